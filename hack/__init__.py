@@ -1,0 +1,1 @@
+"""What developing sharder needs, and the product does not: control plane, demo, checks."""

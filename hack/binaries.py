@@ -1,0 +1,222 @@
+"""Find the programs of the test control plane, or build them from the Go module proxy.
+
+Standard library only, because it runs before there is a virtual environment:
+`python3 -m hack.binaries control-plane` prints the directory of etcd, kube-apiserver and kubectl,
+`python3 -m hack.binaries helm` the path of helm.  Progress goes to standard error.
+
+The order is environment, cache, build.  Everything a build writes stays in the cache directory,
+Go's own caches too, and all but the programs is removed when it is done.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hack.go_build import GoError, Progress, find_go
+
+
+class BinariesError(Exception):
+    """The programs can be neither found nor built; the message is one line, says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolset:
+    """Programs that one Go module under hack/ builds."""
+
+    name: str
+    programs: tuple[str, ...]
+    version_module: str
+    """The module whose version is the version of the whole."""
+    version_variables: Mapping[str, str]
+    """Linker variable to its value, a format of `version`, `major` and `minor`."""
+    environment: str
+    """The variable that names programs to use instead of our own, and what its value is."""
+    environment_kind: str
+
+    @property
+    def module(self) -> Path:
+        """The folder of go.mod and go.sum."""
+        return Path(__file__).resolve().parent / self.name.replace("-", "")
+
+    @property
+    def version(self) -> str:
+        """Such as `v1.36.3`, read from go.mod."""
+        pattern = rf"^\s*{re.escape(self.version_module)} (v\S+)"
+        found = re.search(pattern, (self.module / "go.mod").read_text(), re.MULTILINE)
+        if found is None:
+            raise BinariesError(f"{self.module / 'go.mod'} requires no {self.version_module}")
+        return found[1]
+
+    @property
+    def cached(self) -> Path:
+        """Where the built programs are kept; one place for each go.mod, go.sum, platform."""
+        digest = hashlib.sha256(f"{platform.system()} {platform.machine()}".encode())
+        for file in ("go.mod", "go.sum"):
+            digest.update((self.module / file).read_bytes())
+        return cache_directory() / f"{self.name}-{self.version}-{digest.hexdigest()[:12]}"
+
+    @property
+    def linker_flags(self) -> str:
+        """Without them kubectl cannot parse its own version."""
+        major, minor = self.version.removeprefix("v").split(".")[:2]
+        values = {"version": self.version, "major": major, "minor": minor}
+        settings = (f"-X {k}={v.format(**values)}" for k, v in self.version_variables.items())
+        return " ".join(["-s", "-w", *settings])
+
+
+CONTROL_PLANE = Toolset(
+    name="control-plane",
+    programs=("etcd", "kube-apiserver", "kubectl"),
+    version_module="k8s.io/kubernetes",
+    version_variables={
+        "k8s.io/component-base/version.gitVersion": "{version}",
+        "k8s.io/component-base/version.gitMajor": "{major}",
+        "k8s.io/component-base/version.gitMinor": "{minor}",
+    },
+    environment="KUBEBUILDER_ASSETS",
+    environment_kind="directory",
+)
+HELM = Toolset(
+    name="helm",
+    programs=("helm",),
+    version_module="helm.sh/helm/v4",
+    version_variables={"helm.sh/helm/v4/internal/version.version": "{version}"},
+    environment="HELM",
+    environment_kind="path",
+)
+
+
+def cache_directory() -> Path:
+    """Return the one directory, besides .venv, in which anything is left behind."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home).absolute() / "sharder"
+
+
+def control_plane() -> Path:
+    """Return the directory of etcd, kube-apiserver and kubectl; build them when they are nowhere.
+
+    Raises:
+        BinariesError: KUBEBUILDER_ASSETS names no such directory, or the build failed.
+    """
+    named = os.environ.get(CONTROL_PLANE.environment)
+    if not named:
+        return build_once(CONTROL_PLANE)
+    missing = [name for name in CONTROL_PLANE.programs if not _is_program(Path(named) / name)]
+    if missing:
+        raise BinariesError(
+            f"KUBEBUILDER_ASSETS={named} holds no {', '.join(missing)}: "
+            "name a directory that does, or unset it and install Go to build them"
+        )
+    return Path(named).absolute()
+
+
+def helm() -> Path:
+    """Return the path of helm; build it when it is nowhere.
+
+    Raises:
+        BinariesError: HELM names something that is no program, or helm cannot be built.
+    """
+    named = os.environ.get(HELM.environment)
+    if not named:
+        return build_once(HELM) / "helm"
+    if not _is_program(Path(named)):
+        raise BinariesError(f"HELM={named} is no program: name one, or unset it to build helm")
+    return Path(named).absolute()
+
+
+def build_once(tools: Toolset) -> Path:
+    """Return the cached directory of `tools`, built first if need be.
+
+    Builders exclude each other by a file lock, and the directory appears by one rename: it is
+    complete or not there.  A build that was cut short goes on where it was.
+
+    Raises:
+        BinariesError: They cannot be built.
+    """
+    if tools.cached.is_dir():
+        return tools.cached
+    cache_directory().mkdir(parents=True, exist_ok=True)
+    with _locked(cache_directory() / f"{tools.name}.lock"):
+        if not tools.cached.is_dir():
+            workspace = cache_directory() / f"{tools.name}.build"
+            _build(tools, workspace).rename(tools.cached)
+            shutil.rmtree(workspace, ignore_errors=True)
+    return tools.cached
+
+
+def _build(tools: Toolset, workspace: Path) -> Path:
+    """Build `tools` into a new folder of `workspace` and return that; Go's own are beside it.
+
+    New, because the Go tool that a killed build left running may still write into its own one.
+    """
+    (workspace / "tmp").mkdir(parents=True, exist_ok=True)
+    target = Path(tempfile.mkdtemp(prefix="bin-", dir=workspace))
+    target.chmod(0o755)
+    progress = Progress(f"building {tools.name} {tools.version}")
+    try:
+        go = find_go(tools.module, workspace)
+        progress.total = len(progress.follow(go, "list", "-deps", "tool"))
+        flags = ("-v", "-trimpath", "-ldflags", tools.linker_flags)
+        progress.follow(go, "build", "-o", str(target), *flags, "tool")
+    except GoError as problem:
+        what = (
+            f"{tools.environment} to the {tools.environment_kind} of {', '.join(tools.programs)}"
+        )
+        raise BinariesError(
+            f"cannot build {tools.name}: {problem}; install Go (https://go.dev/dl) or set {what}"
+        ) from problem
+    if (target / "server").exists():
+        # Go names a program after its folder, and that of etcd is go.etcd.io/etcd/server.
+        (target / "server").rename(target / "etcd")
+    progress.say(f"built into {tools.cached}")
+    return target
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("another build is under way, waiting for it", file=sys.stderr)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _is_program(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def main() -> int:
+    """Print where the asked programs are; 1 when they cannot be had, 130 when interrupted."""
+    parser = argparse.ArgumentParser(
+        prog="python3 -m hack.binaries",
+        description="Find or build programs, print where they are.",
+    )
+    parser.add_argument("tools", choices=["control-plane", "helm"])
+    wanted = parser.parse_args().tools
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        print(helm() if wanted == "helm" else control_plane())
+    except BinariesError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,267 @@
+"""A real control plane on the loopback: etcd and kube-apiserver, for tests, demo and benchmarks.
+
+    with ControlPlane() as plane:
+        plane.apply(Path("crd.yaml"))
+        shard = plane.kubeconfig("alice", groups=["shards"])
+
+There are no controllers: nothing is garbage collected, and a deleted namespace stays Terminating.
+
+From a shell `python -m hack.control_plane run` keeps one until it is interrupted, `start` leaves
+one running and `stop` ends that; the end removes all data.
+"""
+
+import argparse
+import http.client
+import os
+import signal
+import socket
+import ssl
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from hack import binaries
+from hack.certificates import Authority
+from hack.kubectl import Kubectl
+from hack.layout import ADDRESS, Layout, certificate_credentials
+from hack.supervisor import Supervisor, SupervisorError, stop_detached
+
+START_SECONDS = 60
+"""How long a start may take; 3 s is usual."""
+TAIL_LINES = 25
+"""How much of a log is shown when its process fails."""
+
+
+class ControlPlaneError(Exception):
+    """The control plane did not start or end as asked; the message has the end of its logs."""
+
+
+class ControlPlane:
+    """etcd and kube-apiserver with data of their own, gone at the latest with this process.
+
+    A context manager; `start` and `close` do the same by hand.
+    """
+
+    supervisor: Supervisor
+    """Owns the processes and the directory; takes further processes that shall end with them."""
+    admin_kubeconfig: Path
+    """Of a user in system:masters."""
+
+    def __init__(
+        self, *, directory: Path | None = None, apiserver_flags: Sequence[str] = ()
+    ) -> None:
+        """Describe a control plane without starting it.
+
+        Args:
+            directory: For all data, made at the start and removed at the end; a temporary one by
+                default.
+            apiserver_flags: Come after our own, so they win; for an audit policy and the like.
+        """
+        self._wanted_directory = directory
+        self._apiserver_flags = tuple(apiserver_flags)
+        self._authority = Authority("sharder-test-cluster")
+
+    @property
+    def directory(self) -> Path:
+        """All data, readable by its owner only; callers may add files."""
+        return self.supervisor.directory
+
+    @property
+    def url(self) -> str:
+        """Of the API server: https on the loopback; the same after a restart of it."""
+        return self._layout.url
+
+    def start(self) -> None:
+        """Start both processes and return when the API server is ready.
+
+        Raises:
+            hack.binaries.BinariesError: The programs can be neither found nor built.
+            ControlPlaneError: One of them ended or is not ready in time.
+        """
+        programs = binaries.control_plane()
+        try:
+            self.supervisor = Supervisor(self._wanted_directory)
+        except SupervisorError as problem:
+            raise ControlPlaneError(str(problem)) from problem
+        try:
+            etcd_port, peer_port, apiserver_port = _free_ports(3)
+            self._layout = Layout(
+                programs=programs,
+                directory=self.directory,
+                etcd_port=etcd_port,
+                peer_port=peer_port,
+                apiserver_port=apiserver_port,
+            )
+            self._layout.write_identities(self._authority)
+            self.admin_kubeconfig = self.kubeconfig("admin", ["system:masters"])
+            self._run("etcd", self._layout.etcd_command())
+            self.start_apiserver()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Stop the API server, then etcd, and remove all data; idempotent."""
+        self.supervisor.close()
+
+    def detach(self) -> None:
+        """Leave it running when this process ends; `hack.supervisor.stop_detached` ends it."""
+        self.supervisor.detach()
+
+    def start_apiserver(self) -> None:
+        """Start the API server on the port and the data it had, and return when it is ready.
+
+        Raises:
+            ControlPlaneError: It ended, is not ready in time, or runs already.
+        """
+        self._run("kube-apiserver", self._layout.apiserver_command(self._apiserver_flags))
+        deadline = time.monotonic() + START_SECONDS
+        while not self.is_ready():
+            for name in ("etcd", "kube-apiserver"):
+                code = self.supervisor.exit_code(name)
+                if code is not None:
+                    raise ControlPlaneError(f"{name} ended with {code}{self.log_tail(name)}")
+            if time.monotonic() > deadline:
+                tails = self.log_tail("etcd") + self.log_tail("kube-apiserver")
+                raise ControlPlaneError(f"no API server after {START_SECONDS} s{tails}")
+            time.sleep(0.1)
+
+    def stop_apiserver(self) -> None:
+        """Stop the API server and leave its data alone."""
+        self.supervisor.stop("kube-apiserver")
+
+    def restart_apiserver(self) -> None:
+        """Stop the API server and start it again."""
+        self.stop_apiserver()
+        self.start_apiserver()
+
+    def is_ready(self) -> bool:
+        """Return whether the API server calls itself ready and has made the namespace default."""
+        return self._answers("/readyz") and self._answers("/api/v1/namespaces/default")
+
+    def log_tail(self, process: str) -> str:
+        """Return the end of a log under a headline, to be put after an error message."""
+        lines = self.supervisor.log(process).read_text(errors="replace").splitlines()
+        return "\n".join([f"\n--- the last lines of {process}'s log", *lines[-TAIL_LINES:]])
+
+    def kubeconfig(self, user: str, groups: Sequence[str] = ()) -> Path:
+        """Return a kubeconfig with a client certificate for `user`; give it rights by RBAC.
+
+        Args:
+            user: At most 64 characters; `system:serviceaccount:NAMESPACE:NAME` works too.
+            groups: Besides system:authenticated.
+        """
+        identity = self._authority.issue_client(user, groups)
+        return self._layout.write_kubeconfig(user, groups, certificate_credentials(identity))
+
+    def token_kubeconfig(self, namespace: str, service_account: str) -> Path:
+        """Return a kubeconfig with a token, good for an hour, of a ServiceAccount that exists."""
+        token = self.kubectl("create", "token", service_account, "-n", namespace, "--duration=1h")
+        user = f"system:serviceaccount:{namespace}:{service_account}"
+        return self._layout.write_kubeconfig(user, ["token"], {"token": token.strip()})
+
+    def kubectl(
+        self, *arguments: str, kubeconfig: Path | None = None, stdin: str | None = None
+    ) -> str:
+        """Return what kubectl prints, with the admin's rights unless `kubeconfig` is given.
+
+        Raises:
+            hack.kubectl.KubectlError: It ended with another code than 0.
+        """
+        return self._kubectl(kubeconfig).run(*arguments, stdin=stdin)
+
+    def apply(self, manifest: Path | str) -> str:
+        """Apply a file, a folder of files, or a text of YAML or JSON, as the admin.
+
+        Raises:
+            hack.kubectl.KubectlError: The server refused a part of it.
+        """
+        return self._kubectl(None).apply(manifest)
+
+    def __enter__(self) -> "ControlPlane":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run(self, name: str, command: Sequence[str]) -> None:
+        try:
+            self.supervisor.run(name, command)
+        except SupervisorError as problem:
+            raise ControlPlaneError(f"{name} did not start: {problem}") from problem
+
+    def _kubectl(self, kubeconfig: Path | None) -> Kubectl:
+        return Kubectl(
+            program=self._layout.programs / "kubectl",
+            kubeconfig=kubeconfig or self.admin_kubeconfig,
+            cache=self.directory / "kubectl",
+        )
+
+    def _answers(self, path: str) -> bool:
+        context = ssl.create_default_context(cafile=str(self._layout.ca))
+        context.load_cert_chain(self._layout.admin)
+        connection = http.client.HTTPSConnection(
+            str(ADDRESS), self._layout.apiserver_port, context=context, timeout=5
+        )
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports that are different, because all are bound before the first is given up."""
+    sockets = [socket.create_server((str(ADDRESS), 0)) for _ in range(count)]
+    try:
+        return [int(each.getsockname()[1]) for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _stop(directory: Path) -> None:
+    if not stop_detached(directory):
+        print(f"nothing runs in {directory}", file=sys.stderr)
+
+
+def _start(directory: Path) -> None:
+    with ControlPlane(directory=directory) as plane:
+        plane.detach()
+        print(f"export KUBECONFIG={plane.admin_kubeconfig}")
+
+
+def _run(directory: Path) -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with ControlPlane(directory=directory) as plane:
+        print(f"export KUBECONFIG={plane.admin_kubeconfig}", flush=True)
+        signal.pause()
+
+
+def main() -> int:
+    """Run, start or stop a control plane from the command line; 0 when that went well."""
+    default = Path(tempfile.gettempdir()) / f"sharder-control-plane-{os.getuid()}"
+    parser = argparse.ArgumentParser(prog="python -m hack.control_plane", description=__doc__)
+    commands = {"run": _run, "start": _start, "stop": _stop}
+    parser.add_argument("command", choices=commands)
+    parser.add_argument(
+        "--dir", type=Path, default=default, help="all data (default: %(default)s)"
+    )
+    arguments = parser.parse_args()
+    try:
+        commands[arguments.command](arguments.dir.absolute())
+    except (binaries.BinariesError, ControlPlaneError) as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        pass  # the way to end `run`; everything has been stopped by now
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

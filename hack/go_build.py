@@ -1,0 +1,172 @@
+"""Run the Go tool, keep what it writes in one folder, and tell a waiting person how far it is.
+
+Standard library only: see `hack.binaries`.
+"""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+REPORT_EVERY_SECONDS = 15
+"""How often a build says where it is when nobody sits at a terminal."""
+
+
+class GoError(Exception):
+    """There is no usable Go, or it failed; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Go:
+    """A Go tool that is new enough, and the module and environment to run it in."""
+
+    program: str
+    module: Path
+    environment: Mapping[str, str]
+
+
+def find_go(module: Path, workspace: Path) -> Go:
+    """Return the Go tool on PATH, set up to write below `workspace` only.
+
+    A toolchain that Go fetches by itself because go.mod wants a newer one is as good as any.
+
+    Raises:
+        GoError: There is none, or it is older than the go.mod in `module` wants.
+    """
+    wanted = re.search(r"^go (\d+)\.(\d+)", (module / "go.mod").read_text(), re.MULTILINE)
+    if wanted is None:
+        raise GoError(f"{module / 'go.mod'} names no Go version")
+    at_least = f"Go >= {wanted[1]}.{wanted[2]} is needed"
+    program = shutil.which("go")
+    if program is None:
+        raise GoError(f"{at_least} and there is none")
+    environment = _environment(program, workspace)
+    answer = _output([program, "env", "GOVERSION"], module, environment)
+    found = re.match(r"go(\d+)\.(\d+)", answer)
+    if found is None:
+        raise GoError(f"{at_least} and {program} cannot be used ({answer})")
+    if (int(found[1]), int(found[2])) < (int(wanted[1]), int(wanted[2])):
+        raise GoError(f"{at_least} and {program} is {answer}")
+    return Go(program=program, module=module, environment=environment)
+
+
+def _environment(program: str, workspace: Path) -> Mapping[str, str]:
+    """Return the person's settings, but with all of Go's folders below `workspace`.
+
+    Modules that the person has already are taken from there before a proxy is asked.
+    """
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    if platform.system() == "Darwin":
+        config = Path.home() / "Library" / "Application Support"
+    environment = {
+        **os.environ,
+        "GOENV": os.environ.get("GOENV") or str(config / "go" / "env"),
+        "XDG_CONFIG_HOME": str(workspace / "config"),  # for Go's telemetry counters
+    }
+    downloads = Path(_output([program, "env", "GOMODCACHE"], workspace, environment))
+    downloads = downloads / "cache" / "download"
+    proxy = _output([program, "env", "GOPROXY"], workspace, environment)
+    return {
+        **environment,
+        "CGO_ENABLED": "0",  # no C compiler needed
+        "GOFLAGS": "-buildvcs=false -modcacherw",
+        "GOPATH": str(workspace / "go"),
+        "GOMODCACHE": str(workspace / "go" / "modules"),
+        "GOCACHE": str(workspace / "go" / "build"),
+        "GOTMPDIR": str(workspace / "tmp"),
+        "GOPROXY": f"file://{downloads},{proxy}" if downloads.is_dir() else proxy,
+    }
+
+
+def _output(command: list[str], directory: Path, environment: Mapping[str, str]) -> str:
+    """Return the last line that a command prints, be it an answer or an error."""
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env=dict(environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return (done.stdout.strip().splitlines() or ["no answer"])[-1]
+
+
+@dataclass(slots=True)
+class Progress:
+    """One line that changes, or a line now and then where nobody sits at a terminal."""
+
+    title: str
+    total: int = 0
+    """How many packages will be compiled at most; 0 while that is not known."""
+    _done: int = 0
+    _current: str = "starting"
+    _tail: deque[str] = field(default_factory=lambda: deque(maxlen=20))
+    _started: float = field(default_factory=time.monotonic)
+    _reported: float = float("-inf")
+
+    def follow(self, go: Go, *arguments: str) -> list[str]:
+        """Run Go, report what it says on standard error, and return the lines it prints.
+
+        Raises:
+            GoError: It failed; what it said last has been shown.
+        """
+        with tempfile.TemporaryFile("w+") as output:
+            process = subprocess.Popen(
+                [go.program, *arguments],
+                cwd=go.module,
+                env=dict(go.environment),
+                stdout=output,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            reader = threading.Thread(target=self._read, args=(process.stderr or (),))
+            with process:
+                try:
+                    reader.start()
+                    while reader.is_alive():
+                        reader.join(timeout=1)
+                        self._report()
+                except BaseException:
+                    process.terminate()
+                    raise
+            if process.returncode != 0:
+                self.say("\n".join(["failed:", *self._tail]))
+                raise GoError(f"go {arguments[0]} failed, its last words are above")
+            output.seek(0)
+            return output.read().splitlines()
+
+    def say(self, text: str) -> None:
+        """Print `text` on a line of its own, with the time since the start."""
+        if sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr)
+        print(f"{self._headline()}, {text}", file=sys.stderr, flush=True)
+
+    def _headline(self) -> str:
+        return f"{self.title}: {time.monotonic() - self._started:.0f} s"
+
+    def _read(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._tail.append(line.rstrip())
+            self._current = line.strip()[:60]
+            self._done += not line.startswith(("go: ", "#"))
+
+    def _report(self) -> None:
+        of = f"package {self._done} of {self.total}, " if self.total else ""
+        now = time.monotonic()
+        if sys.stderr.isatty():
+            text = f"{self._headline()}, {of}{self._current}"
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\x1b[K{text[:width]}", end="", file=sys.stderr, flush=True)
+        elif now - self._reported >= REPORT_EVERY_SECONDS:
+            self._reported = now
+            self.say(f"{of}{self._current}")

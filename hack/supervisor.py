@@ -1,0 +1,166 @@
+"""Processes and a directory that do not outlive whoever asked for them, however that one ends.
+
+`Supervisor` starts `hack.supervising` as a process of a session of its own and talks to it over
+its standard input and output.  The end of that pipe, which even SIGKILL of the caller brings
+about, is the order to stop every process, last started first, and to remove the directory.
+PR_SET_PDEATHSIG was rejected: it is bound to the thread that forked, and only Linux has it.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hack import supervising
+from hack.supervising import PID_FILE, Message, log_file
+
+
+class SupervisorError(Exception):
+    """A request could not be carried out; the message says why."""
+
+
+class Supervisor:
+    """A directory, and processes whose output goes to `logs/NAME.log` in it.
+
+    A context manager: its end stops everything, and so does the end of the calling process.
+    Safe to use from several threads.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        """Start without processes.
+
+        Args:
+            directory: Made here and removed at the end; a temporary one by default.
+
+        Raises:
+            SupervisorError: `directory` is there already.
+        """
+        self._lock = threading.Lock()
+        self._detached = False
+        command = [
+            sys.executable,
+            "-I",
+            "-S",
+            supervising.__file__,
+            *([str(directory)] if directory else []),
+        ]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            self.directory = Path(str(self._receive()["directory"]))
+        except SupervisorError:
+            self.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Of the supervising process; SIGTERM makes it stop everything."""
+        return self._process.pid
+
+    def run(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> int:
+        """Start `command` and return its pid; the log of an earlier process `name` goes on.
+
+        Args:
+            name: Unique among the running ones.
+            command: Program and arguments.
+            environment: All of it; that of the caller by default.
+
+        Raises:
+            SupervisorError: The program cannot be started, or `name` runs already.
+        """
+        variables = dict(os.environ if environment is None else environment)
+        answer = self._ask({"run": name, "command": list(command), "environment": variables})
+        return int(str(answer["pid"]))
+
+    def exit_code(self, name: str) -> int | None:
+        """Return None while process `name` runs, else its exit code (negative: the signal)."""
+        code = self._ask({"exit_code": name})["exit_code"]
+        return None if code is None else int(str(code))
+
+    def stop(self, name: str, how: signal.Signals = signal.SIGTERM) -> int:
+        """Send `how`, wait for the end and return the exit code; SIGKILL follows after a grace."""
+        return int(str(self._ask({"stop": name, "signal": int(how)})["exit_code"]))
+
+    def log(self, name: str) -> Path:
+        """Return the file with all the output of process `name`."""
+        return log_file(self.directory, name)
+
+    def detach(self) -> None:
+        """Let everything outlive this process; from now on `stop_detached` is what ends it."""
+        self._ask({"detach": ""})
+        self._detached = True
+
+    def close(self) -> None:
+        """Stop all processes, remove the directory, return when both are done; idempotent.
+
+        After `detach` it only hangs up.
+        """
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        if not self._detached:
+            self._process.wait()
+
+    def __enter__(self) -> "Supervisor":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, request: Message) -> Message:
+        with self._lock:
+            assert self._process.stdin is not None  # noqa: S101 - it is a pipe
+            try:
+                self._process.stdin.write(json.dumps(request) + "\n")
+                self._process.stdin.flush()
+            except (OSError, ValueError) as problem:
+                raise SupervisorError(f"the supervisor is gone: {problem}") from problem
+            return self._receive()
+
+    def _receive(self) -> Message:
+        assert self._process.stdout is not None  # noqa: S101 - it is a pipe
+        line = self._process.stdout.readline()
+        if not line:
+            raise SupervisorError("the supervisor ended")
+        answer: Message = json.loads(line)
+        if "error" in answer:
+            raise SupervisorError(str(answer["error"]))
+        return answer
+
+
+def stop_detached(directory: Path) -> bool:
+    """Stop what was detached with `directory`, wait for the end, and say whether it was there.
+
+    A directory whose supervisor is dead is removed too.
+    """
+    try:
+        file = (directory / PID_FILE).open()
+    except FileNotFoundError:
+        return False
+    with file:
+        if _is_locked(file.fileno()):
+            os.kill(int(file.read()), signal.SIGTERM)
+            fcntl.flock(file, fcntl.LOCK_EX)
+    shutil.rmtree(directory, ignore_errors=True)
+    return True
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False

@@ -1,0 +1,29 @@
+"""What all tests share: the folder decides the marks, and fixtures come from `tests.support`."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+TESTS = Path(__file__).parent
+MARKS = {
+    "integration": ("apiserver",),
+    "e2e": ("e2e", "apiserver"),
+    "compat": ("compat",),
+    "chart": ("helm",),
+}
+
+# How long an example takes says nothing here: machines are shared, and the first text of a fresh
+# checkout waits for Hypothesis to build its tables of characters.
+settings.register_profile(
+    "shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("shared machine")
+
+pytest_plugins = ["tests.support.control_plane"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for mark in MARKS.get(item.path.relative_to(TESTS).parts[0], ()):
+            item.add_marker(mark)

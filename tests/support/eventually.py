@@ -1,0 +1,53 @@
+"""Waiting for what a server does some time, and making sure of what it does not do.
+
+A probe is an async function that says "not yet" by raising or by returning False.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias, TypeVar
+
+INTERVAL = 0.05
+"""Seconds between two tries: below what a person notices, above what a server feels."""
+
+T = TypeVar("T")
+Probe: TypeAlias = Callable[[], Awaitable[T]]
+
+
+async def eventually(probe: Probe[T], *, within: float) -> T:
+    """Return what `probe` returns when it passes; raise with its last failure after `within` s.
+
+    The probe is tried at least once, and a try is cut off when the time is up.
+    """
+    deadline = time.monotonic() + within
+    while True:
+        left = max(deadline - time.monotonic(), INTERVAL)
+        try:
+            return await _passing(probe, left)
+        except Exception as failure:
+            if time.monotonic() >= deadline:
+                raise AssertionError(f"not within {within} s: {failure!r}") from failure
+        await asyncio.sleep(INTERVAL)
+
+
+async def never(probe: Probe[T], *, during: float) -> None:
+    """Raise as soon as `probe` passes; return after `during` s in which it did not.
+
+    Only False and AssertionError count as not passing: a probe that is broken is no proof.
+    """
+    deadline = time.monotonic() + during
+    while time.monotonic() < deadline:
+        try:
+            result = await _passing(probe, max(deadline - time.monotonic(), INTERVAL))
+        except AssertionError:
+            await asyncio.sleep(INTERVAL)
+        else:
+            raise AssertionError(f"happened, with {result!r}")
+
+
+async def _passing(probe: Probe[T], left: float) -> T:
+    async with asyncio.timeout(left):
+        result = await probe()
+    assert result is not False, "the probe returned False"
+    return result

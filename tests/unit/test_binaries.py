@@ -1,0 +1,148 @@
+"""Where the control plane's programs come from; a shell script stands in for Go."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FAKE_GO = """#!/bin/sh
+echo "$1" >> "$CALLS"
+case "$1 $2" in
+  "env GOVERSION") echo "$VERSION" ;;
+  env*) echo /nowhere ;;
+  list*) echo one; echo two ;;
+  build*)
+    echo "compiling one" >&2
+    for program in server kube-apiserver kubectl; do
+      echo '#!/bin/sh' > "$3/$program"; chmod +x "$3/$program"
+    done
+    exit "$BUILD_EXIT_CODE" ;;
+esac
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Variables under which Go is the fake one, and nothing has been built."""
+    go = tmp_path / "path" / "go"
+    go.parent.mkdir()
+    go.write_text(FAKE_GO)
+    go.chmod(0o755)
+    return {
+        "PATH": f"{go.parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "CALLS": str(tmp_path / "calls"),
+        "VERSION": "go1.26.0",
+        "BUILD_EXIT_CODE": "0",
+    }
+
+
+def start(environment: dict[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "hack.binaries", "control-plane"],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(environment: dict[str, str]) -> tuple[int, str, str]:
+    """Return exit code, standard output and standard error."""
+    process = start(environment)
+    output, errors = process.communicate()
+    return process.returncode, output, errors
+
+
+def count_builds(environment: dict[str, str]) -> int:
+    return Path(environment["CALLS"]).read_text().splitlines().count("build")
+
+
+def cached(environment: dict[str, str]) -> list[Path]:
+    """Return what is in the cache, locks aside."""
+    found = Path(environment["XDG_CACHE_HOME"], "sharder").iterdir()
+    return [path for path in found if path.suffix != ".lock"]
+
+
+def test_what_was_built_is_all_that_stays_in_the_cache(environment: dict[str, str]) -> None:
+    code, output, _ = run(environment)
+
+    (directory,) = cached(environment)
+    assert (code, output) == (0, f"{directory}\n")
+    assert {program.name for program in directory.iterdir()} == {
+        "etcd",
+        "kube-apiserver",
+        "kubectl",
+    }
+
+
+def test_what_was_built_is_not_built_again(environment: dict[str, str]) -> None:
+    first = run(environment)
+
+    second = run(environment)
+
+    assert second[:2] == first[:2]
+    assert count_builds(environment) == 1
+
+
+def test_two_builders_at_once_build_once(environment: dict[str, str]) -> None:
+    builders = [start(environment), start(environment)]
+
+    outputs = {builder.communicate()[0] for builder in builders}
+
+    assert outputs == {f"{cached(environment)[0]}\n"}
+    assert count_builds(environment) == 1
+
+
+def test_a_failed_build_shows_its_last_words_and_leaves_no_programs(
+    environment: dict[str, str],
+) -> None:
+    code, output, errors = run({**environment, "BUILD_EXIT_CODE": "1"})
+
+    assert (code, output) == (1, "")
+    assert "compiling one" in errors
+    assert [path.name for path in cached(environment)] == ["control-plane.build"]
+
+
+def test_a_failed_build_is_made_good_by_the_next(environment: dict[str, str]) -> None:
+    run({**environment, "BUILD_EXIT_CODE": "1"})
+
+    code, output, _ = run(environment)
+
+    assert (code, output) == (0, f"{cached(environment)[0]}\n")
+
+
+def test_too_old_a_go_is_named_in_one_line(environment: dict[str, str]) -> None:
+    code, _, errors = run({**environment, "VERSION": "go1.22.3"})
+
+    assert code == 1
+    assert errors.count("\n") == 1
+    assert "Go >= 1.26 is needed" in errors
+    assert "go1.22.3" in errors
+    assert "set KUBEBUILDER_ASSETS" in errors
+
+
+def test_a_named_directory_wins(environment: dict[str, str], tmp_path: Path) -> None:
+    for program in ("etcd", "kube-apiserver", "kubectl"):
+        (tmp_path / program).touch(mode=0o755)
+
+    code, output, _ = run({**environment, "KUBEBUILDER_ASSETS": str(tmp_path)})
+
+    assert (code, output) == (0, f"{tmp_path}\n")
+
+
+def test_a_named_directory_without_the_programs_is_an_error(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "etcd").touch(mode=0o755)
+
+    code, _, errors = run({**environment, "KUBEBUILDER_ASSETS": str(tmp_path)})
+
+    assert code == 1
+    assert errors.count("\n") == 1
+    assert f"KUBEBUILDER_ASSETS={tmp_path} holds no kube-apiserver, kubectl" in errors
