@@ -1,0 +1,199 @@
+"""Decide what a create or an update becomes when it passes the webhook.
+
+A pure function of (old object, object, writer, snapshot), so that every replica answers alike and
+a repeated call changes nothing.  A request is never refused.  The letters are the rules of
+docs/protocol.md, "Admission".
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sharder.api.meta import ObjectMeta, PartialObject
+from sharder.membership import Standing
+from sharder.names import GroupResource, ShardName
+from sharder.patches import Operation, admission
+from sharder.snapshot import RingSnapshot, Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """Who sent the request; `pod_name` is the claim of a pod-bound token, else empty."""
+
+    username: str
+    pod_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """A request as the API server shows it; `old` is there for updates only."""
+
+    operation: Literal["CREATE", "UPDATE"]
+    resource: GroupResource
+    obj: PartialObject
+    old: PartialObject | None
+    writer: Writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What the request becomes; without operations it passes as it is."""
+
+    outcome: str
+    """One of a few fixed words, for the metric."""
+    operations: tuple[Operation, ...] = ()
+    assigned: ShardName | None = None
+    """The shard that an unowned object gets by this request."""
+    warning: str = ""
+    """For the user, where something is wrong that we cannot repair here."""
+
+
+PASS = Decision(outcome="unchanged")
+
+
+def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> Decision:
+    """Return what the request becomes.
+
+    Args:
+        review: The request.
+        snapshot: The ring that the webhook's path names.
+        sharders: User names of the sharder itself.
+    """
+    role = snapshot.roles.get(review.resource)
+    if role is None:
+        warning = f"ControllerRing {snapshot.name} has no resource {review.resource}"
+        return Decision(outcome="unknown_resource", warning=warning)
+    if review.operation == "CREATE":
+        return _create(review, snapshot, role)
+    if review.old is None:
+        return Decision(outcome="incomplete", warning="the update came without the old object")
+    owner, asked = snapshot.owner_of(review.old), snapshot.owner_of(review.obj)
+    if asked is not None and review.writer.username in sharders:  # (a)
+        return PASS
+    if owner is None:
+        return _adopt(review, snapshot, role)
+    if asked == owner:  # (b)
+        return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)
+    goal = _destination(review.old, snapshot, role)
+    if role is not Role.CONTROLLED and _acknowledges(review, review.old, goal, snapshot):  # (d)
+        return _let_go(review.obj, snapshot, role, goal)
+    return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)  # (c)
+
+
+def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
+    """(e), (f): what the request says of a main object's owner counts for nothing."""
+    obj = review.obj
+    if role is not Role.CONTROLLED:
+        if not obj.metadata.name:
+            return Decision(outcome="unnamed", operations=_owned(obj.metadata, snapshot, None))
+        return _assign(obj, snapshot, snapshot.wanted(snapshot.key_of(obj, role)))
+    return _place_child(obj, snapshot, snapshot.owner_of(obj), ShardName(review.writer.pod_name))
+
+
+def _adopt(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
+    """Assign an object without owner, unless the leader has to move what it controls first."""
+    obj = review.obj
+    if role is Role.LEADING:
+        return Decision(outcome="left_to_leader", operations=_owned(obj.metadata, snapshot, None))
+    if role is Role.CONTROLLED:
+        return _place_child(obj, snapshot, ShardName(review.writer.pod_name))
+    return _assign(obj, snapshot, snapshot.wanted(snapshot.key_of(obj, role)))
+
+
+def _place_child(obj: PartialObject, snapshot: RingSnapshot, *near: ShardName | None) -> Decision:
+    """Assign a controlled object to the first shard of `near` that can be, else by its owner.
+
+    A child belongs where it is worked on: hashed elsewhere while its owner waits to move, it
+    would be invisible there, and be created again.
+    """
+    key = snapshot.key_of(obj, Role.CONTROLLED)
+    if key is None:
+        return Decision(outcome="no_controller")
+    shard = next((s for s in near if s is not None and _is_available(s, snapshot)), None)
+    return _assign(obj, snapshot, shard or snapshot.wanted(key))
+
+
+def _destination(old: PartialObject, snapshot: RingSnapshot, role: Role) -> ShardName | None:
+    """Return where a main object goes when it is let go; None where the leader decides.
+
+    What the sharder wrote counts, hence the old object's annotation.
+    """
+    if role is Role.LEADING:
+        return None
+    directed = ShardName(old.metadata.annotation(snapshot.next_annotation))
+    if _is_available(directed, snapshot):
+        return directed
+    return snapshot.wanted(snapshot.key_of(old, role))
+
+
+def _let_go(
+    obj: PartialObject, snapshot: RingSnapshot, role: Role, destination: ShardName | None
+) -> Decision:
+    """(d): assign what its shard has let go, unless the leader has to move others first."""
+    if role is Role.LEADING:
+        return Decision(outcome="left_to_leader")
+    return _assign(obj, snapshot, destination)
+
+
+def _assign(obj: PartialObject, snapshot: RingSnapshot, shard: ShardName | None) -> Decision:
+    operations = _owned(obj.metadata, snapshot, shard)
+    if shard is None:
+        return Decision(outcome="no_shard", operations=operations)
+    if not operations:  # stamped by its creator, or by us in an earlier call: do not count it
+        return PASS
+    return Decision(outcome="assigned", operations=operations, assigned=shard)
+
+
+def _owned(
+    meta: ObjectMeta, snapshot: RingSnapshot, shard: ShardName | None
+) -> tuple[Operation, ...]:
+    return admission(
+        meta,
+        labels={snapshot.owner_label: shard, snapshot.drain_label: None},
+        annotations={snapshot.next_annotation: None},
+    )
+
+
+def _restore(
+    old: ObjectMeta, meta: ObjectMeta, snapshot: RingSnapshot, owner: ShardName
+) -> Decision:
+    """(b), (c): put owner and drain back as they were; only the sharder changes them."""
+    drain = old.label(snapshot.drain_label) if old.has_label(snapshot.drain_label) else None
+    operations = admission(meta, labels={snapshot.owner_label: owner, snapshot.drain_label: drain})
+    return Decision(outcome="restored", operations=operations) if operations else PASS
+
+
+def _acknowledges(
+    review: Review, old: PartialObject, destination: ShardName | None, snapshot: RingSnapshot
+) -> bool:
+    """Tell whether the shard that was asked to let go does so, and nothing but that."""
+    if not snapshot.is_draining(old) or snapshot.is_draining(review.obj):
+        return False
+    # Called twice for one request, we meet the label that we set ourselves.
+    if snapshot.owner_of(review.obj) not in {None, destination}:
+        return False
+    if _others(old.metadata, snapshot) != _others(review.obj.metadata, snapshot):
+        return False
+    return _may_speak_for(review.writer, old.metadata.label(snapshot.owner_label), snapshot)
+
+
+def _is_available(shard: ShardName, snapshot: RingSnapshot) -> bool:
+    return snapshot.members.standing_of(shard) is Standing.AVAILABLE
+
+
+def _may_speak_for(writer: Writer, owner: str, snapshot: RingSnapshot) -> bool:
+    """Tell whether the writer can be the shard: its pod, its ServiceAccount, or a person."""
+    prefix, _, account = writer.username.partition("system:serviceaccount:")
+    if prefix or not account:
+        return True
+    namespace = account.partition(":")[0]
+    return writer.pod_name == owner or namespace == snapshot.members.namespaces.get(
+        ShardName(owner)
+    )
+
+
+def _others(meta: ObjectMeta, snapshot: RingSnapshot) -> tuple[dict[str, str], dict[str, str]]:
+    ours = {snapshot.owner_label, snapshot.drain_label, snapshot.next_annotation}
+    return (
+        {k: v for k, v in (meta.labels or {}).items() if k not in ours},
+        {k: v for k, v in (meta.annotations or {}).items() if k not in ours},
+    )

@@ -1,0 +1,1 @@
+"""Kubernetes objects as values: what they look like on the wire, with defaults."""

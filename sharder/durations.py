@@ -1,0 +1,67 @@
+"""Durations as Go and Kubernetes write them: `15s`, `5m`, `1h30m`, `100ms`.
+
+Source: Go's time.ParseDuration and Duration.String, which metav1.Duration uses on the wire.
+"""
+
+import re
+from datetime import timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Final
+
+# In microseconds, which is as fine as a timedelta gets.
+_UNITS: Final = {
+    "ns": Decimal("0.001"),
+    "us": Decimal(1),
+    "µs": Decimal(1),
+    "μs": Decimal(1),
+    "ms": Decimal(1000),
+    "s": Decimal(1_000_000),
+    "m": Decimal(60_000_000),
+    "h": Decimal(3_600_000_000),
+}
+_PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_LIMIT: Final = Decimal(2**63 - 1) / 1000
+"""The longest duration that Go knows (2^63 - 1 ns, 292 years), in microseconds."""
+
+
+def parse_duration(text: str) -> timedelta:
+    """Return the duration that `text` says, rounded to microseconds.
+
+    Raises:
+        ValueError: Go would not read it either.
+    """
+    sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
+    if digits == "0":
+        return timedelta()
+    parts = _PART.findall(digits)
+    if not parts or "".join(number + unit for number, unit in parts) != digits:
+        raise ValueError(f"{text!r} is not a duration such as 100ms, 15s, 5m or 1h30m")
+    total = sum((Decimal(number) * _UNITS[unit] for number, unit in parts), Decimal())
+    if total > _LIMIT:
+        raise ValueError(f"{text!r} is longer than 292 years")
+    return sign * timedelta(microseconds=int(total.to_integral_value(ROUND_HALF_UP)))
+
+
+def format_duration(duration: timedelta) -> str:
+    """Return the duration as Go prints it: `1h30m0s`, `1.5s`, `100ms`, `0s`."""
+    sign, total = ("-", -duration) if duration < timedelta() else ("", duration)
+    if total < timedelta(seconds=1):
+        return sign + _format_fraction(total // timedelta(microseconds=1))
+    minutes, rest = divmod(total, timedelta(minutes=1))
+    hours, minutes = divmod(minutes, 60)
+    seconds = _trim(Decimal(rest // timedelta(microseconds=1)) / 1_000_000) + "s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{seconds}"
+    return f"{sign}{minutes}m{seconds}" if minutes else sign + seconds
+
+
+def _format_fraction(microseconds: int) -> str:
+    if microseconds == 0:
+        return "0s"
+    if microseconds < 1000:
+        return f"{microseconds}µs"
+    return _trim(Decimal(microseconds) / 1000) + "ms"
+
+
+def _trim(number: Decimal) -> str:
+    return f"{number.normalize():f}"

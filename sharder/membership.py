@@ -1,0 +1,191 @@
+"""Who is on a ring, and from whom objects may be taken.
+
+"Not available" is not enough to take an object away: a shard whose Lease was deleted by mistake
+may be working on it.  So each shard has a standing, and this module keeps the little memory that
+it takes to know it: what was last seen of Leases that are gone (docs/protocol.md, "When an object
+may be taken from a shard").  No clock: every call is told when it happens, in monotonic seconds.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from sharder.api.lease import Lease
+from sharder.leases import (
+    DEFAULT_DURATION,
+    Sighting,
+    duration_of,
+    is_given_up,
+    is_held,
+    problem_of,
+)
+from sharder.names import RING_LABEL, ObjectRef, RingName, ShardName
+
+UNKNOWN_SILENCE = 2 * DEFAULT_DURATION.total_seconds()
+"""Seconds after our start in which a shard that we never saw may still be working."""
+
+
+class Standing(Enum):
+    """What may happen to the objects of a shard."""
+
+    AVAILABLE = auto()
+    """It owns objects and gets new ones."""
+    LEAVING = auto()
+    """It works, but its Lease is invalid: it is drained and gets nothing new."""
+    MISSING = auto()
+    """It may be working: it keeps what it has and gets nothing new."""
+    GONE = auto()
+    """It does not work any more: its objects may be taken at once."""
+
+
+_BEST_FIRST = (Standing.AVAILABLE, Standing.LEAVING, Standing.MISSING, Standing.GONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    """The standing of every shard of one ring at one moment."""
+
+    standings: Mapping[ShardName, Standing]
+    stranger: Standing
+    """The standing of a shard of which nothing is known."""
+    namespaces: Mapping[ShardName, str]
+    """Where each shard's Lease lives, available or not; of several the one that is held."""
+
+    @property
+    def available(self) -> frozenset[ShardName]:
+        """The shards that own objects."""
+        return frozenset(n for n, s in self.standings.items() if s is Standing.AVAILABLE)
+
+    def standing_of(self, shard: ShardName) -> Standing:
+        """Return the shard's standing, known or not."""
+        return self.standings.get(shard, self.stranger)
+
+
+class Membership:
+    """The Leases of all rings as this process has seen them; changed only by its methods."""
+
+    def __init__(self, started: float) -> None:
+        """Remember when this process began to watch."""
+        self._strangers_until = started + UNKNOWN_SILENCE
+        self._sightings: dict[ObjectRef, Sighting] = {}
+        self._departed: dict[tuple[RingName, ObjectRef], float] = {}
+
+    def replace(self, leases: Iterable[Lease], at: float) -> frozenset[RingName]:
+        """Take `leases` as all there are; return the rings that may be affected.
+
+        What happened since the last list may have gone unseen, so a Lease that is gone counts as
+        renewed until now.
+        """
+        present = {lease.metadata.ref: lease for lease in leases}
+        gone = [s.lease for ref, s in self._sightings.items() if ref not in present]
+        self._sightings |= {lease.metadata.ref: Sighting(lease, at) for lease in gone}
+        affected = [self.forget(lease, at) for lease in gone]
+        affected += [self.see(lease, at) for lease in present.values()]
+        return frozenset().union(*affected)
+
+    def see(self, lease: Lease, at: float) -> frozenset[RingName]:
+        """Take note of a Lease as it is now; return the rings whose members may have changed.
+
+        A mere renewal, which is nearly every call, affects none.
+        """
+        ring, before = ring_of(lease), self._sightings.get(lease.metadata.ref)
+        if is_held(lease):
+            self._departed.pop((ring, lease.metadata.ref), None)
+        if before is None:
+            self._sightings[lease.metadata.ref] = Sighting(lease, at)
+            return frozenset({ring})
+        self._sightings[lease.metadata.ref] = before.then(lease, at)
+        if ring_of(before.lease) != ring:
+            self._depart(before)
+            return frozenset({ring, ring_of(before.lease)})
+        return frozenset({ring}) if _standing(before.lease) != _standing(lease) else frozenset()
+
+    def forget(self, lease: Lease, at: float) -> frozenset[RingName]:
+        """Take note that the Lease is gone: deleted, or without its ring label."""
+        before = self._sightings.pop(lease.metadata.ref, None)
+        if before is not None:
+            self._depart(before)
+        self._prune(at)
+        return frozenset({ring_of(before.lease if before is not None else lease)})
+
+    def restart_observation(self, at: float) -> None:
+        """Begin anew to observe every Lease: the watch was broken, silence was ours.
+
+        Without this, shards that could not renew during an outage of the API server would be
+        taken for dead the moment it is back.
+        """
+        self._sightings = {ref: Sighting(s.lease, at) for ref, s in self._sightings.items()}
+
+    def sightings(self, ring: RingName) -> list[Sighting]:
+        """Return what was seen of the ring's Leases, by namespace and name."""
+        seen = (s for s in self._sightings.values() if ring_of(s.lease) == ring)
+        return sorted(seen, key=lambda s: s.lease.metadata.ref)
+
+    def sighting(self, ref: ObjectRef) -> Sighting | None:
+        """Return what was seen of one Lease."""
+        return self._sightings.get(ref)
+
+    def members(self, ring: RingName, at: float) -> Members:
+        """Return every known shard's standing in `ring` at `at`."""
+        leases = [sighting.lease for sighting in self.sightings(ring)]
+        standings = _best(
+            [
+                (ref.name, Standing.MISSING if at < until else Standing.GONE)
+                for (of, ref), until in self._departed.items()
+                if of == ring
+            ]
+            + [(lease.metadata.name, _standing(lease)) for lease in leases]
+        )
+        # Two shards of one name: nobody can tell to whom an object belongs.
+        held = Counter(lease.metadata.name for lease in leases if is_held(lease))
+        standings |= {ShardName(name): Standing.MISSING for name in held if held[name] > 1}
+        return Members(
+            standings=standings,
+            stranger=Standing.MISSING if at < self._strangers_until else Standing.GONE,
+            namespaces={
+                ShardName(lease.metadata.name): lease.metadata.namespace
+                for lease in sorted(leases, key=is_held)
+            },
+        )
+
+    def next_change(self, at: float) -> float | None:
+        """Return when a standing changes by the passing of time alone, None if never."""
+        edges = [self._strangers_until, *self._departed.values()]
+        return min((edge for edge in edges if edge > at), default=None)
+
+    def _depart(self, sighting: Sighting) -> None:
+        lease = sighting.lease
+        until = sighting.since
+        if not is_given_up(lease):
+            until += 2 * duration_of(lease).total_seconds()
+        # A Lease that was made anew and never held does not shorten the wait for the old one.
+        place = ring_of(lease), lease.metadata.ref
+        self._departed[place] = max(until, self._departed.get(place, until))
+
+    def _prune(self, at: float) -> None:
+        """Forget departures that a stranger's standing describes as well, to bound memory."""
+        if at >= self._strangers_until:
+            self._departed = {k: until for k, until in self._departed.items() if until > at}
+
+
+def ring_of(lease: Lease) -> RingName:
+    """Return the ring that the Lease's label names, empty if there is none."""
+    return RingName(lease.metadata.label(RING_LABEL))
+
+
+def _best(found: Iterable[tuple[str, Standing]]) -> dict[ShardName, Standing]:
+    """Return each name's best standing: a name may stand in several namespaces."""
+    best: dict[ShardName, Standing] = {}
+    for name, standing in found:
+        shard = ShardName(name)
+        best[shard] = min(standing, best.get(shard, standing), key=_BEST_FIRST.index)
+    return best
+
+
+def _standing(lease: Lease) -> Standing:
+    if is_given_up(lease):
+        return Standing.GONE
+    if not is_held(lease):
+        return Standing.MISSING
+    return Standing.AVAILABLE if problem_of(lease) is None else Standing.LEAVING

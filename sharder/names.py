@@ -1,0 +1,98 @@
+"""The words of the protocol: names of rings and shards, and the labels that carry them.
+
+Everything that goes over the wire under a fixed name stands here and nowhere else
+(docs/protocol.md, "Names").
+"""
+
+import re
+from typing import Final, NamedTuple, NewType
+
+from typing_extensions import override
+
+RingName = NewType("RingName", str)
+ShardName = NewType("ShardName", str)
+
+API_GROUP: Final = "sharding.timebertt.dev"
+API_VERSION: Final = "v1alpha1"
+CONFIG_API_VERSION: Final = "config.sharding.timebertt.dev/v1alpha1"
+
+SYSTEM_NAMESPACE: Final = "sharding-system"
+RING_LABEL: Final = "alpha.sharding.timebertt.dev/controllerring"
+STATE_LABEL: Final = "alpha.sharding.timebertt.dev/state"
+REVISION_LABEL: Final = "alpha.sharding.timebertt.dev/revision"
+POOL_ANNOTATION: Final = "alpha.sharding.timebertt.dev/pool"
+CAPACITY_ANNOTATION: Final = "alpha.sharding.timebertt.dev/capacity"
+WEIGHT_ANNOTATION: Final = "alpha.sharding.timebertt.dev/weight"
+REGION_LABEL: Final = "topology.kubernetes.io/region"
+ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
+
+SHARDER_IDENTITY: Final = "shardlease-controller"
+"""Holder that the sharder writes into the Lease of a shard it has given up on."""
+
+FIELD_MANAGER: Final = "controllerring-controller"
+"""Field manager of webhook configurations: the reference's, so that we replace what it wrote."""
+
+WEBHOOK_NAME: Final = "sharder.sharding.timebertt.dev"
+WEBHOOK_PATH_PREFIX: Final = "/webhooks/sharder/controllerring/"
+APP_LABEL: Final = ("app.kubernetes.io/name", "controller-sharding")
+
+_OWNER_PREFIX: Final = "shard.alpha.sharding.timebertt.dev/"
+_DRAIN_PREFIX: Final = "drain.alpha.sharding.timebertt.dev/"
+_NEXT_PREFIX: Final = "next.alpha.sharding.timebertt.dev/"
+
+# Kubernetes' grammar of label values: at most 63 characters, empty is allowed there but not here,
+# for an empty owner is no owner (apimachinery, util/validation.IsValidLabelValue).
+_LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
+class GroupResource(NamedTuple):
+    """A kind of object as a ControllerRing names it; `group` is empty for the core group."""
+
+    group: str
+    resource: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+class ObjectRef(NamedTuple):
+    """Which object of a resource; `namespace` is empty for cluster-scoped ones."""
+
+    namespace: str
+    name: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def owner_label(ring: RingName) -> str:
+    """Return the label that names the shard which owns an object."""
+    return _OWNER_PREFIX + ring
+
+
+def drain_label(ring: RingName) -> str:
+    """Return the label that asks the owner to let go of an object; any value counts."""
+    return _DRAIN_PREFIX + ring
+
+
+def next_annotation(ring: RingName) -> str:
+    """Return the annotation that names where a draining object goes when it is let go."""
+    return _NEXT_PREFIX + ring
+
+
+def webhook_configuration(ring: RingName) -> str:
+    """Return the name of the ring's MutatingWebhookConfiguration."""
+    return f"controllerring-{ring}"
+
+
+def webhook_path(ring: RingName) -> str:
+    """Return the path at which the webhook answers for `ring`."""
+    return WEBHOOK_PATH_PREFIX + ring
+
+
+def is_label_value(text: str) -> bool:
+    """Tell whether `text` may stand as a non-empty label value, hence be a shard's name."""
+    return _LABEL_VALUE.fullmatch(text) is not None

@@ -1,0 +1,236 @@
+"""The promises of `sharder.membership`, over any history of what a watch may show."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sharder.api.lease import Lease
+from sharder.leases import duration_of, is_given_up, is_held
+from sharder.membership import UNKNOWN_SILENCE, Membership, Standing, ring_of
+from sharder.names import ObjectRef, RingName, ShardName
+from tests.property.strategies import leases
+from tests.support.values import DEMO, A, B
+
+RINGS = (DEMO, RingName("other"))
+SHARDS = (A, B)
+LONGEST = 4 * 3600.0
+"""No shard is waited for longer: twice the longest duration that a Lease of ours may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The watch showed a Lease that was created or changed."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """The watch showed that a Lease is gone."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class ListedAnew:
+    """The window of the watch was missed; these are all Leases now."""
+
+    leases: tuple[Lease, ...]
+
+
+Event = Seen | Vanished | ListedAnew
+events: st.SearchStrategy[Event] = st.one_of(
+    leases.map(Seen), leases.map(Vanished), st.lists(leases, max_size=4).map(tuple).map(ListedAnew)
+)
+pauses = st.sampled_from([0.0, 1.0, 15.0, 29.0, 30.0])
+histories = st.lists(st.tuples(pauses, events), min_size=1, max_size=6)
+
+
+def tell(membership: Membership, event: Event, at: float) -> frozenset[RingName]:
+    match event:
+        case Seen(lease):
+            return membership.see(lease, at)
+        case Vanished(lease):
+            return membership.forget(lease, at)
+        case ListedAnew(listed):
+            return membership.replace(listed, at)
+
+
+def after(history: list[tuple[float, Event]]) -> tuple[Membership, float]:
+    """The membership of a process that started at 0, and when the last event came."""
+    membership, at = Membership(0.0), 0.0
+    for pause, event in history:
+        at += pause
+        tell(membership, event, at)
+    return membership, at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """One Lease at one moment; None when it was gone, if `by_list` perhaps for long."""
+
+    at: float
+    ref: ObjectRef
+    lease: Lease | None
+    by_list: bool = False
+
+
+def sights(history: list[tuple[float, Event]]) -> Iterator[Sight]:
+    """The history, Lease by Lease."""
+    at, present = 0.0, set[ObjectRef]()
+    for pause, event in history:
+        at += pause
+        now = shown_by(event, at, present)
+        yield from now
+        present = (present | {x.ref for x in now}) - {x.ref for x in now if x.lease is None}
+
+
+def shown_by(event: Event, at: float, present: set[ObjectRef]) -> list[Sight]:
+    match event:
+        case Seen(lease):
+            return [Sight(at=at, ref=lease.metadata.ref, lease=lease)]
+        case Vanished(lease):
+            return [Sight(at=at, ref=lease.metadata.ref, lease=None)]
+        case ListedAnew(listed):
+            found = {lease.metadata.ref: lease for lease in listed}
+            refs = present | set(found)
+            return [Sight(at=at, ref=r, lease=found.get(r), by_list=True) for r in refs]
+
+
+def stops_at(lease: Lease, renewed: float) -> float:
+    """When the shard has stopped whose Lease was seen like this before it was gone."""
+    return renewed if is_given_up(lease) else renewed + 2 * duration_of(lease).total_seconds()
+
+
+def end_of(seen: list[Sight], ring: RingName) -> float | None:
+    """When the shard behind one Lease has stopped, inf while it works, None if never seen."""
+    end, renewed, last = None, 0.0, None
+    for sight in seen:
+        # A Lease that is in another ring is not there.
+        there = sight.lease is not None and ring_of(sight.lease) == ring
+        if last is not None and ring_of(last) == ring and not there:
+            stopped = stops_at(last, sight.at if sight.by_list and not sight.lease else renewed)
+            end = max(stopped, end if end is not None else stopped)
+        if sight.lease is not None and there and is_held(sight.lease):
+            end = None
+        if last is None or sight.lease is None or last.spec != sight.lease.spec:
+            renewed = sight.at
+        last = sight.lease
+    if last is None or ring_of(last) != ring:
+        return end
+    return (end or 0.0) if is_given_up(last) else float("inf")
+
+
+def may_work_until(history: list[tuple[float, Event]], ring: RingName, shard: ShardName) -> float:
+    """When the shard has stopped for sure, by a plain reading of the protocol."""
+    seen = [sight for sight in sights(history) if sight.ref.name == shard]
+    ends = [end_of([x for x in seen if x.ref == ref], ring) for ref in {x.ref for x in seen}]
+    return max((end for end in ends if end is not None), default=UNKNOWN_SILENCE)
+
+
+@settings(max_examples=500)
+@given(histories, pauses, st.sampled_from(RINGS), st.sampled_from(SHARDS))
+def test_a_shard_is_gone_exactly_when_it_must_have_stopped(
+    history: list[tuple[float, Event]], pause: float, ring: RingName, shard: ShardName
+) -> None:
+    membership, last = after(history)
+
+    standing = membership.members(ring, last + pause).standing_of(shard)
+
+    stopped = last + pause >= may_work_until(history, ring, shard)
+    assert (standing is Standing.GONE) == stopped
+
+
+@given(histories, st.sampled_from(RINGS))
+def test_who_is_available_holds_a_valid_lease_and_no_other_holds_one_of_its_name(
+    history: list[tuple[float, Event]], ring: RingName
+) -> None:
+    membership, last = after(history)
+    present = [sighting.lease for sighting in membership.sightings(ring)]
+
+    for shard in membership.members(ring, last).available:
+        held = [x for x in present if x.metadata.name == shard and is_held(x)]
+        assert len(held) == 1
+        assert 1 <= (held[0].spec.lease_duration_seconds or 0) <= 3600
+        assert membership.members(ring, last).namespaces[shard] == held[0].metadata.namespace
+
+
+@given(histories, events)
+def test_a_ring_that_is_not_named_as_affected_has_the_members_it_had(
+    history: list[tuple[float, Event]], event: Event
+) -> None:
+    membership, at = after(history)
+    before = {ring: membership.members(ring, at) for ring in RINGS}
+
+    affected = tell(membership, event, at)
+
+    assert affected <= set(RINGS)
+    for ring in set(RINGS) - affected:
+        now = membership.members(ring, at)
+        assert now.namespaces == before[ring].namespaces
+        for shard in SHARDS:
+            assert now.standing_of(shard) == before[ring].standing_of(shard)
+
+
+@given(histories)
+def test_standings_change_by_time_alone_only_when_announced(
+    history: list[tuple[float, Event]],
+) -> None:
+    membership, start = after(history)
+    edges = [start]
+    while (edge := membership.next_change(edges[-1])) is not None:
+        edges.append(edge)
+    edges.append(edges[-1] + LONGEST)
+
+    for begin, end in pairwise(edges):
+        for ring in RINGS:
+            assert membership.members(ring, begin) == membership.members(
+                ring, begin + (end - begin) * 0.999
+            )
+
+
+@given(histories)
+def test_no_shard_without_lease_is_waited_for_for_ever(
+    history: list[tuple[float, Event]],
+) -> None:
+    membership, last = after(history)
+    held = {
+        (ring, sighting.lease.metadata.name)
+        for ring in RINGS
+        for sighting in membership.sightings(ring)
+    }
+
+    for ring in RINGS:
+        for shard in SHARDS:
+            standing = membership.members(ring, last + LONGEST).standing_of(shard)
+            assert (ring, shard) in held or standing is Standing.GONE
+
+
+@given(st.lists(leases, max_size=5, unique_by=lambda lease: lease.metadata.ref), st.data())
+def test_the_order_of_a_list_makes_no_difference(listed: list[Lease], data: st.DataObject) -> None:
+    one, other = Membership(0.0), Membership(0.0)
+
+    one.replace(listed, 1.0)
+    other.replace(data.draw(st.permutations(listed)), 1.0)
+
+    assert [one.members(ring, 1.0) for ring in RINGS] == [other.members(r, 1.0) for r in RINGS]
+
+
+@given(histories)
+def test_a_broken_watch_never_brings_a_shard_nearer_to_being_given_up(
+    history: list[tuple[float, Event]],
+) -> None:
+    membership, last = after(history)
+    before = {ring: membership.sightings(ring) for ring in RINGS}
+    members = {ring: membership.members(ring, last) for ring in RINGS}
+
+    membership.restart_observation(last)
+
+    for ring in RINGS:
+        assert membership.members(ring, last) == members[ring]
+        for old, new in zip(before[ring], membership.sightings(ring), strict=True):
+            assert new.lease == old.lease
+            assert new.silent_at() >= old.silent_at()

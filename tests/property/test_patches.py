@@ -1,0 +1,76 @@
+"""The promises of `sharder.patches`: what is asked for comes about, whatever was there."""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sharder import patches
+from sharder.api.meta import Json, ObjectMeta, PartialObject
+from sharder.names import ShardName
+from sharder.snapshot import RingSnapshot
+from tests.property.strategies import few_shards, label_values, metas, objects, snapshots
+from tests.support.json_patch import admitted, written
+from tests.support.values import DRAIN, NEXT, OWNER
+
+Changes: TypeAlias = Mapping[str, str | None]
+
+changes = st.dictionaries(
+    st.sampled_from([OWNER, DRAIN, NEXT, "example.com/x", "~/~1", "plain"]),
+    st.none() | label_values | st.just(""),
+)
+
+
+def wanted_over(
+    present: Mapping[str, str] | None, wanted: Mapping[str, str | None]
+) -> dict[str, str]:
+    merged = {**(present or {}), **wanted}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+@given(metas, changes, changes)
+def test_an_admission_patch_applies_and_brings_about_just_what_is_wanted(
+    meta: ObjectMeta, labels: dict[str, str | None], annotations: dict[str, str | None]
+) -> None:
+    obj = PartialObject(metadata=meta)
+
+    after = admitted(obj, patches.admission(meta, labels=labels, annotations=annotations)).metadata
+
+    assert (after.labels or {}) == wanted_over(meta.labels, labels)
+    assert (after.annotations or {}) == wanted_over(meta.annotations, annotations)
+
+
+@given(metas, changes, changes)
+def test_an_admission_patch_is_empty_once_it_was_applied(
+    meta: ObjectMeta, labels: dict[str, str | None], annotations: dict[str, str | None]
+) -> None:
+    operations = patches.admission(meta, labels=labels, annotations=annotations)
+
+    after = admitted(PartialObject(metadata=meta), operations).metadata
+
+    assert patches.admission(after, labels=labels, annotations=annotations) == ()
+
+
+@given(objects, snapshots, few_shards)
+def test_our_writes_do_what_they_say_and_touch_nothing_else(
+    obj: PartialObject, snapshot: RingSnapshot, shard: ShardName
+) -> None:
+    meta = obj.metadata
+    cases: list[tuple[Json, Changes, Changes]] = [
+        (patches.assign(snapshot, meta, shard), {OWNER: shard, DRAIN: None}, {NEXT: None}),
+        (patches.drain(snapshot, meta), {DRAIN: "true"}, {NEXT: None}),
+        (patches.withdraw(snapshot, meta), {DRAIN: None}, {NEXT: None}),
+        (
+            patches.acknowledge(meta, owner_label=OWNER, drain_label=DRAIN),
+            {OWNER: None, DRAIN: None},
+            {},
+        ),
+    ]
+
+    for patch, labels, annotations in cases:
+        once = written(obj, patch)
+        assert (once.metadata.labels or {}) == wanted_over(meta.labels, labels)
+        assert (once.metadata.annotations or {}) == wanted_over(meta.annotations, annotations)
+        assert once.metadata.resource_version == meta.resource_version
+        assert written(once, patch) == once

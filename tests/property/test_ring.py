@@ -1,0 +1,73 @@
+"""The promises of `sharder.ring`, against an implementation that is as plain as can be."""
+
+from collections.abc import Iterable
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+from xxhash import xxh64_intdigest
+
+from sharder.names import ShardName
+from sharder.ring import ConsistentHash
+from tests.property.strategies import colliding, keys, ring_members
+
+ONE, ELEVEN = ShardName("op-1"), ShardName("op-11")
+SHARED = "op-110"
+"""A key that hashes to a token of both."""
+
+
+def plain_owner(members: Iterable[ShardName], key: str) -> ShardName | None:
+    """The owner by the definition: of all tokens, the nearest one clockwise from the key."""
+    place = xxh64_intdigest(key.encode())
+    distances: dict[ShardName, int] = {
+        member: min(
+            (xxh64_intdigest(f"{member}{index}".encode()) - place) % 2**64 for index in range(100)
+        )
+        for member in set(members)
+    }
+    nearest = min(distances.values(), default=0)
+    return max((m for m, distance in distances.items() if distance == nearest), default=None)
+
+
+@given(ring_members, keys)
+@example([ONE, ELEVEN], SHARED)
+def test_the_owner_is_the_one_of_the_definition(members: list[ShardName], key: str) -> None:
+    assert ConsistentHash(members).owner(key) == plain_owner(members, key)
+
+
+@given(ring_members, st.integers(0, 8), keys | st.just(SHARED), st.data())
+def test_order_and_repetition_of_members_make_no_difference(
+    members: list[ShardName], repeated: int, key: str, data: st.DataObject
+) -> None:
+    shuffled = data.draw(st.permutations(members + members[:repeated]))
+
+    assert ConsistentHash(shuffled).owner(key) == ConsistentHash(members).owner(key)
+
+
+@given(ring_members, keys)
+def test_the_owner_is_a_member(members: list[ShardName], key: str) -> None:
+    owner = ConsistentHash(members).owner(key)
+
+    assert owner in members if members else owner is None
+
+
+@given(st.lists(colliding, max_size=5), colliding, keys)
+@example([ONE], ELEVEN, SHARED)
+@example([ELEVEN], ONE, SHARED)
+def test_who_joins_takes_keys_from_others_and_nobody_else_does(
+    members: list[ShardName], joiner: ShardName, key: str
+) -> None:
+    before, after = ConsistentHash(members), ConsistentHash([*members, joiner])
+
+    assert after.owner(key) in {before.owner(key), joiner}
+
+
+@given(st.lists(colliding, max_size=5), colliding, keys)
+@example([ONE], ELEVEN, SHARED)
+@example([ELEVEN], ONE, SHARED)
+def test_only_the_keys_of_who_leaves_move(
+    members: list[ShardName], leaver: ShardName, key: str
+) -> None:
+    before = ConsistentHash([*members, leaver])
+    after = ConsistentHash(member for member in members if member != leaver)
+
+    assert before.owner(key) in {leaver, after.owner(key)}

@@ -1,0 +1,178 @@
+"""Facts about `sharder.snapshot`: roles, scope, and which snapshots decide alike."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from sharder.api.meta import ObjectMeta, PartialObject
+from sharder.api.ring import (
+    Condition,
+    ControlledResource,
+    ControllerRing,
+    RingResource,
+    RingSpec,
+    RingStatus,
+)
+from sharder.membership import Members, Standing
+from sharder.names import GroupResource
+from sharder.snapshot import RingSnapshot, Role, build, roles_of
+from tests.support.values import (
+    CONFIGMAPS,
+    DEMO,
+    SECRETS,
+    WIDGETS,
+    A,
+    B,
+    C,
+    available,
+    members,
+    obj,
+    ring,
+    snapshot,
+)
+
+TEAM = frozenset({"team"})
+
+
+def test_every_resource_has_its_role() -> None:
+    assert roles_of(ring()) == {
+        WIDGETS: Role.MAIN,
+        SECRETS: Role.LEADING,
+        CONFIGMAPS: Role.CONTROLLED,
+    }
+
+
+def test_a_resource_listed_as_main_and_as_controlled_counts_as_main() -> None:
+    both = RingSpec(
+        resources=(
+            RingResource(resource="a", controlled_resources=(ControlledResource(resource="b"),)),
+            RingResource(resource="b"),
+        )
+    )
+
+    roles = roles_of(ControllerRing(metadata=ring().metadata, spec=both))
+
+    assert roles[GroupResource("", "b")] is Role.MAIN
+
+
+def test_a_ring_is_read_as_in_the_reference() -> None:
+    text = """{"metadata": {"name": "demo", "generation": 3}, "spec": {
+        "resources": [{"group": "apps", "resource": "deployments",
+            "controlledResources": [{"group": "", "resource": "pods"}]}],
+        "namespaceSelector": {"matchLabels": {"x": "y"}}},
+        "status": {"shards": 2, "availableShards": 1, "observedGeneration": 3}}"""
+
+    decoded = msgspec.json.decode(text, type=ControllerRing)
+
+    assert roles_of(decoded) == {
+        GroupResource("apps", "deployments"): Role.LEADING,
+        GroupResource("", "pods"): Role.CONTROLLED,
+    }
+    assert decoded.spec.namespace_selector is not None
+    assert decoded.spec.namespace_selector.matches({"x": "y"})
+    assert decoded.status == RingStatus(observed_generation=3, shards=2, available_shards=1)
+
+
+def test_only_available_shards_are_on_the_hash_ring() -> None:
+    mixed = members(
+        {A: Standing.AVAILABLE, B: Standing.LEAVING, C: Standing.MISSING},
+        stranger=Standing.MISSING,
+    )
+
+    assert snapshot(mixed).hashing.members == (A,)
+
+
+def test_the_hash_ring_is_built_anew_only_for_other_members() -> None:
+    first = snapshot(available(A, B))
+
+    same = build(ring(), members=available(B, A), namespaces=TEAM, previous=first)
+    other = build(ring(), members=available(A), namespaces=TEAM, previous=first)
+
+    assert same.hashing is first.hashing
+    assert other.hashing.members == (A,)
+
+
+def test_the_ring_wants_nothing_for_an_object_without_key() -> None:
+    assert snapshot().wanted(None) is None
+    assert snapshot(available()).wanted("/Secret/default/s") is None
+    assert snapshot().wanted("/Secret/default/s") in {A, B}
+
+
+def test_main_objects_are_hashed_by_their_own_key_and_controlled_ones_by_their_controllers() -> (
+    None
+):
+    controlled = obj(CONFIGMAPS, "c", controlled_by="s")
+
+    assert snapshot().key_of(obj(SECRETS, "s"), Role.LEADING) == "/Secret/default/s"
+    assert snapshot().key_of(obj(name="w"), Role.MAIN) == "example.com/Widget/default/w"
+    assert snapshot().key_of(controlled, Role.CONTROLLED) == "/Secret/default/s"
+    assert snapshot().key_of(obj(CONFIGMAPS), Role.CONTROLLED) is None
+
+
+def test_an_empty_owner_label_is_no_owner_but_an_empty_drain_label_is_a_drain() -> None:
+    assert snapshot().owner_of(obj(owner=A)) == A
+    assert snapshot().owner_of(obj(owner="")) is None
+    assert snapshot().owner_of(obj()) is None
+    assert snapshot().is_draining(obj(drain=""))
+    assert not snapshot().is_draining(obj())
+
+
+def test_objects_are_in_scope_by_their_namespace_and_cluster_scoped_ones_always() -> None:
+    now = build(ring(), members=available(A), namespaces=TEAM)
+
+    assert now.selects(obj(namespace="team"))
+    assert now.selects(obj(namespace=""))
+    assert not now.selects(obj(namespace="kube-system"))
+
+
+def test_a_namespace_is_in_scope_by_its_own_labels() -> None:
+    now = build(ring(), members=available(A), namespaces=TEAM)
+
+    def namespace(name: str, api_version: str = "v1") -> PartialObject:
+        meta = ObjectMeta(name=name)
+        return PartialObject(api_version=api_version, kind="Namespace", metadata=meta)
+
+    assert now.selects(namespace("team"))
+    assert not now.selects(namespace("kube-system"))
+    assert now.selects(namespace("kube-system", api_version="example.com/v1"))
+
+
+def test_the_labels_of_a_snapshot_are_those_of_its_ring() -> None:
+    now = snapshot()
+
+    assert now.name == DEMO
+    assert now.owner_label.endswith("/demo")
+    assert now.drain_label.endswith("/demo")
+    assert now.next_annotation.endswith("/demo")
+    assert len({now.owner_label, now.drain_label, now.next_annotation}) == 3
+
+
+def test_the_status_of_a_ring_makes_no_other_decisions() -> None:
+    condition = Condition(type="Ready", status="True")
+    after = msgspec.structs.replace(ring(), status=RingStatus(shards=3, conditions=(condition,)))
+
+    assert snapshot().decides_like(replace(snapshot(), ring=after))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(snapshot(), ring=ring(generation=2)),
+        replace(snapshot(), ring=ring(uid="another")),
+        replace(snapshot(), namespaces=frozenset()),
+        snapshot(available(A)),
+        snapshot(members({A: Standing.AVAILABLE, B: Standing.MISSING})),
+        snapshot(members({A: Standing.AVAILABLE, B: Standing.AVAILABLE, C: Standing.MISSING})),
+        snapshot(
+            Members(
+                standings={A: Standing.AVAILABLE, B: Standing.AVAILABLE},
+                stranger=Standing.MISSING,
+                namespaces={A: "default", B: "default"},
+            )
+        ),
+    ],
+    ids=["spec", "ring", "namespaces", "left", "missing", "known", "strangers"],
+)
+def test_whatever_steps_depend_on_makes_other_decisions(other: RingSnapshot) -> None:
+    assert not snapshot().decides_like(other)
