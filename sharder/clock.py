@@ -1,0 +1,43 @@
+"""The one place that reads clocks; everything else takes a `Clock` or a time as an argument."""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Wall time for what others read, monotonic time for what we measure."""
+
+    def now(self) -> datetime:
+        """Return the wall clock as an aware UTC time."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds on a clock that never goes back and counts through a suspend."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait at least `seconds`."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> datetime:
+        """Return the wall clock as an aware UTC time."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds since boot, time asleep included where the system can tell.
+
+        CLOCK_MONOTONIC stands still while a machine is suspended; a Lease does not.
+        """
+        if hasattr(time, "CLOCK_BOOTTIME"):
+            return time.clock_gettime(time.CLOCK_BOOTTIME)
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait at least `seconds`."""
+        await asyncio.sleep(seconds)

@@ -1,0 +1,1 @@
+"""The cluster: the ports of `sharder.ports` over the Kubernetes client's session."""

@@ -1,0 +1,82 @@
+"""Turn what the API server and the network say into `sharder.errors`, in this one place."""
+
+from typing import Final, TypeVar
+
+import msgspec
+
+from sharder.errors import (
+    ApiError,
+    Conflict,
+    Expired,
+    Forbidden,
+    NotFound,
+    Rejected,
+    Unavailable,
+)
+
+D = TypeVar("D")
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """metav1.Status, the body of every refusal."""
+
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+_BY_CODE: Final[dict[int, type[ApiError]]] = {
+    401: Forbidden,
+    403: Forbidden,
+    404: NotFound,
+    408: Unavailable,
+    409: Conflict,
+    410: Expired,
+    429: Unavailable,
+}
+_HINTS: Final = {
+    401: "the server does not accept our credentials: renew them",
+    403: "grant it in a Role or ClusterRole",
+}
+
+
+def refusal(code: int, body: bytes, what: str) -> ApiError:
+    """Return the error for an answer with HTTP status `code`.
+
+    `what` was asked, such as "PATCH /api/v1/...".  The body should be a Status, which names verb
+    and resource; proxies in between send anything.
+    """
+    try:
+        status = msgspec.json.decode(body, type=Status)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        status = Status(message=body[:200].decode(errors="replace").strip())
+        if code == 404:
+            # Objects are missed with a Status, paths without.
+            what = f"{what}: the server does not serve this: install the CRD"
+    return from_status(code, status, what)
+
+
+def from_status(code: int, status: Status, what: str) -> ApiError:
+    """Return the error for a Status, which also stands in the middle of a watch."""
+    kind = _BY_CODE.get(code, Rejected if 400 <= code < 500 else Unavailable)
+    said = status.message or status.reason or "no reason given"
+    hint = f" ({_HINTS[code]})" if code in _HINTS else ""
+    return kind(f"{what}: {said}{hint} [{code}]")
+
+
+def unreachable(error: Exception, what: str) -> Unavailable:
+    """Return the error for a request that got no answer; raise it from `error`."""
+    reason = "no answer in time" if isinstance(error, TimeoutError) else str(error) or repr(error)
+    return Unavailable(f"{what}: {reason}")
+
+
+def understand(data: bytes | msgspec.Raw, of: type[D], what: str) -> D:
+    """Decode what the server itself wrote, as opposed to the objects in it.
+
+    Raises:
+        Unavailable: it is cut short, or some proxy's; the next answer may be right.
+    """
+    try:
+        return msgspec.json.decode(data, type=of)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Unavailable(f"{what}: not an answer of an API server: {error}") from error

@@ -1,0 +1,69 @@
+"""Events for people: core/v1, as `kubectl describe` shows them."""
+
+import logging
+from typing import Final
+
+from sharder.api.meta import Json, PartialObject
+from sharder.clock import Clock
+from sharder.errors import ApiError
+from sharder.kube.client import Client
+
+_QUIET_SECONDS: Final = 600.0
+_MESSAGE_LENGTH: Final = 1024
+"""The server refuses longer ones (kubernetes v1.36, pkg/apis/core/validation/events.go)."""
+
+_log = logging.getLogger(__name__)
+
+
+class KubeRecorder:
+    """Writes Warnings, each at most once in ten minutes."""
+
+    def __init__(self, client: Client, *, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._recorded: dict[tuple[str, str, str, str], float] = {}
+
+    async def warn(self, about: PartialObject, reason: str, message: str) -> None:
+        """Record a Warning; for cluster-scoped objects it lands in the namespace `default`."""
+        now = self._clock.monotonic()
+        self._recorded = {
+            known: at for known, at in self._recorded.items() if now - at < _QUIET_SECONDS
+        }
+        key = (about.kind, str(about.metadata.ref), reason, message)
+        if key in self._recorded:
+            return
+        self._recorded[key] = now
+        namespace = about.metadata.namespace or "default"
+        try:
+            await self._client.request(
+                "POST",
+                f"/api/v1/namespaces/{namespace}/events",
+                body=self._event(about, namespace, reason, message),
+            )
+        except ApiError as error:
+            del self._recorded[key]
+            _log.warning(
+                "event not recorded",
+                extra={"object": str(about.metadata.ref), "why": reason, "error": str(error)},
+            )
+
+    def _event(self, about: PartialObject, namespace: str, reason: str, message: str) -> Json:
+        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return {
+            "metadata": {"generateName": f"{about.metadata.name}.", "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": about.api_version,
+                "kind": about.kind,
+                "namespace": about.metadata.namespace,
+                "name": about.metadata.name,
+                "uid": about.metadata.uid,
+            },
+            "type": "Warning",
+            "reason": reason,
+            "message": message[:_MESSAGE_LENGTH],
+            "source": {"component": "sharder"},
+            "reportingComponent": "sharder",
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }

@@ -1,0 +1,90 @@
+"""Any resource of the cluster, by metadata only."""
+
+import asyncio
+from typing import Final, TypeVar
+
+import msgspec
+
+from sharder.api.meta import PartialObject
+from sharder.errors import NotFound
+from sharder.kube.client import Client
+from sharder.kube.errors import understand
+from sharder.kube.store import KubeStore
+from sharder.names import GroupResource
+from sharder.ports import Resource
+
+D = TypeVar("D")
+
+_CORE_VERSION: Final = "v1"
+_BELIEVED_SECONDS: Final = 60.0
+
+
+class _Version(msgspec.Struct, frozen=True):
+    version: str
+
+
+class _Group(msgspec.Struct, frozen=True, rename="camel"):
+    versions: tuple[_Version, ...] = ()
+    preferred_version: _Version | None = None
+
+    def in_order(self) -> list[str]:
+        """The versions, the preferred one first."""
+        versions = [version.version for version in self.versions]
+        first = self.preferred_version
+        return sorted(versions, key=lambda version: first is None or version != first.version)
+
+
+class _Served(msgspec.Struct, frozen=True):
+    name: str
+    kind: str
+    namespaced: bool = False
+
+
+class _ResourceList(msgspec.Struct, frozen=True):
+    resources: tuple[_Served, ...] = ()
+
+
+class KubeObjects:
+    """The cluster's resources; what discovery has found is believed for a minute."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._found: dict[GroupResource, tuple[Resource, float]] = {}
+
+    async def find(self, resource: GroupResource) -> Resource:
+        """Look the resource up, in the preferred version of its group if that serves it."""
+        now = asyncio.get_running_loop().time()
+        found, until = self._found.get(resource, (None, now))
+        if found is None or now >= until:
+            found = await self._discover(resource)
+            self._found[resource] = (found, now + _BELIEVED_SECONDS)
+        return found
+
+    def of(self, resource: Resource, labels: str = "") -> KubeStore[PartialObject]:
+        """Return the resource's objects over all namespaces that match the label selector."""
+        return KubeStore(self._client, PartialObject, resource, labels=labels, metadata_only=True)
+
+    async def _discover(self, resource: GroupResource) -> Resource:
+        missing = f"the API server does not serve {resource}: install its CRD or correct the name"
+        if not resource.group:
+            group = _Group(versions=(_Version(_CORE_VERSION),))
+            root = "/api"
+        else:
+            root = f"/apis/{resource.group}"
+            try:
+                group = await self._read(root, _Group)
+            except NotFound as error:
+                raise NotFound(missing) from error
+        for version in group.in_order():
+            for served in (await self._read(f"{root}/{version}", _ResourceList)).resources:
+                if served.name == resource.resource:
+                    return Resource(
+                        id=resource,
+                        version=version,
+                        kind=served.kind,
+                        namespaced=served.namespaced,
+                    )
+        raise NotFound(missing)
+
+    async def _read(self, path: str, of: type[D]) -> D:
+        return understand(await self._client.request("GET", path), of, path)

@@ -1,0 +1,215 @@
+"""One collection of the API server as a `sharder.ports.Store`."""
+
+import logging
+import secrets
+from collections.abc import AsyncGenerator, Iterator
+from typing import Final, Generic, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from sharder.api.meta import Json, PartialObject
+from sharder.errors import InvalidObject
+from sharder.kube.client import JSON, MERGE_PATCH, Client
+from sharder.kube.errors import Status, from_status, understand
+from sharder.names import ObjectRef
+from sharder.ports import Bookmark, Changed, Listed, Removed, Resource, WatchEvent
+
+T = TypeVar("T")
+
+PAGE_LIMIT: Final = 500
+"""Objects per page, as kubectl takes them (its --chunk-size)."""
+_PAGE_SECONDS: Final = 30.0
+_WATCH_SECONDS: Final = range(45, 56)
+"""The server sends a bookmark two seconds before it ends a watch, hence before we take the
+stream for dead (`client.SILENCE_SECONDS`), however quiet the collection is
+(apiserver v0.36.3, cacher/cache_watcher.go, nextBookmarkTime)."""
+
+_METADATA: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
+_METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
+
+_log = logging.getLogger(__name__)
+
+
+class _ListMeta(msgspec.Struct, frozen=True):
+    resource_version: str = msgspec.field(default="", name="resourceVersion")
+    next_page: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct, frozen=True):
+    metadata: _ListMeta = _ListMeta()
+    items: list[msgspec.Raw] | None = None
+
+
+class _Event(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class KubeStore(Generic[T]):
+    """The objects of a resource, decoded as the struct `of`.
+
+    Objects that cannot be decoded are logged and left out of lists, streams and watches; where
+    one was asked for by name, `InvalidObject` is raised.  Structs that are `PartialObject` carry
+    kind and apiVersion of the resource, which the server leaves out or replaces by its own.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        of: type[T],
+        resource: Resource,
+        *,
+        namespace: str = "",
+        labels: str = "",
+        metadata_only: bool = False,
+        subresource: str = "",
+    ) -> None:
+        self._client = client
+        self._of = of
+        self._resource = resource
+        self._namespace = namespace
+        self._labels = labels
+        self._suffix = f"/{subresource}" if subresource else ""
+        self._decoder = msgspec.json.Decoder(of)
+        self._accept = _METADATA if metadata_only else JSON
+        self._accept_list = _METADATA_LIST if metadata_only else JSON
+        group, version = resource.id.group, resource.version
+        self._api_version = f"{group}/{version}" if group else version
+        self._prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
+
+    def status(self) -> "KubeStore[T]":
+        """Return a store that reads and patches the status of the same objects."""
+        return KubeStore(self._client, self._of, self._resource, subresource="status")
+
+    async def list(self) -> Listed[T]:
+        """Return all objects, read from etcd in pages of one consistent state."""
+        items: list[T] = []
+        version = ""
+        async for page in self._pages(self._labels):
+            items.extend(self._items(page))
+            version = page.metadata.resource_version
+        return Listed(items, version)
+
+    async def stream(self, labels: str = "") -> AsyncGenerator[T, None]:
+        """Yield all objects that match `labels` too; `Expired` if it took too long."""
+        selector = ",".join(filter(None, (self._labels, labels)))
+        async for page in self._pages(selector):
+            for obj in self._items(page):
+                yield obj
+
+    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
+        """Yield a bookmark when the watch is established, then what happens."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(secrets.choice(_WATCH_SECONDS)),
+        } | self._selecting(self._labels)
+        path = self._collection(self._namespace)
+        async with self._client.lines(path, query=query, accept=self._accept) as lines:
+            yield Bookmark(resource_version)
+            async for line in lines:
+                event = self._event(line)
+                if event is not None:
+                    yield event
+
+    async def get(self, ref: ObjectRef) -> T:
+        """Return the object as it is in etcd now."""
+        path = self._path(ref)
+        return self._one(await self._client.request("GET", path, accept=self._accept), path)
+
+    async def create(self, namespace: str, body: Json) -> T:
+        """Create an object."""
+        path = self._collection(namespace)
+        answer = await self._client.request("POST", path, body=body, accept=self._accept)
+        return self._one(answer, path)
+
+    async def patch(self, ref: ObjectRef, body: Json) -> T:
+        """Merge `body` into the object, or into its status alone if this is `status()`."""
+        path = self._path(ref)
+        answer = await self._client.request(
+            "PATCH", path, body=body, content_type=MERGE_PATCH, accept=self._accept
+        )
+        return self._one(answer, path)
+
+    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
+        """Delete exactly this object in exactly this state."""
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        options: Json = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": preconditions,
+        }
+        await self._client.request("DELETE", self._path(ref), body=options)
+
+    async def _pages(self, labels: str) -> AsyncGenerator[_Page, None]:
+        # With a resourceVersion the server may ignore the limit and send all at once.
+        query = {"limit": str(PAGE_LIMIT)} | self._selecting(labels)
+        path = self._collection(self._namespace)
+        while True:
+            answer = await self._client.request(
+                "GET", path, query=query, accept=self._accept_list, timeout=_PAGE_SECONDS
+            )
+            page = understand(answer, _Page, path)
+            yield page
+            if not page.metadata.next_page:
+                return
+            query["continue"] = page.metadata.next_page
+
+    def _items(self, page: _Page) -> Iterator[T]:
+        for raw in page.items or ():
+            obj = self._try_decode(raw)
+            if obj is not None:
+                yield obj
+
+    def _event(self, line: bytes) -> WatchEvent[T] | None:
+        path = self._collection(self._namespace)
+        event = understand(line, _Event, path)
+        match event.type:
+            case "BOOKMARK":
+                bookmark = understand(event.object, PartialObject, path)
+                return Bookmark(bookmark.metadata.resource_version)
+            case "ERROR":
+                status = understand(event.object, Status, path)
+                raise from_status(status.code, status, f"watch {path}")
+            case _:
+                pass
+        obj = self._try_decode(event.object)
+        if obj is None:
+            return None
+        return Removed(obj) if event.type == "DELETED" else Changed(obj)
+
+    def _one(self, answer: bytes, path: str) -> T:
+        try:
+            return self._decode(answer)
+        except msgspec.DecodeError as error:
+            raise InvalidObject(f"{path}: {error}; correct the object") from error
+
+    def _try_decode(self, raw: msgspec.Raw) -> T | None:
+        try:
+            return self._decode(raw)
+        except msgspec.DecodeError as error:
+            _log.warning(
+                "object left out", extra={"resource": str(self._resource.id), "error": str(error)}
+            )
+            return None
+
+    def _decode(self, raw: bytes | msgspec.Raw) -> T:
+        obj = self._decoder.decode(raw)
+        if isinstance(obj, PartialObject):
+            return msgspec.structs.replace(
+                obj, api_version=self._api_version, kind=self._resource.kind
+            )
+        return obj
+
+    def _collection(self, namespace: str) -> str:
+        middle = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+        return f"{self._prefix}{middle}/{self._resource.id.resource}"
+
+    def _path(self, ref: ObjectRef) -> str:
+        return f"{self._collection(ref.namespace)}/{quote(ref.name, safe='')}{self._suffix}"
+
+    @staticmethod
+    def _selecting(labels: str) -> dict[str, str]:
+        return {"labelSelector": labels} if labels else {}

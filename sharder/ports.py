@@ -1,0 +1,144 @@
+"""What the shell needs from the outside, as small protocols.
+
+`sharder.kube` implements them on a cluster, `tests/support/fakes.py` in memory; one contract test
+runs against both.  Every call may raise the errors of `sharder.errors.ApiError`.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from sharder.api.meta import Json, PartialObject
+from sharder.names import GroupResource, ObjectRef
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed(Generic[T_co]):
+    """The object was created or updated, or has begun to match the selector."""
+
+    obj: T_co
+
+
+@dataclass(frozen=True, slots=True)
+class Removed(Generic[T_co]):
+    """The object was deleted or has ceased to match; `obj` is its last matching state."""
+
+    obj: T_co
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """Nothing changed up to this resource version: resume from here."""
+
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Generic[T_co]):
+    """The whole state: replaces everything known before."""
+
+    items: Sequence[T_co]
+    resource_version: str
+
+
+WatchEvent: TypeAlias = Changed[T] | Removed[T] | Bookmark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """A resource as the API server serves it, in its preferred version."""
+
+    id: GroupResource
+    version: str
+    kind: str
+    namespaced: bool
+
+
+class Watchable(Protocol[T_co]):
+    """A collection that can be followed: list once, then watch from there."""
+
+    async def list(self) -> Listed[T_co]:
+        """Return all objects and the resource version to watch from."""
+        ...
+
+    def watch(self, resource_version: str) -> AsyncIterator[WatchEvent[T_co]]:
+        """Yield what happens after `resource_version`, until the server ends the stream.
+
+        Raises:
+            Expired: the version is too old; list again.
+        """
+        ...
+
+
+class Readable(Protocol[T_co]):
+    """A collection of which single objects, or all in constant memory, are read."""
+
+    async def get(self, ref: ObjectRef) -> T_co:
+        """Return the object as it is now (a quorum read)."""
+        ...
+
+    def stream(self, labels: str = "") -> AsyncIterator[T_co]:
+        """Yield the objects that match the label selector, in pages, each at most once."""
+        ...
+
+
+class Writable(Protocol[T_co]):
+    """A collection that can be changed."""
+
+    async def create(self, namespace: str, body: Json) -> T_co:
+        """Create an object; `Conflict` if the name is taken."""
+        ...
+
+    async def patch(self, ref: ObjectRef, body: Json) -> T_co:
+        """Merge `body` into the object (RFC 7386) and return the result.
+
+        A `metadata.resourceVersion` in the body guards the write: `Conflict` if it has changed.
+        """
+        ...
+
+    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
+        """Delete exactly this object in exactly this state; `Conflict` if it is another."""
+        ...
+
+
+class Store(Watchable[T_co], Readable[T_co], Writable[T_co], Protocol[T_co]):
+    """All of it."""
+
+
+class Objects(Protocol):
+    """Any resource of the cluster, by metadata only."""
+
+    async def find(self, resource: GroupResource) -> Resource:
+        """Look the resource up in the server's discovery; `NotFound` if it is not served."""
+        ...
+
+    def of(self, resource: Resource, labels: str = "") -> Store[PartialObject]:
+        """Return the resource's objects over all namespaces that match the label selector."""
+        ...
+
+
+class WebhookConfigurations(Protocol):
+    """MutatingWebhookConfigurations, by their labels and by server-side apply."""
+
+    async def apply(self, body: Json) -> PartialObject:
+        """Apply `body` under the sharder's field manager, taking fields over from others."""
+        ...
+
+    def stream(self, labels: str = "") -> AsyncIterator[PartialObject]:
+        """Yield the configurations that match the label selector."""
+        ...
+
+    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
+        """Delete exactly this configuration."""
+        ...
+
+
+class Recorder(Protocol):
+    """Events for people who run `kubectl describe`."""
+
+    async def warn(self, about: PartialObject, reason: str, message: str) -> None:
+        """Record a Warning; failing to do so is logged and never raised."""
+        ...

@@ -1,0 +1,1 @@
+"""Running: watches, queues, heartbeats and tasks that are kept alive."""

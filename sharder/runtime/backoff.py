@@ -1,0 +1,32 @@
+"""How long to wait after failures."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Rng(Protocol):
+    """The part of `random.Random` that jitter needs."""
+
+    def random(self) -> float:
+        """Return a number in [0, 1)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """Exponential with factor 2; `base` and `cap` are seconds."""
+
+    base: float
+    cap: float
+
+    def delay(self, failures: int, rng: Rng) -> float:
+        """Return the seconds to wait after so many failures in a row, 0 after none.
+
+        The upper half of the delay is random, so that those who failed together do not come
+        back together, and `cap` is never exceeded.
+        """
+        if failures <= 0:
+            return 0.0
+        # 2**1024 overflows a float; the cap is reached long before.
+        whole = min(self.cap, self.base * 2.0 ** min(failures - 1, 64))
+        return whole * (1 + rng.random()) / 2

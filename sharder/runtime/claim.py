@@ -1,0 +1,133 @@
+"""Judge who may hold a Lease, and word what is written to it.
+
+Pure.  Another holder's clock is never read: its silence is measured on our own, from when we
+first saw the Lease as it is.  What is compared is the spec alone, for labels and annotations are
+changed by third parties.
+
+Source:
+    client-go v0.36.3 `tools/leaderelection`, package comment and `tryAcquireOrRenew`.
+"""
+
+from collections.abc import Set
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from sharder.api.lease import Lease, LeaseSpec, format_time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTiming:
+    """How long a Lease lasts and how it is kept; all in seconds.
+
+    A holder stops at `renew_deadline`, so that it has stopped before others may take the Lease
+    at `lease_duration`.
+    """
+
+    lease_duration: int = 15
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Refuse times that let two hold the Lease, or none."""
+        if not self.lease_duration > self.renew_deadline > self.retry_period > 0:
+            raise ValueError(
+                f"a lease needs duration > renew deadline > retry period > 0, not {self}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A Lease as last read, None if there is none; `since` is when we first saw this spec."""
+
+    lease: Lease | None
+    since: float
+    is_first: bool = False
+    """Whether the spec is still what our first look since we started has shown."""
+
+    def then(self, lease: Lease | None, now: float) -> "Seen":
+        """Return what is seen after another read."""
+        before = self.lease.spec if self.lease else None
+        unchanged = lease is not None and lease.spec == before
+        return Seen(
+            lease=lease,
+            since=self.since if unchanged else now,
+            is_first=self.is_first and unchanged,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """The Lease stands as we wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """Anybody may take the Lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """`holder` has it and may be working."""
+
+    holder: str
+
+
+Verdict: TypeAlias = Ours | Free | Held
+
+
+def judge(
+    seen: Seen,
+    *,
+    identity: str,
+    written: Set[str],
+    now: float,
+    timing: LeaseTiming,
+) -> Verdict:
+    """Return whose the Lease is.
+
+    Args:
+        seen: The Lease and how long it has been unchanged, on our monotonic clock.
+        identity: The name we hold Leases under.
+        written: Renew times of ours that may stand in the Lease: the last that is known to have
+            got through, and later ones whose answer was lost.  Our name with any other time
+            means that another process goes by our name: a twin that lives if the Lease was seen
+            to change, a predecessor that died if it stood still for a retry period, in which a
+            living twin would have renewed it.
+        now: Our monotonic clock.
+        timing: Its retry period is also a twin's; its duration counts for a holder that gave
+            none.
+    """
+    spec = seen.lease.spec if seen.lease else LeaseSpec()
+    if not spec.holder_identity:
+        return Free()
+    if spec.holder_identity == identity:
+        if spec.renew_time in written:
+            return Ours()
+        if seen.is_first and now - seen.since >= timing.retry_period:
+            return Free()
+    duration = spec.lease_duration_seconds or timing.lease_duration
+    if now - seen.since >= duration:
+        return Free()
+    return Held(spec.holder_identity)
+
+
+def taken(old: Lease | None, *, identity: str, now: datetime, timing: LeaseTiming) -> LeaseSpec:
+    """Return the spec with which `identity` takes a Lease that is free or missing."""
+    return LeaseSpec(
+        holder_identity=identity,
+        lease_duration_seconds=timing.lease_duration,
+        acquire_time=format_time(now),
+        renew_time=format_time(now),
+        lease_transitions=(old.spec.lease_transitions or 0) + 1 if old else 0,
+    )
+
+
+def released(now: datetime) -> dict[str, str | int]:
+    """Return the change that gives a Lease back: no holder, and a second to live."""
+    return {
+        "holderIdentity": "",
+        "leaseDurationSeconds": 1,
+        "acquireTime": format_time(now),
+        "renewTime": format_time(now),
+    }

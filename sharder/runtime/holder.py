@@ -1,0 +1,250 @@
+"""Hold a Lease: take it when it is free, renew it, stop in time, give it back.
+
+    holder = LeaseHolder(leases, ref, "me", clock=clock, rng=rng)
+    await holder.acquire()
+    async with TaskGroup() as group:        # LeaseLost cancels the work
+        group.create_task(holder.keep())
+        group.create_task(work())
+    await holder.release()                  # after the work has ended
+
+Guarantee: no two holders are `valid` at once, as long as their monotonic clocks run equally fast
+within lease duration / renew deadline.  The time of a renewal counts from when it was sent.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import Final, NoReturn, Protocol, TypeVar
+
+import msgspec
+
+from sharder.api.lease import Lease, format_time, lease_body
+from sharder.api.meta import Json
+from sharder.clock import Clock
+from sharder.errors import ApiError, Conflict, LeaseLost, NotFound, Unavailable
+from sharder.names import ObjectRef
+from sharder.ports import Readable, Writable
+from sharder.runtime.backoff import Rng
+from sharder.runtime.claim import (
+    Free,
+    Held,
+    LeaseTiming,
+    Ours,
+    Seen,
+    Verdict,
+    judge,
+    released,
+    taken,
+)
+from sharder.runtime.trouble import OnError, Trouble, ignore
+
+_JITTER: Final = 1.2
+"""Candidates wait 1 to 2.2 retry periods (client-go, leaderelection.JitterFactor)."""
+_RELEASE_ATTEMPTS: Final = 3
+
+D = TypeVar("D")
+
+_log = logging.getLogger(__name__)
+
+
+class Leases(Readable[Lease], Writable[Lease], Protocol):
+    """What a holder needs of a store of Leases."""
+
+
+class LeaseHolder:
+    """One process' claim to one Lease; `labels` and `annotations` are merged into it."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        ref: ObjectRef,
+        identity: str,
+        *,
+        clock: Clock,
+        rng: Rng,
+        timing: LeaseTiming | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        on_error: OnError = ignore,
+    ) -> None:
+        self._leases = leases
+        self._ref = ref
+        self._identity = identity
+        self._clock = clock
+        self._rng = rng
+        self._timing = timing or LeaseTiming()
+        self._labels = dict(labels or {})
+        self._annotations = dict(annotations or {})
+        self._trouble = Trouble(f"hold lease {ref}", on_error)
+        self._seen: Seen | None = None
+        self._written: set[str] = set()
+        self._renewed: float | None = None
+
+    def valid(self, now: float) -> bool:
+        """Tell whether the Lease is surely ours at `now` of the monotonic clock.
+
+        Ask right before each act that nobody else may do.
+        """
+        return self._renewed is not None and now - self._renewed < self._timing.renew_deadline
+
+    async def acquire(self) -> None:
+        """Wait until the Lease is free and take it; errors are retried for ever."""
+        while not await self._try_to_take():
+            jitter = 1 + _JITTER * self._rng.random()
+            await self._clock.sleep(self._timing.retry_period * jitter)
+        _log.info("lease acquired", extra={"object": str(self._ref)})
+
+    async def keep(self) -> NoReturn:
+        """Renew the Lease until cancelled.
+
+        Raises:
+            LeaseLost: another holder was seen, or the renew deadline has passed.
+        """
+        while True:
+            await self._clock.sleep(min(self._timing.retry_period, max(self._left(), 0)))
+            left = self._left()
+            if left <= 0:
+                self._lose(f"it was not renewed for {self._timing.renew_deadline:g} s")
+            try:
+                await self._in_time(self._renew(), left)
+            except ApiError as error:
+                self._trouble.failed(error)
+            else:
+                self._trouble.over()
+
+    async def release(self) -> None:
+        """Give the Lease back if it is ours, so that others need not wait; never raises.
+
+        Call it when the work has ended: whoever sees the release may begin at once.
+        """
+        self._renewed = None
+        try:
+            if self._written and self._judge() != Ours():
+                # A write that was cancelled before its answer came may have got through.
+                await self._in_time(self._look())
+            for _ in range(_RELEASE_ATTEMPTS):
+                if self._judge() != Ours() or await self._in_time(self._try_to_release()):
+                    break
+        except ApiError as error:
+            _log.warning(
+                "lease not released", extra={"object": str(self._ref), "error": str(error)}
+            )
+
+    async def _try_to_take(self) -> bool:
+        try:
+            is_ours = await self._take_if_free()
+        except Conflict:
+            is_ours = False
+        except ApiError as error:
+            self._trouble.failed(error)
+            return False
+        self._trouble.over()
+        return is_ours
+
+    async def _take_if_free(self) -> bool:
+        await self._in_time(self._look())
+        match self._judge():
+            case Free():
+                await self._in_time(self._take())
+            case Ours():
+                await self._in_time(self._touch())
+            case Held():
+                return False
+        return True
+
+    async def _renew(self) -> None:
+        """Renew as if nothing had changed; if it has, look and judge."""
+        try:
+            await self._touch()
+        except (Conflict, NotFound):
+            lease = await self._look()
+            match self._judge():
+                case Ours():
+                    await self._touch()
+                case Free() if lease is None:
+                    await self._take()
+                case Free():
+                    self._lose("somebody released it")
+                case Held(holder):
+                    self._lose(f"it is held by {holder!r}, and not by this process")
+
+    async def _try_to_release(self) -> bool:
+        try:
+            await self._patch({}, released(self._clock.now()))
+        except Conflict:
+            await self._look()
+            return False
+        return True
+
+    async def _look(self) -> Lease | None:
+        try:
+            lease = await self._leases.get(self._ref)
+        except NotFound:
+            lease = None
+        now = self._clock.monotonic()
+        first = Seen(lease=lease, since=now, is_first=True)
+        self._seen = self._seen.then(lease, now) if self._seen else first
+        return lease
+
+    async def _take(self) -> None:
+        old = self._seen.lease if self._seen else None
+        spec = taken(old, identity=self._identity, now=self._clock.now(), timing=self._timing)
+        if old is None:
+            body = lease_body(
+                name=self._ref.name,
+                labels=self._labels,
+                annotations=self._annotations,
+                spec=spec,
+            )
+            write = self._leases.create(self._ref.namespace, body)
+        else:
+            marks = {"labels": self._labels, "annotations": self._annotations}
+            write = self._patch(marks, msgspec.to_builtins(spec))
+        await self._write(write, spec.renew_time or "")
+
+    async def _touch(self) -> None:
+        renew_time = format_time(self._clock.now())
+        await self._write(self._patch({}, {"renewTime": renew_time}), renew_time)
+
+    async def _patch(self, metadata: Mapping[str, Json], spec: Json) -> Lease:
+        """Change the Lease if it is as last seen."""
+        lease = self._seen.lease if self._seen else None
+        version = lease.metadata.resource_version if lease else ""
+        guarded: Json = {**metadata, "resourceVersion": version}
+        return await self._leases.patch(self._ref, {"metadata": guarded, "spec": spec})
+
+    async def _write(self, write: Awaitable[Lease], renew_time: str) -> None:
+        sent = self._clock.monotonic()
+        self._written.add(renew_time)
+        lease = await write
+        self._written = {renew_time}
+        self._seen = Seen(lease=lease, since=sent)
+        self._renewed = sent
+
+    def _judge(self) -> Verdict:
+        now = self._clock.monotonic()
+        return judge(
+            self._seen or Seen(lease=None, since=now),
+            identity=self._identity,
+            written=self._written,
+            now=now,
+            timing=self._timing,
+        )
+
+    def _left(self) -> float:
+        if self._renewed is None:
+            return 0.0
+        return self._renewed + self._timing.renew_deadline - self._clock.monotonic()
+
+    def _lose(self, why: str) -> NoReturn:
+        self._renewed = None
+        raise LeaseLost(f"lost lease {self._ref}: {why}")
+
+    async def _in_time(self, call: Awaitable[D], left: float = float("inf")) -> D:
+        """Bound a call, so that one hung request leaves time for another before the deadline."""
+        limit = min(left, self._timing.renew_deadline / 2)
+        try:
+            async with asyncio.timeout(limit):
+                return await call
+        except TimeoutError as error:
+            raise Unavailable(f"no answer about lease {self._ref} for {limit:.1f} s") from error

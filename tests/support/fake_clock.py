@@ -1,0 +1,63 @@
+"""A clock that stands still until the test moves it."""
+
+import asyncio
+import heapq
+import itertools
+from datetime import UTC, datetime, timedelta
+
+_SETTLE_ROUNDS = 50
+"""Turns of the event loop after which everything that needs no time has happened."""
+
+
+async def settle() -> None:
+    """Let all tasks run until they wait for the clock or for each other."""
+    for _ in range(_SETTLE_ROUNDS):
+        await asyncio.sleep(0)
+
+
+class FakeClock:
+    """Wall and monotonic time move together; `sleep` ends when `advance` has come so far."""
+
+    def __init__(self, now: datetime = datetime(2026, 3, 1, 12, tzinfo=UTC)) -> None:
+        self._start = now
+        self._elapsed = 0.0
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._sequence = itertools.count()
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=self._elapsed)
+
+    def monotonic(self) -> float:
+        return self._elapsed
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        awake = asyncio.get_running_loop().create_future()
+        due = self._elapsed + seconds
+        heapq.heappush(self._sleepers, (due, next(self._sequence), awake))
+        await awake
+
+    async def advance(self, seconds: float) -> None:
+        """Let so much time pass; sleepers wake in the order of their times, each at its own."""
+        end = self._elapsed + seconds
+        await settle()
+        while self._sleepers and self._sleepers[0][0] <= end:
+            due, _, awake = heapq.heappop(self._sleepers)
+            self._elapsed = max(self._elapsed, due)
+            if not awake.done():
+                awake.set_result(None)
+                await settle()
+        self._elapsed = end
+        await settle()
+
+
+class FixedRng:
+    """Chance that always falls the same way, by default in the middle."""
+
+    def __init__(self, value: float = 0.5) -> None:
+        self._value = value
+
+    def random(self) -> float:
+        return self._value

@@ -1,0 +1,234 @@
+"""What every `Store` and `Objects` does, in memory or on a cluster."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import pytest
+
+from sharder.api.lease import Lease, LeaseSpec, lease_body
+from sharder.api.meta import Json
+from sharder.errors import Conflict, NotFound
+from sharder.names import GroupResource, ObjectRef
+from sharder.ports import Bookmark, Changed, Objects, Removed, Store, WatchEvent
+from sharder.runtime.watch import closing
+
+RENEWED = "2026-03-01T12:00:00.000120Z"
+CONFIG_MAPS = GroupResource("", "configmaps")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """A server with an empty namespace; `leases` opens that namespace's Leases by selector."""
+
+    namespace: str
+    leases: Callable[[str], Store[Lease]]
+    objects: Objects
+
+    def ref(self, name: str) -> ObjectRef:
+        return ObjectRef(self.namespace, name)
+
+    async def create(self, name: str, **labels: str) -> Lease:
+        spec = LeaseSpec(holder_identity=name, lease_duration_seconds=15, renew_time=RENEWED)
+        body = lease_body(name=name, labels=labels, annotations={}, spec=spec)
+        return await self.leases("").create(self.namespace, body)
+
+    async def delete(self, lease: Lease) -> None:
+        meta = lease.metadata
+        await self.leases("").delete(
+            meta.ref, uid=meta.uid, resource_version=meta.resource_version
+        )
+
+
+def label(**labels: str | None) -> Json:
+    return {"metadata": {"labels": labels}}
+
+
+async def told(store: Store[Lease], version: str, count: int) -> list[WatchEvent[Lease]]:
+    """The next events after `version`, bookmarks aside."""
+    events: list[WatchEvent[Lease]] = []
+    async with asyncio.timeout(20), closing(store.watch(version)) as stream:
+        async for event in stream:
+            if not isinstance(event, Bookmark):
+                events.append(event)
+            if len(events) == count:
+                break
+    return events
+
+
+class StoreContract:
+    """Subclasses give the fixture `world`."""
+
+    async def test_a_created_object_is_read_back_as_it_was_written(self, world: World) -> None:
+        created = await world.create("a", team="blue")
+
+        read = await world.leases("").get(world.ref("a"))
+
+        assert read == created
+        assert (read.api_version, read.kind) == ("coordination.k8s.io/v1", "Lease")
+        assert read.metadata.labels == {"team": "blue"}
+        assert read.spec.renew_time == RENEWED
+        assert read.metadata.uid
+
+    async def test_a_name_is_given_once(self, world: World) -> None:
+        await world.create("a")
+
+        with pytest.raises(Conflict):
+            await world.create("a")
+
+    @pytest.mark.parametrize("call", ["get", "patch", "delete"])
+    async def test_what_is_not_there_is_not_found(self, world: World, call: str) -> None:
+        store, ref = world.leases(""), world.ref("missing")
+        calls: dict[str, Callable[[], Awaitable[Lease | None]]] = {
+            "get": lambda: store.get(ref),
+            "patch": lambda: store.patch(ref, label(a="b")),
+            "delete": lambda: store.delete(ref, uid="1", resource_version="1"),
+        }
+
+        with pytest.raises(NotFound):
+            await calls[call]()
+
+    async def test_a_patch_sets_and_removes_members(self, world: World) -> None:
+        await world.create("a", keep="1", drop="1")
+
+        patched = await world.leases("").patch(world.ref("a"), label(drop=None, new="1"))
+
+        assert patched.metadata.labels == {"keep": "1", "new": "1"}
+        assert patched.spec.holder_identity == "a"
+
+    async def test_a_patch_computed_from_an_older_state_is_a_conflict(self, world: World) -> None:
+        store = world.leases("")
+        old = await world.create("a")
+        await store.patch(old.metadata.ref, label(a="1"))
+        late: Json = {
+            "metadata": {"resourceVersion": old.metadata.resource_version, "labels": {"a": "2"}}
+        }
+
+        with pytest.raises(Conflict):
+            await store.patch(old.metadata.ref, late)
+
+        assert (await store.get(old.metadata.ref)).metadata.label("a") == "1"
+
+    async def test_a_patch_that_changes_nothing_makes_no_new_version(self, world: World) -> None:
+        created = await world.create("a")
+
+        patched = await world.leases("").patch(world.ref("a"), label(absent=None))
+
+        assert patched.metadata.resource_version == created.metadata.resource_version
+
+    async def test_only_the_state_that_was_seen_is_deleted(self, world: World) -> None:
+        store = world.leases("")
+        old = await world.create("a")
+        new = await store.patch(old.metadata.ref, label(a="1"))
+
+        with pytest.raises(Conflict):
+            await world.delete(old)
+        await world.delete(new)
+
+        with pytest.raises(NotFound):
+            await store.get(old.metadata.ref)
+
+    async def test_only_the_object_that_was_seen_is_deleted(self, world: World) -> None:
+        meta = (await world.create("a")).metadata
+
+        with pytest.raises(Conflict):
+            await world.leases("").delete(
+                meta.ref, uid="other", resource_version=meta.resource_version
+            )
+
+    async def test_nothing_is_listed_where_nothing_is(self, world: World) -> None:
+        listed = await world.leases("").list()
+
+        assert list(listed.items) == []
+        assert int(listed.resource_version) > 0
+
+    async def test_a_list_has_what_matches_with_its_kind(self, world: World) -> None:
+        await world.create("a", team="blue")
+        await world.create("b", team="red")
+
+        listed = await world.leases("team in (blue, green)").list()
+
+        assert [item.metadata.name for item in listed.items] == ["a"]
+        assert [item.kind for item in listed.items] == ["Lease"]
+
+    async def test_a_stream_narrows_the_selector(self, world: World) -> None:
+        await world.create("a", team="blue", tier="1")
+        await world.create("b", team="blue")
+        await world.create("c", team="red", tier="1")
+
+        names = [lease.metadata.name async for lease in world.leases("team=blue").stream("tier")]
+        others = [lease.metadata.name async for lease in world.leases("").stream("!tier")]
+
+        assert (names, others) == (["a"], ["b"])
+
+    async def test_a_watch_begins_by_saying_that_it_stands(self, world: World) -> None:
+        listed = await world.leases("").list()
+
+        watch = world.leases("").watch(listed.resource_version)
+        async with asyncio.timeout(10), closing(watch) as events:
+            first = await anext(events)
+
+        assert first == Bookmark(listed.resource_version)
+
+    async def test_a_watch_tells_all_that_happened_since(self, world: World) -> None:
+        store = world.leases("")
+        version = (await store.list()).resource_version
+        created = await world.create("a")
+        patched = await store.patch(created.metadata.ref, label(a="1"))
+        await world.delete(patched)
+
+        first, second, third = await told(store, version, 3)
+
+        assert (first, second) == (Changed(created), Changed(patched))
+        assert isinstance(third, Removed)
+        assert third.obj.metadata.label("a") == "1"
+        assert int(third.obj.metadata.resource_version) > int(patched.metadata.resource_version)
+
+    async def test_what_ceases_to_match_is_removed_in_its_last_matching_state(
+        self, world: World
+    ) -> None:
+        blue = world.leases("team=blue")
+        created = await world.create("a", team="blue")
+        patched = await blue.patch(created.metadata.ref, label(team="red"))
+
+        (event,) = await told(blue, created.metadata.resource_version, 1)
+
+        assert isinstance(event, Removed)
+        assert event.obj.metadata.label("team") == "blue"
+        assert event.obj.metadata.resource_version == patched.metadata.resource_version
+
+    async def test_what_begins_to_match_has_changed(self, world: World) -> None:
+        blue = world.leases("team=blue")
+        created = await world.create("a", team="red")
+        patched = await blue.patch(created.metadata.ref, label(team="blue"))
+
+        events = await told(blue, created.metadata.resource_version, 1)
+
+        assert events == [Changed(patched)]
+
+    async def test_a_resource_that_is_not_served_is_named(self, world: World) -> None:
+        for missing in (GroupResource("", "gadgets"), GroupResource("no.example", "gadgets")):
+            with pytest.raises(NotFound, match=str(missing)):
+                await world.objects.find(missing)
+
+    async def test_objects_of_any_kind_carry_their_own_kind(self, world: World) -> None:
+        maps = world.objects.of(await world.objects.find(CONFIG_MAPS), f"of={world.namespace}")
+        body: Json = {
+            "metadata": {"name": "a", "labels": {"of": world.namespace}},
+            "data": {"k": "v"},
+        }
+        created = await maps.create(world.namespace, body)
+
+        listed = await maps.list()
+        patched = await maps.patch(created.metadata.ref, label(a="1"))
+        async with asyncio.timeout(10), closing(maps.watch(listed.resource_version)) as events:
+            watched = [await anext(events), await anext(events)]
+
+        assert (created.api_version, created.kind) == ("v1", "ConfigMap")
+        assert list(listed.items) == [created]
+        assert watched[1] == Changed(patched)
+
+    async def test_a_discovered_resource_is_described(self, world: World) -> None:
+        found = await world.objects.find(CONFIG_MAPS)
+
+        assert (found.version, found.kind, found.namespaced) == ("v1", "ConfigMap", True)

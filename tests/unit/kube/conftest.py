@@ -1,0 +1,97 @@
+"""An HTTP server that answers as it is told, and a client of it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from sharder.api.meta import Json
+from sharder.kube.client import Client, connect
+
+Stream: TypeAlias = Callable[[web.StreamResponse], Awaitable[None]]
+Answer: TypeAlias = tuple[int, Json] | bytes | Stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request as it came in."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: Json
+
+
+@dataclass(slots=True)
+class Script:
+    """What to answer, in order; the last answer is repeated."""
+
+    answers: list[Answer] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+
+    def then(self, *answers: Answer) -> None:
+        self.answers.extend(answers)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        self.asked.append(
+            Asked(
+                method=request.method,
+                path=request.raw_path.partition("?")[0],
+                query=dict(request.query),
+                headers=dict(request.headers),
+                body=msgspec.json.decode(body) if body else None,
+            )
+        )
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        match answer:
+            case bytes():
+                return web.Response(body=answer)
+            case (status, tree):
+                return web.Response(status=status, body=msgspec.json.encode(tree))
+            case stream:
+                response = web.StreamResponse()
+                await response.prepare(request)
+                await stream(response)
+                return response
+
+
+def kubeconfig(server: str) -> str:
+    return f"""
+apiVersion: v1
+kind: Config
+current-context: here
+clusters: [{{name: here, cluster: {{server: "{server}"}}}}]
+users: [{{name: me, user: {{tokenFile: token}}}}]
+contexts: [{{name: here, context: {{cluster: here, user: me}}}}]
+"""
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+@pytest.fixture
+async def server(script: Script) -> AsyncIterator[str]:
+    """The URL of a server that follows the script."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", script.handle)
+    async with TestServer(app) as server:
+        yield str(server.make_url("/prefix"))
+
+
+@pytest.fixture
+async def client(server: str, tmp_path: Path) -> AsyncIterator[Client]:
+    config = tmp_path / "config"
+    config.write_text(kubeconfig(server))
+    (tmp_path / "token").write_text("secret-token")
+    client = await connect(str(config))
+    yield client
+    await client.close()

@@ -1,0 +1,209 @@
+"""Facts about `sharder.kube.client`."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from sharder.errors import ConfigError, NotFound, Unavailable
+from sharder.kube.client import MERGE_PATCH, Client, connect
+from tests.unit.kube.conftest import Script, kubeconfig
+
+
+async def never_answer(_: web.StreamResponse) -> None:
+    await asyncio.Event().wait()
+
+
+async def read_all(client: Client) -> list[bytes]:
+    async with client.lines("/x", query={}) as lines:
+        return [line async for line in lines]
+
+
+async def test_a_request_carries_credentials_and_body(script: Script, client: Client) -> None:
+    script.then(b"answer")
+
+    answer = await client.request(
+        "PATCH", "/a%2Fb", query={"q": "x=1,!y"}, body={"k": [1]}, content_type=MERGE_PATCH
+    )
+
+    (asked,) = script.asked
+    assert answer == b"answer"
+    assert (asked.method, asked.path, asked.query) == ("PATCH", "/prefix/a%2Fb", {"q": "x=1,!y"})
+    assert asked.body == {"k": [1]}
+    assert asked.headers["Content-Type"] == MERGE_PATCH
+    assert asked.headers["Authorization"] == "Bearer secret-token"
+    assert asked.headers["User-Agent"].startswith("sharder/")
+
+
+async def test_credentials_are_read_again_after_a_minute(
+    script: Script, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.then(b"")
+    (tmp_path / "token").write_text("rotated")
+    loop = asyncio.get_running_loop()
+    time = loop.time
+
+    await client.request("GET", "/x")
+    monkeypatch.setattr(loop, "time", lambda: time() + 60)
+    await client.request("GET", "/x")
+
+    assert [asked.headers["Authorization"] for asked in script.asked] == [
+        "Bearer secret-token",
+        "Bearer rotated",
+    ]
+
+
+async def test_credentials_that_cannot_be_read_again_are_worth_another_try(
+    script: Script, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.then(b"")
+    (tmp_path / "token").unlink()
+    loop = asyncio.get_running_loop()
+    time = loop.time
+    monkeypatch.setattr(loop, "time", lambda: time() + 60)
+
+    with pytest.raises(Unavailable, match="cannot renew the credentials"):
+        await client.request("GET", "/x")
+
+
+async def test_a_refusal_is_raised_as_our_error(script: Script, client: Client) -> None:
+    script.then((404, {"message": "not here"}))
+
+    with pytest.raises(NotFound, match="GET /x: not here"):
+        await client.request("GET", "/x")
+
+
+async def test_a_redirect_is_not_followed_with_our_credentials(
+    script: Script, client: Client
+) -> None:
+    script.then((302, {}))
+
+    with pytest.raises(Unavailable):
+        await client.request("GET", "/x")
+
+
+async def test_a_slow_server_is_unavailable(script: Script, client: Client) -> None:
+    script.then(never_answer)
+
+    with pytest.raises(Unavailable, match="no answer in time"):
+        await client.request("GET", "/x", timeout=0.02)
+
+
+async def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t")
+    (tmp_path / "config").write_text(kubeconfig("http://127.0.0.1:1"))
+    client = await connect(str(tmp_path / "config"))
+
+    with pytest.raises(Unavailable, match=r"127\.0\.0\.1"):
+        await client.request("GET", "/x")
+
+    await client.close()
+
+
+@pytest.mark.parametrize(("exempt", "passes"), [("10.0.0.0", True), ("127.0.0.2", False)])
+async def test_a_proxy_is_taken_from_the_environment(
+    script: Script,
+    server: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    exempt: str,
+    passes: bool,
+) -> None:
+    script.then(b"by way of the proxy")
+    monkeypatch.setenv("http_proxy", server)
+    monkeypatch.setenv("no_proxy", exempt)
+    (tmp_path / "token").write_text("t")
+    (tmp_path / "config").write_text(kubeconfig("http://127.0.0.2:1"))
+    client = await connect(str(tmp_path / "config"))
+
+    with suppress(Unavailable):
+        await client.request("GET", "/x")
+
+    await client.close()
+    assert bool(script.asked) is passes
+
+
+async def test_lines_come_whole_however_long_and_however_cut(
+    script: Script, client: Client
+) -> None:
+    long = b"x" * 9_000_000
+
+    async def stream(response: web.StreamResponse) -> None:
+        await response.write(b"a\nb")
+        await response.write(b"c\n" + long)
+        await response.write(b"\nunfinished")
+
+    script.then(stream)
+
+    assert await read_all(client) == [b"a", b"bc", long]
+
+
+async def test_a_stream_that_falls_silent_ends(script: Script, client: Client) -> None:
+    async def stream(response: web.StreamResponse) -> None:
+        await response.write(b"a\n")
+        await never_answer(response)
+
+    script.then(stream)
+
+    async with client.lines("/x", query={}, silence=0.05) as lines:
+        assert [line async for line in lines] == [b"a"]
+
+
+async def test_a_stream_that_is_refused_is_raised_as_our_error(
+    script: Script, client: Client
+) -> None:
+    script.then((404, {"message": "not here"}))
+
+    with pytest.raises(NotFound, match="GET /x: not here"):
+        await read_all(client)
+
+
+async def test_a_stream_that_breaks_is_unavailable(script: Script, client: Client) -> None:
+    async def stream(response: web.StreamResponse) -> None:
+        await response.write(b"a\n")
+        raise ConnectionResetError
+
+    script.then(stream)
+
+    with pytest.raises(Unavailable, match="GET /x"):
+        await read_all(client)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "cannot use kubeconfig"),
+        ("a: b: c", "mapping values are not allowed here"),
+        ("[1]", "cannot use kubeconfig"),
+        (kubeconfig("http://x").replace("current-context: here", ""), "current-context"),
+        (kubeconfig("http://x").replace("current-context: here", "current-context: z"), "name z"),
+        (kubeconfig("http://x"), "token"),
+    ],
+    ids=["empty", "no YAML", "no mapping", "no context", "other context", "no token file"],
+)
+async def test_a_bad_kubeconfig_is_the_operators_matter(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(text)
+
+    with pytest.raises(ConfigError, match=reason) as caught:
+        await connect(str(config))
+
+    assert str(config) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_missing_kubeconfig_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no kubeconfig at .*: give the path of one"):
+        await connect(str(tmp_path / "missing"))
+
+
+async def test_a_pod_without_its_token_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+
+    with pytest.raises(ConfigError, match="mount its token or give a kubeconfig"):
+        await connect()

@@ -1,0 +1,73 @@
+"""Facts about `sharder.kube.errors`."""
+
+import msgspec
+import pytest
+
+from sharder.errors import (
+    ApiError,
+    Conflict,
+    Expired,
+    Forbidden,
+    NotFound,
+    Rejected,
+    Unavailable,
+)
+from sharder.kube.errors import Status, refusal, understand, unreachable
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (301, Unavailable),
+        (400, Rejected),
+        (401, Forbidden),
+        (403, Forbidden),
+        (404, NotFound),
+        (405, Rejected),
+        (408, Unavailable),
+        (409, Conflict),
+        (410, Expired),
+        (422, Rejected),
+        (429, Unavailable),
+        (500, Unavailable),
+        (504, Unavailable),
+    ],
+)
+def test_the_status_decides_who_has_to_act(code: int, kind: type[ApiError]) -> None:
+    error = refusal(code, msgspec.json.encode(Status(message="no")), "GET /x")
+
+    assert type(error) is kind
+
+
+def test_the_message_says_what_was_asked_and_what_the_server_said() -> None:
+    body = msgspec.json.encode(Status(message='cannot list resource "leases"'))
+
+    assert str(refusal(403, body, "GET /x")) == (
+        'GET /x: cannot list resource "leases" (grant it in a Role or ClusterRole) [403]'
+    )
+
+
+def test_a_path_that_is_not_served_is_told_from_a_missing_object() -> None:
+    missing = msgspec.json.encode(Status(message='leases "a" not found'))
+
+    assert str(refusal(404, missing, "GET /x")) == 'GET /x: leases "a" not found [404]'
+    assert "install the CRD" in str(refusal(404, b"404 page not found\n", "GET /x"))
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>\xff</html>", b"[1]"])
+def test_a_refusal_by_something_else_than_an_api_server_is_understood(body: bytes) -> None:
+    assert isinstance(refusal(502, body, "GET /x"), Unavailable)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [(TimeoutError(), "no answer in time"), (OSError("refused"), "refused")],
+)
+def test_no_answer_says_why(error: Exception, text: str) -> None:
+    assert str(unreachable(error, "GET /x")) == f"GET /x: {text}"
+
+
+@pytest.mark.parametrize("answer", [b"", b"{", b"<html>", b"[]"])
+def test_a_garbled_answer_may_be_right_next_time(answer: bytes) -> None:
+    with pytest.raises(Unavailable, match="not an answer of an API server"):
+        understand(answer, Status, "GET /x")

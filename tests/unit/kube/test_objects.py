@@ -1,0 +1,60 @@
+"""Facts about `sharder.kube.objects`."""
+
+import pytest
+
+from sharder.api.meta import Json
+from sharder.errors import NotFound
+from sharder.kube.client import Client
+from sharder.kube.objects import KubeObjects
+from sharder.names import GroupResource
+from tests.unit.kube.conftest import Script
+
+WIDGETS = GroupResource("example.com", "widgets")
+GROUP: Json = {
+    "versions": [{"version": "v1"}, {"version": "v2"}],
+    "preferredVersion": {"version": "v2"},
+}
+
+
+def serving(*names: str) -> tuple[int, Json]:
+    resources: list[Json] = [
+        {"name": name, "kind": "Widget", "namespaced": True} for name in names
+    ]
+    return 200, {"resources": resources}
+
+
+async def test_the_preferred_version_wins(script: Script, client: Client) -> None:
+    script.then((200, GROUP), serving("widgets/status", "widgets"))
+
+    assert (await KubeObjects(client).find(WIDGETS)).version == "v2"
+
+
+async def test_another_version_serves_where_the_preferred_does_not(
+    script: Script, client: Client
+) -> None:
+    script.then((200, GROUP), serving("gadgets"), serving("widgets"))
+
+    assert (await KubeObjects(client).find(WIDGETS)).version == "v1"
+
+
+async def test_what_was_found_is_not_looked_up_again(script: Script, client: Client) -> None:
+    script.then((200, GROUP), serving("widgets"))
+    objects = KubeObjects(client)
+
+    first = await objects.find(WIDGETS)
+    again = await objects.find(WIDGETS)
+
+    assert first == again
+    assert len(script.asked) == 2
+
+
+async def test_what_was_missing_is_found_once_it_is_installed(
+    script: Script, client: Client
+) -> None:
+    script.then((404, {}), (200, GROUP), serving("widgets"))
+    objects = KubeObjects(client)
+
+    with pytest.raises(NotFound, match=r"widgets\.example\.com: install its CRD"):
+        await objects.find(WIDGETS)
+
+    assert (await objects.find(WIDGETS)).kind == "Widget"

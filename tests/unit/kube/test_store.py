@@ -1,0 +1,187 @@
+"""Facts about `sharder.kube.store` that a real server does not show on demand."""
+
+import msgspec
+import pytest
+
+from sharder.api.lease import Lease
+from sharder.api.meta import Json, PartialObject
+from sharder.errors import ApiError, Expired, InvalidObject, Rejected, Unavailable
+from sharder.kube.client import Client
+from sharder.kube.store import KubeStore
+from sharder.kube.stores import LEASES, leases
+from sharder.names import GroupResource, ObjectRef
+from sharder.ports import Bookmark, Changed, Resource, WatchEvent
+from tests.unit.kube.conftest import Script
+
+NO_LEASE: Json = {"metadata": {"name": 7}}
+
+
+def lease(name: str) -> Json:
+    return {"metadata": {"name": name}}
+
+
+def page(*items: Json, then: str = "") -> tuple[int, Json]:
+    return 200, {"metadata": {"resourceVersion": "9", "continue": then}, "items": items}
+
+
+def events(*tellings: Json | bytes) -> bytes:
+    return b"".join(
+        (telling if isinstance(telling, bytes) else msgspec.json.encode(telling)) + b"\n"
+        for telling in tellings
+    )
+
+
+async def told(store: KubeStore[Lease]) -> list[WatchEvent[Lease]]:
+    return [event async for event in store.watch("5")]
+
+
+async def test_a_list_is_read_in_pages_of_etcds_state(script: Script, client: Client) -> None:
+    script.then(page(lease("a"), then="token"), page(lease("b")))
+
+    listed = await leases(client, namespace="ns", labels="x=y").list()
+
+    assert [item.metadata.name for item in listed.items] == ["a", "b"]
+    assert listed.resource_version == "9"
+    assert [asked.path for asked in script.asked] == [
+        "/prefix/apis/coordination.k8s.io/v1/namespaces/ns/leases"
+    ] * 2
+    assert [asked.query for asked in script.asked] == [
+        {"limit": "500", "labelSelector": "x=y"},
+        {"limit": "500", "labelSelector": "x=y", "continue": "token"},
+    ]
+
+
+async def test_an_empty_list_may_be_null(script: Script, client: Client) -> None:
+    script.then(b'{"metadata":{"resourceVersion":"9"},"items":null}')
+
+    assert list((await leases(client).list()).items) == []
+
+
+async def test_pages_that_expire_are_for_the_caller_to_begin_anew(
+    script: Script, client: Client
+) -> None:
+    script.then(page(lease("a"), then="token"), (410, {"message": "too old"}))
+    stream = leases(client).stream()
+
+    assert (await anext(stream)).metadata.name == "a"
+    with pytest.raises(Expired):
+        await anext(stream)
+
+
+async def test_what_cannot_be_decoded_is_left_out_of_a_list(
+    script: Script, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    script.then(page(NO_LEASE, lease("b")))
+
+    listed = await leases(client).list()
+
+    assert [item.metadata.name for item in listed.items] == ["b"]
+    assert caplog.messages == ["object left out"]
+
+
+async def test_what_cannot_be_decoded_is_left_out_of_a_watch(
+    script: Script, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    script.then(
+        events(
+            {"type": "ADDED", "object": NO_LEASE},
+            {"type": "ADDED", "object": lease("b")},
+            {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "8"}}},
+        )
+    )
+
+    first, second, third = await told(leases(client))
+
+    assert (first, third) == (Bookmark("5"), Bookmark("8"))
+    assert isinstance(second, Changed)
+    assert second.obj.metadata.name == "b"
+    assert caplog.messages == ["object left out"]
+
+
+async def test_a_single_object_that_cannot_be_decoded_is_named(
+    script: Script, client: Client
+) -> None:
+    script.then((200, NO_LEASE))
+
+    with pytest.raises(InvalidObject, match=r"leases/a: Expected `str`, got `int`.*name"):
+        await leases(client).get(ObjectRef("ns", "a"))
+
+
+@pytest.mark.parametrize(("code", "kind"), [(410, Expired), (500, Unavailable), (400, Rejected)])
+async def test_an_error_in_the_middle_of_a_watch_is_raised(
+    script: Script, client: Client, code: int, kind: type[ApiError]
+) -> None:
+    script.then(events({"type": "ERROR", "object": {"code": code, "message": "no"}}))
+
+    with pytest.raises(kind, match="no"):
+        await told(leases(client))
+
+
+async def test_a_watch_that_is_refused_as_too_old_has_expired(
+    script: Script, client: Client
+) -> None:
+    script.then((410, {"message": "too old"}))
+
+    with pytest.raises(Expired):
+        await told(leases(client))
+
+
+async def test_a_garbled_watch_is_unavailable(script: Script, client: Client) -> None:
+    script.then(events(b'{"type":'))
+
+    with pytest.raises(Unavailable):
+        await told(leases(client))
+
+
+async def test_a_watch_resumes_and_ends_before_it_could_be_taken_for_dead(
+    script: Script, client: Client
+) -> None:
+    script.then(b"")
+
+    await told(leases(client, labels="x=y"))
+
+    (asked,) = script.asked
+    assert 45 <= int(asked.query.pop("timeoutSeconds")) <= 55
+    assert asked.query == {
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "5",
+        "labelSelector": "x=y",
+    }
+
+
+async def test_metadata_of_any_kind_gets_the_kind_back(script: Script, client: Client) -> None:
+    item: Json = {
+        "apiVersion": "meta.k8s.io/v1",
+        "kind": "PartialObjectMetadata",
+        "metadata": {"name": "a"},
+    }
+    script.then(page(item))
+    role = Resource(
+        id=GroupResource("rbac.authorization.k8s.io", "clusterroles"),
+        version="v1",
+        kind="ClusterRole",
+        namespaced=False,
+    )
+
+    listed = await KubeStore(client, PartialObject, role, metadata_only=True).list()
+
+    (obj,) = listed.items
+    assert (obj.api_version, obj.kind) == ("rbac.authorization.k8s.io/v1", "ClusterRole")
+    assert "as=PartialObjectMetadataList" in script.asked[0].headers["Accept"]
+
+
+async def test_names_cannot_leave_their_path(script: Script, client: Client) -> None:
+    script.then((200, lease("a")))
+
+    await leases(client).get(ObjectRef("ns", "a/../b?c"))
+
+    assert script.asked[0].path.endswith("/namespaces/ns/leases/a%2F..%2Fb%3Fc")
+
+
+async def test_the_status_is_a_path_of_its_own(script: Script, client: Client) -> None:
+    script.then((200, lease("a")))
+
+    await KubeStore(client, Lease, LEASES).status().patch(ObjectRef("ns", "a"), {"status": {}})
+
+    assert script.asked[0].path.endswith("/namespaces/ns/leases/a/status")

@@ -1,0 +1,593 @@
+"""Facts about `sharder.runtime.holder`."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typing_extensions import override
+
+from sharder.api.lease import Lease, LeaseSpec, format_time, lease_body
+from sharder.api.meta import Json
+from sharder.clock import SystemClock
+from sharder.errors import ApiError, Forbidden, LeaseLost, NotFound, Unavailable
+from sharder.names import ObjectRef
+from sharder.runtime.claim import LeaseTiming
+from sharder.runtime.holder import LeaseHolder
+from tests.support.fake_clock import FakeClock, FixedRng, settle
+from tests.support.fakes import LEASES, FakeStore, fake_leases
+
+REF = ObjectRef("ns", "shard-a")
+DOWN = Unavailable("connection refused")
+EVENTS = ("cut or mended", "lost answer", "label", "restart")
+STEPS = st.lists(
+    st.tuples(st.floats(0.1, 7), st.sampled_from(EVENTS), st.sampled_from([0, 1])), max_size=30
+)
+
+
+@dataclass
+class World:
+    """A store, a clock, and what `holder`'s `on_error` was told."""
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    store: FakeStore[Lease] = field(default_factory=fake_leases)
+    told: list[ApiError | None] = field(default_factory=list)
+
+    def holder(self, identity: str = "me", **labels: str) -> LeaseHolder:
+        return LeaseHolder(
+            self.store,
+            REF,
+            identity,
+            clock=self.clock,
+            rng=FixedRng(),
+            labels=labels,
+            annotations=labels,
+            on_error=self.told.append,
+        )
+
+    async def lease(self) -> LeaseSpec:
+        return (await self.store.get(REF)).spec
+
+    async def give(self, holder: str, duration: int = 15) -> None:
+        """Create the Lease, or write another holder into it."""
+        spec = LeaseSpec(
+            holder_identity=holder,
+            lease_duration_seconds=duration,
+            renew_time=format_time(self.clock.now()),
+            lease_transitions=3,
+        )
+        body = lease_body(name=REF.name, labels={}, annotations={}, spec=spec)
+        try:
+            await self.store.patch(REF, body)
+        except NotFound:
+            await self.store.create(REF.namespace, body)
+
+    async def label(self) -> None:
+        state: Json = {"metadata": {"labels": {"state": format_time(self.clock.now())}}}
+        await self.store.patch(REF, state)
+
+    @asynccontextmanager
+    async def running(self, call: Awaitable[None]) -> AsyncGenerator["asyncio.Task[None]", None]:
+        """Run `call` beside the test."""
+
+        async def run() -> None:
+            await call
+
+        task = asyncio.create_task(run())
+        await settle()
+        yield task
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_a_missing_lease_is_created_with_its_labels(world: World) -> None:
+    holder = world.holder(ring="demo")
+
+    await holder.acquire()
+
+    lease = await world.store.get(REF)
+    now = format_time(world.clock.now())
+    assert lease.metadata.labels == lease.metadata.annotations == {"ring": "demo"}
+    assert lease.spec == LeaseSpec(
+        holder_identity="me",
+        lease_duration_seconds=15,
+        acquire_time=now,
+        renew_time=now,
+        lease_transitions=0,
+    )
+    assert holder.valid(world.clock.monotonic())
+
+
+async def test_a_released_lease_is_taken_at_once_and_keeps_foreign_labels(world: World) -> None:
+    await world.give("")
+    await world.label()
+
+    await world.holder(ring="demo").acquire()
+
+    lease = await world.store.get(REF)
+    assert (lease.spec.holder_identity, lease.spec.lease_transitions) == ("me", 4)
+    assert set(lease.metadata.labels or {}) == {"ring", "state"}
+
+
+@pytest.mark.parametrize("duration", [15, 30])
+async def test_anothers_lease_is_taken_after_its_own_duration_of_silence(
+    world: World, duration: int
+) -> None:
+    await world.give("shardlease-controller", duration)
+    holder = world.holder()
+
+    async with world.running(holder.acquire()):
+        await world.clock.advance(duration - 0.1)
+        early = (await world.lease()).holder_identity
+        await world.clock.advance(4.4)
+
+    assert early == "shardlease-controller"
+    assert (await world.lease()).holder_identity == "me"
+
+
+async def test_a_lease_that_another_renews_is_never_taken(world: World) -> None:
+    await world.give("other")
+    holder = world.holder()
+
+    async with world.running(holder.acquire()):
+        for _ in range(10):
+            await world.clock.advance(14)
+            await world.give("other")
+
+    assert (await world.lease()).holder_identity == "other"
+    assert not holder.valid(world.clock.monotonic())
+
+
+async def test_labels_on_anothers_lease_are_no_sign_of_life(world: World) -> None:
+    await world.give("other")
+
+    async with world.running(world.holder().acquire()):
+        for _ in range(5):
+            await world.clock.advance(4)
+            await world.label()
+
+    assert (await world.lease()).holder_identity == "me"
+
+
+async def test_after_a_restart_our_own_lease_is_taken_a_retry_period_later(world: World) -> None:
+    await world.give("me")
+
+    async with world.running(world.holder().acquire()):
+        await world.clock.advance(1.9)
+        early = (await world.lease()).lease_transitions
+        await world.clock.advance(2)
+
+    assert early == 3
+    assert (await world.lease()).lease_transitions == 4
+
+
+@pytest.mark.parametrize("chance", [0.01, 0.5, 0.99])
+async def test_a_living_twin_of_the_same_name_keeps_its_lease(chance: float) -> None:
+    world = World()
+    first = world.holder()
+    await first.acquire()
+    second = LeaseHolder(world.store, REF, "me", clock=world.clock, rng=FixedRng(chance))
+
+    async with world.running(first.keep()), world.running(second.acquire()) as acquiring:
+        await world.clock.advance(100)
+
+        assert first.valid(world.clock.monotonic())
+        assert not acquiring.done()
+
+
+async def test_of_two_successors_of_the_same_name_one_gets_it(world: World) -> None:
+    await world.give("me")
+    holders = [world.holder(), world.holder()]
+
+    async with world.running(holders[0].acquire()), world.running(holders[1].acquire()):
+        await world.clock.advance(5)
+
+    now = world.clock.monotonic()
+    assert [holder.valid(now) for holder in holders] == [True, False]
+
+
+async def test_errors_while_acquiring_are_told_and_retried(world: World) -> None:
+    denied = Forbidden("leases is forbidden")
+    world.store.fail(denied)
+
+    async with world.running(world.holder().acquire()):
+        await world.clock.advance(5)
+
+    assert (await world.lease()).holder_identity == "me"
+    assert world.told == [denied, None]
+
+
+async def test_an_error_is_over_when_the_server_answers_even_if_another_holds_it(
+    world: World,
+) -> None:
+    await world.give("other")
+    world.store.fail(DOWN)
+
+    async with world.running(world.holder().acquire()):
+        await world.clock.advance(5)
+
+    assert world.told == [DOWN, None]
+
+
+async def test_of_two_who_see_it_free_one_gets_it(world: World) -> None:
+    world.store = Slow(Lease, LEASES)
+    holders = [world.holder("a"), world.holder("b")]
+
+    async with world.running(holders[0].acquire()), world.running(holders[1].acquire()):
+        await world.clock.advance(1)
+
+    now = world.clock.monotonic()
+    assert [holder.valid(now) for holder in holders] == [True, False]
+    assert world.told == []
+
+
+async def test_what_was_never_acquired_cannot_be_kept(world: World) -> None:
+    with pytest.raises(LeaseLost):
+        await world.holder().keep()
+
+
+async def test_a_lost_answer_to_the_first_write_delays_by_one_look(world: World) -> None:
+    world.store.lose(DOWN)
+    holder = world.holder()
+
+    async with world.running(holder.acquire()) as acquiring:
+        await world.clock.advance(5)
+        acquired = acquiring.done()
+
+    assert acquired
+    assert (await world.lease()).lease_transitions == 0
+
+
+async def test_a_held_lease_is_renewed_every_retry_period(world: World) -> None:
+    holder = world.holder()
+    await holder.acquire()
+
+    async with world.running(holder.keep()):
+        await world.clock.advance(100)
+
+    spec = await world.lease()
+    assert spec.renew_time == format_time(world.clock.now())
+    assert spec.acquire_time != spec.renew_time
+    assert holder.valid(world.clock.monotonic())
+
+
+async def test_another_holder_ends_it_at_the_next_renewal(world: World) -> None:
+    holder = world.holder()
+    await holder.acquire()
+
+    async with world.running(holder.keep()) as keeping:
+        await world.give("shardlease-controller", 30)
+        await world.clock.advance(2)
+
+        with pytest.raises(LeaseLost, match="held by 'shardlease-controller'"):
+            await keeping
+
+    assert not holder.valid(world.clock.monotonic())
+
+
+async def test_a_twin_of_the_same_name_ends_it(world: World) -> None:
+    holder = world.holder()
+    await holder.acquire()
+
+    async with world.running(holder.keep()) as keeping:
+        await world.clock.advance(1)
+        await world.give("me")
+        await world.clock.advance(1)
+
+        with pytest.raises(LeaseLost, match="not by this process"):
+            await keeping
+
+
+async def test_a_release_by_somebody_else_ends_it(world: World) -> None:
+    holder = world.holder()
+    await holder.acquire()
+
+    async with world.running(holder.keep()) as keeping:
+        await world.give("")
+        await world.clock.advance(2)
+
+        with pytest.raises(LeaseLost, match="released"):
+            await keeping
+
+
+async def test_a_deleted_lease_is_created_again(world: World) -> None:
+    holder = world.holder(ring="demo")
+    await holder.acquire()
+    meta = (await world.store.get(REF)).metadata
+
+    async with world.running(holder.keep()):
+        await world.store.delete(REF, uid=meta.uid, resource_version=meta.resource_version)
+        await world.clock.advance(2)
+
+    assert (await world.store.get(REF)).metadata.labels == {"ring": "demo"}
+    assert holder.valid(world.clock.monotonic())
+
+
+async def test_labels_written_by_others_do_not_disturb_it(world: World) -> None:
+    holder = world.holder()
+    await holder.acquire()
+
+    async with world.running(holder.keep()):
+        for _ in range(10):
+            await world.label()
+            await world.clock.advance(2)
+
+    assert (await world.lease()).renew_time == format_time(world.clock.now())
+    assert world.told == []
+
+
+async def test_a_lost_answer_to_a_renewal_does_not_end_it(world: World) -> None:
+    holder = world.holder()
+    await holder.acquire()
+    world.store.lose(DOWN, DOWN, DOWN)
+
+    async with world.running(holder.keep()):
+        await world.clock.advance(60)
+
+    assert holder.valid(world.clock.monotonic())
+    assert world.told == [DOWN, DOWN, DOWN, None]
+
+
+async def test_the_deadline_counts_from_the_last_renewal_that_got_through(world: World) -> None:
+    holder = world.holder()
+    await holder.acquire()
+
+    async with world.running(holder.keep()) as keeping:
+        await world.clock.advance(5)  # the last renewal is at 4 s
+        world.store.fail(*[DOWN] * 100)
+        await world.clock.advance(8.9)
+        valid = holder.valid(world.clock.monotonic())
+        await world.clock.advance(0.1)
+
+        with pytest.raises(LeaseLost, match="not renewed for 10 s"):
+            await keeping
+
+    assert valid
+    assert not holder.valid(world.clock.monotonic())
+
+
+async def test_an_outage_within_the_deadline_does_not_end_it(world: World) -> None:
+    holder = world.holder()
+    await holder.acquire()
+
+    async with world.running(holder.keep()):
+        world.store.fail(*[DOWN] * 3)
+        await world.clock.advance(20)
+
+    assert holder.valid(world.clock.monotonic())
+    assert world.told == [DOWN, DOWN, DOWN, None]
+
+
+class Slow(FakeStore[Lease]):
+    """Lets others read before the reader gets to write."""
+
+    @override
+    async def get(self, ref: ObjectRef) -> Lease:
+        try:
+            return await super().get(ref)
+        finally:
+            await asyncio.sleep(0)
+
+
+class Deaf(FakeStore[Lease]):
+    """Never answers a patch."""
+
+    @override
+    async def patch(self, ref: ObjectRef, body: Json) -> Lease:
+        await asyncio.Event().wait()
+        return await super().patch(ref, body)
+
+
+async def test_a_request_that_hangs_does_not_hold_up_the_deadline() -> None:
+    store = Deaf(Lease, LEASES)
+    timing = LeaseTiming(lease_duration=1, renew_deadline=0.02, retry_period=0.005)
+    clock = SystemClock()
+    holder = LeaseHolder(store, REF, "me", clock=clock, rng=FixedRng(), timing=timing)
+    await holder.acquire()
+    began = clock.monotonic()
+
+    with pytest.raises(LeaseLost):
+        await holder.keep()
+
+    assert clock.monotonic() - began < 0.2
+
+
+async def test_a_lost_lease_can_be_acquired_again_when_it_is_free(world: World) -> None:
+    holder = world.holder()
+    await holder.acquire()
+    async with world.running(holder.keep()) as keeping:
+        await world.give("other")
+        await world.clock.advance(2)
+        await asyncio.wait([keeping])
+
+    async with world.running(holder.acquire()):
+        await world.clock.advance(20)
+
+    assert (await world.lease()).holder_identity == "me"
+
+
+async def test_a_release_lets_others_in_at_once(world: World) -> None:
+    holder = world.holder()
+    await holder.acquire()
+    await world.clock.advance(5)
+
+    await holder.release()
+
+    spec = await world.lease()
+    assert (spec.holder_identity, spec.lease_duration_seconds) == ("", 1)
+    assert spec.renew_time == format_time(world.clock.now())
+    assert not holder.valid(world.clock.monotonic())
+
+
+async def test_a_release_gets_past_labels_and_lost_answers(world: World) -> None:
+    holder = world.holder()
+    await holder.acquire()
+    async with world.running(holder.keep()):
+        world.store.lose(DOWN)
+        await world.clock.advance(2)
+    await world.label()
+
+    await holder.release()
+
+    assert (await world.lease()).holder_identity == ""
+
+
+async def test_what_could_not_be_released_is_still_ours_to_take(world: World) -> None:
+    holder = world.holder()
+    await holder.acquire()
+    world.store.fail(DOWN)
+    await holder.release()
+
+    async with world.running(holder.acquire()):
+        await world.clock.advance(1)
+
+    assert holder.valid(world.clock.monotonic())
+
+
+class Mute(FakeStore[Lease]):
+    """Writes, and never answers."""
+
+    @override
+    async def create(self, namespace: str, body: Json) -> Lease:
+        await super().create(namespace, body)
+        return await asyncio.Future()
+
+    @override
+    async def patch(self, ref: ObjectRef, body: Json) -> Lease:
+        await super().patch(ref, body)
+        return await asyncio.Future()
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+async def test_what_was_taken_by_a_write_that_was_cancelled_is_released(
+    world: World, is_there: bool
+) -> None:
+    if is_there:
+        await world.give("")
+    mute = Mute(Lease, LEASES)
+    mute._state = world.store._state
+    holder = LeaseHolder(mute, REF, "me", clock=world.clock, rng=FixedRng())
+    async with world.running(holder.acquire()):
+        taken = (await world.lease()).holder_identity
+
+    async with world.running(holder.release()):
+        pass
+
+    assert taken == "me"
+    assert (await world.lease()).holder_identity == ""
+
+
+@pytest.mark.parametrize("holder_identity", ["other", "me"])
+async def test_anothers_lease_is_not_released(world: World, holder_identity: str) -> None:
+    holder = world.holder()
+    await holder.acquire()
+    await world.clock.advance(5)
+    await world.give(holder_identity)
+
+    await holder.release()
+
+    assert (await world.lease()).holder_identity == holder_identity
+
+
+async def test_a_release_that_fails_is_only_logged(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    holder = world.holder()
+    await holder.acquire()
+    world.store.fail(DOWN)
+
+    await holder.release()
+
+    assert caplog.messages == ["lease not released"]
+    assert not holder.valid(world.clock.monotonic())
+
+
+async def test_what_was_never_acquired_is_not_released(world: World) -> None:
+    await world.holder().release()
+
+    with pytest.raises(NotFound):
+        await world.lease()
+
+
+class Link(FakeStore[Lease]):
+    """One process' connection to a store that others use too."""
+
+    cut = False
+
+    def __init__(self, store: FakeStore[Lease]) -> None:
+        super().__init__(Lease, LEASES)
+        self._state = store._state
+
+    @override
+    def _stumble(self) -> None:
+        if self.cut:
+            raise DOWN
+        super()._stumble()
+
+
+class Contenders:
+    """Two processes that hold the Lease in turn while things go wrong.
+
+    `together` says how many held it, each time when one had acquired it.
+    """
+
+    def __init__(self, rng: FixedRng) -> None:
+        self.world = World()
+        self.together: list[int] = []
+        self.links = [Link(self.world.store), Link(self.world.store)]
+        self.holders = [
+            LeaseHolder(link, REF, name, clock=self.world.clock, rng=rng)
+            for name, link in zip("ab", self.links, strict=True)
+        ]
+        self.tasks = [asyncio.create_task(self.hold(holder)) for holder in self.holders]
+
+    async def hold(self, holder: LeaseHolder) -> None:
+        while True:
+            await holder.acquire()
+            now = self.world.clock.monotonic()
+            self.together.append([each.valid(now) for each in self.holders].count(True))
+            with suppress(LeaseLost):
+                await holder.keep()
+
+    async def suffer(self, event: str, victim: int) -> None:
+        match event:
+            case "cut or mended":
+                self.links[victim].cut = not self.links[victim].cut
+            case "lost answer":
+                self.world.store.lose(DOWN)
+            case "label":
+                with suppress(ApiError):
+                    await self.world.label()
+            case _:
+                self.tasks[victim].cancel()
+                await self.holders[victim].release()
+                self.tasks[victim] = asyncio.create_task(self.hold(self.holders[victim]))
+
+    async def run(self, steps: list[tuple[float, str, int]]) -> None:
+        for seconds, event, victim in steps:
+            await self.world.clock.advance(seconds)
+            await self.suffer(event, victim)
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.wait(self.tasks)
+
+
+@settings(max_examples=100, deadline=None)
+@given(STEPS, st.floats(0, 0.99))
+def test_two_never_hold_the_lease_at_once(
+    steps: list[tuple[float, str, int]], chance: float
+) -> None:
+    async def contend() -> list[int]:
+        contenders = Contenders(FixedRng(chance))
+        await contenders.run(steps)
+        return contenders.together
+
+    assert set(asyncio.run(contend())) <= {1}

@@ -1,0 +1,186 @@
+"""Facts about `sharder.runtime.watch`."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sharder.api.lease import Lease, LeaseSpec, lease_body
+from sharder.api.meta import ObjectMeta
+from sharder.errors import ApiError, Expired, Forbidden, Unavailable
+from sharder.ports import Bookmark, Changed, Listed, Removed
+from sharder.runtime.watch import BACKOFF, Ended, Failed, Place, after, follow
+from tests.support.fake_clock import FakeClock, FixedRng, settle
+from tests.support.fakes import FakeStore, fake_leases
+
+AT_7 = Lease(metadata=ObjectMeta(resource_version="7"))
+GONE = Expired("too old")
+DOWN = Unavailable("connection refused")
+
+
+@pytest.mark.parametrize("outcome", [Listed((), "7"), Bookmark("7"), Changed(AT_7), Removed(AT_7)])
+def test_what_the_server_tells_is_where_to_resume(
+    outcome: Listed[Lease] | Bookmark | Changed[Lease] | Removed[Lease],
+) -> None:
+    assert after(Place(version="5"), outcome) == Place(version="7")
+
+
+def test_a_closed_watch_resumes_at_once() -> None:
+    assert after(Place(version="5", failures=3), Ended(40)) == Place(version="5")
+
+
+def test_a_watch_that_closes_at_once_is_a_failure() -> None:
+    assert after(Place(version="5"), Ended(0.5)) == Place(version="5", failures=1)
+
+
+def test_a_broken_watch_resumes_later() -> None:
+    assert after(Place(version="5", failures=1), Failed(DOWN, 3)) == Place(version="5", failures=2)
+
+
+def test_a_break_after_long_health_counts_as_the_first() -> None:
+    assert after(Place(version="5", failures=4), Failed(DOWN, 120)).failures == 1
+
+
+def test_a_missed_window_leads_to_a_new_list() -> None:
+    assert after(Place(version="5"), Failed(GONE, 3)) == Place(version="", failures=1)
+
+
+def test_telling_something_does_not_heal_failures() -> None:
+    assert after(Place(version="5", failures=4), Bookmark("6")).failures == 4
+
+
+class Follower:
+    """Follows a store in the background and keeps what it is told."""
+
+    def __init__(self, clock: FakeClock, store: FakeStore[Lease]) -> None:
+        self.clock = clock
+        self.store = store
+        self.told: list[Listed[Lease] | Changed[Lease] | Removed[Lease]] = []
+        self.errors: list[ApiError | None] = []
+
+    async def run(self) -> None:
+        async for event in follow(
+            self.store,
+            doing="watch leases",
+            clock=self.clock,
+            rng=FixedRng(),
+            on_error=self.errors.append,
+        ):
+            self.told.append(event)
+
+    @property
+    def seen(self) -> list[str]:
+        """What was told, in short: names listed, changed (+) and removed (-)."""
+        return [
+            ",".join(["list", *(item.metadata.name for item in event.items)])
+            if isinstance(event, Listed)
+            else ("+" if isinstance(event, Changed) else "-") + event.obj.metadata.name
+            for event in self.told
+        ]
+
+    async def break_watch(self, *errors: ApiError) -> None:
+        """Let the open watch fail, or just end, and then the attempts to open another."""
+        self.store.fail(*errors)
+        self.store.hang_up()
+        await settle()
+
+    async def create(self, name: str) -> Lease:
+        body = lease_body(name=name, labels={}, annotations={}, spec=LeaseSpec())
+        lease = await self.store.create("ns", body)
+        await settle()
+        return lease
+
+
+@pytest.fixture
+async def follower() -> AsyncIterator[Follower]:
+    follower = Follower(FakeClock(), fake_leases())
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(follower.run())
+        yield follower
+        task.cancel()
+
+
+async def test_the_state_comes_first_and_then_its_changes(follower: Follower) -> None:
+    await settle()
+
+    lease = await follower.create("a")
+    await follower.store.delete(
+        lease.metadata.ref,
+        uid=lease.metadata.uid,
+        resource_version=lease.metadata.resource_version,
+    )
+    await settle()
+
+    assert follower.seen == ["list", "+a", "-a"]
+
+
+async def test_nothing_is_lost_or_told_twice_when_the_server_hangs_up(follower: Follower) -> None:
+    await settle()
+    await follower.create("a")
+
+    await follower.clock.advance(50)
+    follower.store.hang_up()
+    await follower.create("b")
+
+    assert follower.seen == ["list", "+a", "+b"]
+    assert follower.errors == []
+
+
+async def test_a_broken_watch_resumes_where_it_was(follower: Follower) -> None:
+    await settle()
+    await follower.break_watch(DOWN)
+    await follower.create("a")
+    await follower.create("b")
+
+    await follower.clock.advance(BACKOFF.cap)
+
+    assert follower.seen == ["list", "+a", "+b"]
+
+
+async def test_a_missed_window_is_no_error_and_the_state_comes_anew(follower: Follower) -> None:
+    await settle()
+    await follower.create("a")
+    await follower.break_watch()
+    await follower.create("b")
+    follower.store.compact()
+
+    await follower.clock.advance(BACKOFF.cap)
+
+    assert follower.seen[-1] == "list,a,b"
+    assert follower.errors == []
+
+
+async def test_an_error_is_told_until_the_watch_stands_again(follower: Follower) -> None:
+    await settle()
+    denied = Forbidden("leases is forbidden")
+    await follower.break_watch(denied, denied)
+
+    await follower.clock.advance(2 * BACKOFF.cap)
+
+    assert follower.errors == [denied, denied, None]
+
+
+async def test_a_server_that_stays_down_is_asked_less_and_less_often(follower: Follower) -> None:
+    await settle()
+    await follower.break_watch(*[DOWN] * 1000)
+
+    await follower.clock.advance(18.6)
+    quick = len(follower.errors)
+    await follower.clock.advance(225)
+
+    # Three quarters of 0.8, 1.6 … 12.8 s, and then of 30 s for ever.
+    assert (quick, len(follower.errors)) == (6, 16)
+
+
+async def test_leaving_early_ends_the_watch() -> None:
+    store = fake_leases()
+    events = follow(store, doing="watch", clock=FakeClock(), rng=FixedRng())
+    assert isinstance(await anext(events), Listed)
+    waiting = asyncio.ensure_future(anext(events))
+    await settle()
+
+    waiting.cancel()
+    await asyncio.wait([waiting])
+
+    with pytest.raises(StopAsyncIteration):
+        await anext(events)
