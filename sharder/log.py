@@ -1,0 +1,88 @@
+"""How log records are written: one record, one line.
+
+A record is a constant message with fields from `extra`.  Names of objects may hold anything, line
+breaks included, so everything is escaped: nobody can write a line of their own into our log.
+"""
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Literal, TextIO, TypeAlias
+
+from typing_extensions import override
+
+Format: TypeAlias = Literal["text", "json"]
+Scalar: TypeAlias = str | int | float | None
+
+_OWN_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {
+    "asctime",
+    "color_message",  # uvicorn repeats its message in it
+    "message",
+    "taskName",
+}
+
+
+def configure(level: str, format: Format, stream: TextIO) -> None:  # noqa: A002 - the word of the configuration
+    """Write all records from `level` (a name of `logging`, any case) on to `stream`.
+
+    Replaces what was configured before.
+    """
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+class TextFormatter(logging.Formatter):
+    """`TIME LEVEL message key=value …`; an exception follows on indented lines."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        fields = [f"{key}={_bare(str(value))}" for key, value in _fields(record).items()]
+        message = _escaped(record.getMessage())
+        line = " ".join([_time(record), f"{record.levelname:<7}", message, *fields])
+        trace = [f"    {_escaped(text)}" for text in _trace(record).splitlines()]
+        return "\n".join([line, *trace])
+
+
+class JsonFormatter(logging.Formatter):
+    """An object per line: time, level, logger, message, the fields, and any exception."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        content = _fields(record) | {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        trace = _trace(record)
+        return json.dumps(content | {"trace": trace} if trace else content)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Scalar]:
+    return {
+        key: value if isinstance(value, int | float) or value is None else str(value)
+        for key, value in vars(record).items()
+        if key not in _OWN_ATTRIBUTES
+    }
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _trace(record: logging.LogRecord) -> str:
+    if record.exc_info is None:
+        return ""
+    return logging.Formatter().formatException(record.exc_info)
+
+
+def _bare(text: str) -> str:
+    """Return the text as it is where it is one plain word, else in quotes."""
+    is_plain = text.isprintable() and text and not set(text) & set(' "=\\')
+    return text if is_plain else json.dumps(text)
+
+
+def _escaped(text: str) -> str:
+    return text if text.isprintable() else json.dumps(text)[1:-1]

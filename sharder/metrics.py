@@ -1,0 +1,237 @@
+"""What is measured, in the reference's names where it has one (docs/protocol.md, "Metrics").
+
+Labels are rings, resources, shards and fixed words; never an object's name.  What is removed
+leaves no series behind.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry, Gauge, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from sharder.names import GroupResource, RingName, ShardName
+
+PREFIX = "controller_sharding_"
+
+ANSWER_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+"""Seconds: from well below the usual answer to the API server's patience."""
+
+RESYNC_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+"""Seconds: up to the default period."""
+
+UNKNOWN_STATE = "unknown"
+"""State of a shard whose Lease has none that is known, as in the reference."""
+
+_SHARD = ("namespace", "shard", "controllerring")
+
+_RING_GAUGES = {
+    "metadata_generation": "Generation of the ControllerRing",
+    "observed_generation": "Generation that its status describes",
+    "status_shards": "Shards in its status",
+    "status_available_shards": "Available shards in its status",
+}
+
+
+class Metrics:
+    """The series of one process, on a registry of the caller's."""
+
+    def __init__(
+        self, registry: CollectorRegistry, *, version: str, shard_states: Sequence[str]
+    ) -> None:
+        """Register all series; `shard_states` are the words that a shard's state may be."""
+        self._registry = registry
+        self._states = (*shard_states, UNKNOWN_STATE)
+        self._uids: dict[tuple[str, ...], str] = {}
+        resource = ("controllerring", "group", "resource")
+        ring = ("controllerring",)
+
+        def counts(name: str, about: str, labels: Sequence[str]) -> _Counts:
+            collector = _Counts(name, about, labels)
+            registry.register(collector)
+            return collector
+
+        def gauge(name: str, about: str, labels: Sequence[str] = ()) -> Gauge:
+            return Gauge(PREFIX + name, about, labels, registry=registry)
+
+        self._assignments = counts("assignments_total", "Objects assigned on admission", resource)
+        self._movements = counts("movements_total", "Objects assigned by the leader", resource)
+        self._drains = counts("drains_total", "Objects whose shard was asked to let go", resource)
+        self._calculations = counts("ring_calculations_total", "Hash rings built", ring)
+        self._answers = counts(
+            "admission_answers_total", "Answers of the webhook", (*ring, "outcome")
+        )
+        self._crashes = counts("task_crashes_total", "Tasks that failed and began anew", ("task",))
+        self._ring_gauges = [
+            gauge(f"controllerring_{name}", about, (*ring, "uid"))
+            for name, about in _RING_GAUGES.items()
+        ]
+        self._shard_info = gauge("shard_info", "A shard's Lease", (*_SHARD, "uid"))
+        self._shard_state = gauge("shard_state", "1 for the state it is in", (*_SHARD, "state"))
+        self._leading = gauge("leader", "1 while this process leads")
+        gauge("build_info", "The running version", ("version",)).labels(version).set(1)
+        self._answer_seconds = _Times(
+            "admission_duration_seconds",
+            "Time to answer an admission request, receiving it included",
+            ANSWER_BUCKETS,
+        )
+        self._resync_seconds = _Times(
+            "resync_duration_seconds", "Duration of complete resyncs", RESYNC_BUCKETS, ring
+        )
+        registry.register(self._answer_seconds)
+        registry.register(self._resync_seconds)
+
+    def answered(self, ring: RingName, outcome: str, seconds: float) -> None:
+        """Count an admission answer; `ring` is empty where there is no such ring."""
+        self._answers.add(ring, outcome)
+        self._answer_seconds.observe(seconds)
+
+    def assigned(self, ring: RingName, resource: GroupResource) -> None:
+        """Count an object that got its owner by a request."""
+        self._assignments.add(ring, resource.group, resource.resource)
+
+    def moved(self, ring: RingName, resource: GroupResource) -> None:
+        """Count an object that the controller gave an owner."""
+        self._movements.add(ring, resource.group, resource.resource)
+
+    def drained(self, ring: RingName, resource: GroupResource) -> None:
+        """Count an object whose owner was asked to let go."""
+        self._drains.add(ring, resource.group, resource.resource)
+
+    def calculated(self, ring: RingName) -> None:
+        """Count a hash ring that was built."""
+        self._calculations.add(ring)
+
+    def resynced(self, ring: RingName, seconds: float) -> None:
+        """Record how long a complete resync took."""
+        self._resync_seconds.observe(seconds, ring)
+
+    def crashed(self, task: str) -> None:
+        """Count a task of the service that failed; its name is one of a few."""
+        self._crashes.add(task)
+
+    def set_ring(
+        self,
+        ring: RingName,
+        *,
+        uid: str,
+        generation: int,
+        observed_generation: int,
+        shards: int,
+        available_shards: int,
+    ) -> None:
+        """Show a ring as its object and status are; the series of an object before it go."""
+        if self._uids.get((ring,)) != uid:
+            self._remove_ring_gauges(ring)
+            self._uids[ring,] = uid
+        values = (generation, observed_generation, shards, available_shards)
+        for gauge, value in zip(self._ring_gauges, values, strict=True):
+            gauge.labels(ring, uid).set(value)
+
+    def set_shard(
+        self, ring: RingName, *, namespace: str, shard: ShardName, uid: str, state: str
+    ) -> None:
+        """Show a shard's identity and state; call it for valid Leases only."""
+        labels = (namespace, shard, ring)
+        if self._uids.get(labels) != uid:
+            self.remove_shard(ring, namespace=namespace, shard=shard)
+            self._uids[labels] = uid
+        self._shard_info.labels(*labels, uid).set(1)
+        present = state if state in self._states else UNKNOWN_STATE
+        for word in self._states:
+            self._shard_state.labels(*labels, word).set(word == present)
+
+    def set_leading(self, *, leading: bool) -> None:
+        """Show whether this process leads."""
+        self._leading.set(leading)
+
+    def remove_shard(self, ring: RingName, *, namespace: str, shard: ShardName) -> None:
+        """Forget a shard; no error if it is not known."""
+        self._uids.pop((namespace, shard, ring), None)
+        labels = dict(zip(_SHARD, (namespace, shard, ring), strict=True))
+        for gauge in (self._shard_info, self._shard_state):
+            gauge.remove_by_labels(labels)
+
+    def remove_ring(self, ring: RingName) -> None:
+        """Forget a ring with all its shards; no error if it is not known."""
+        self._uids = {labels: uid for labels, uid in self._uids.items() if labels[-1] != ring}
+        self._remove_ring_gauges(ring)
+        for gauge in (self._shard_info, self._shard_state):
+            gauge.remove_by_labels({"controllerring": ring})
+        for series in (
+            self._resync_seconds,
+            self._assignments,
+            self._movements,
+            self._drains,
+            self._calculations,
+            self._answers,
+        ):
+            series.remove(ring)
+
+    def render(self) -> tuple[bytes, str]:
+        """Return all series in Prometheus' text format, and its content type.
+
+        May be called from another thread.
+        """
+        return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4
+
+    def _remove_ring_gauges(self, ring: RingName) -> None:
+        for gauge in self._ring_gauges:
+            gauge.remove_by_labels({"controllerring": ring})
+
+
+class _Counts(Collector):
+    """A counter with labels; the library's own takes ten times as long, on every admission."""
+
+    def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
+        self._name, self._about, self._labels = PREFIX + name, about, labels
+        self._counts: dict[tuple[str, ...], int] = {}
+
+    def add(self, *labels: str) -> None:
+        self._counts[labels] = self._counts.get(labels, 0) + 1
+
+    def remove(self, ring: RingName) -> None:
+        self._counts = {labels: n for labels, n in self._counts.items() if labels[0] != ring}
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        family = CounterMetricFamily(self._name, self._about, labels=self._labels)
+        for labels, count in list(self._counts.items()):
+            family.add_metric(labels, count)
+        yield family
+
+
+class _Times(Collector):
+    """A histogram of durations for each ring or, with no labels, for all; for the same reason."""
+
+    def __init__(
+        self, name: str, about: str, buckets: Sequence[float], labels: Sequence[str] = ()
+    ) -> None:
+        self._name, self._about, self._labels = PREFIX + name, about, labels
+        self._buckets = buckets
+        self._counts: dict[tuple[str, ...], list[int]] = {}
+        self._sums: dict[tuple[str, ...], float] = {}
+
+    def observe(self, seconds: float, *labels: str) -> None:
+        counts = self._counts.get(labels)
+        if counts is None:
+            counts = self._counts[labels] = [0] * (len(self._buckets) + 1)
+        counts[bisect_left(self._buckets, seconds)] += 1
+        self._sums[labels] = self._sums.get(labels, 0.0) + seconds
+
+    def remove(self, ring: RingName) -> None:
+        self._counts.pop((ring,), None)
+        self._sums.pop((ring,), None)
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        family = HistogramMetricFamily(self._name, self._about, labels=self._labels)
+        bounds = [*(str(float(bound)) for bound in self._buckets), "+Inf"]
+        for labels, counts in list(self._counts.items()):
+            cumulated = list(zip(bounds, accumulate(counts), strict=True))
+            family.add_metric(labels, cumulated, self._sums.get(labels, 0.0))
+        yield family

@@ -1,0 +1,479 @@
+"""The server on real sockets: TLS, limits, certificates that change, and an orderly stop."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+
+import msgspec
+import pytest
+import uvloop
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from fastapi import FastAPI
+from starlette.requests import Request
+
+from sharder import tls
+from sharder.errors import ConfigError
+from tests.support.eventually import eventually
+from tests.support.values import obj
+from tests.unit.webhook.reviews import PATH, Counts, demo_only, request_of, review_of
+from webhook import Server, ServerTls, create_app
+
+NOW = datetime.now(UTC)
+AUTHORITY = tls.make_authority(NOW)
+HOST = "127.0.0.1"
+NAME = "sharder.sharding-system.svc"
+WITHIN = 10.0
+"""Seconds that any answer may take on a slow machine."""
+
+
+def issued() -> tls.KeyPair:
+    return tls.issue_serving(AUTHORITY, dns_names=[NAME], ip_addresses=[ip_address(HOST)], now=NOW)
+
+
+def server_tls() -> ServerTls:
+    pair = issued()
+    return ServerTls(pair.certificate, pair.key)
+
+
+def app() -> FastAPI:
+    return create_app(
+        demo_only,
+        sharders=frozenset[str],
+        readiness=lambda: None,
+        observer=Counts(),
+        max_request_bytes=1_000_000,
+    )
+
+
+def strict_client() -> ssl.SSLContext:
+    """Verifies as Python 3.13 does by default."""
+    context = ssl.create_default_context(cadata=AUTHORITY.certificate.decode())
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    return context
+
+
+class Client:
+    """One connection, HTTP/1.1 by hand."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, *pieces: bytes) -> None:
+        for piece in pieces:
+            self.writer.write(piece)
+            await self.writer.drain()
+
+    async def post(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        await self.send(head("POST", len(body)), body)
+        return await self.answer()
+
+    async def answer(self) -> tuple[int, dict[str, str], bytes]:
+        async with asyncio.timeout(WITHIN):
+            lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            headers = dict(line.split(": ", 1) for line in lines[1:] if line)
+            body = await self.reader.readexactly(int(headers["content-length"]))
+            return int(lines[0].split()[1]), headers, body
+
+    async def is_closed(self) -> bool:
+        """Read what still comes; that there is an end is the proof."""
+        async with asyncio.timeout(WITHIN):
+            with suppress(ConnectionError):
+                await self.reader.read()
+        return True
+
+    def certificate(self) -> bytes:
+        connection = self.writer.get_extra_info("ssl_object")
+        assert isinstance(connection, ssl.SSLObject)
+        shown = connection.getpeercert(binary_form=True)
+        assert shown is not None
+        return ssl.DER_cert_to_PEM_cert(shown).encode()
+
+
+@asynccontextmanager
+async def connected(
+    port: int, context: ssl.SSLContext | None = None, name: str | None = None
+) -> AsyncIterator[Client]:
+    reader, writer = await asyncio.open_connection(
+        HOST, port, ssl=context, server_hostname=name if context else None
+    )
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.close()
+        with suppress(ConnectionError, ssl.SSLError):
+            await writer.wait_closed()
+
+
+def head(method: str, length: int, *headers: str, path: str = PATH) -> bytes:
+    lines = [
+        f"{method} {path}?timeout=5s HTTP/1.1",
+        "host: sharder",
+        "content-type: application/json",
+        f"content-length: {length}",
+        *headers,
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def uid_in(body: bytes) -> str:
+    uid = msgspec.json.decode(body)["response"]["uid"]
+    assert isinstance(uid, str)
+    return uid
+
+
+@pytest.mark.parametrize("name", [NAME, HOST])
+async def test_a_review_is_answered_over_strictly_verified_tls(name: str) -> None:
+    async with (
+        Server(app(), host=HOST, port=0, tls=server_tls()) as server,
+        connected(server.port, strict_client(), name) as client,
+    ):
+        status, headers, body = await client.post(review_of(request_of()))
+
+    assert status == 200
+    assert headers["content-type"] == "application/json"
+    assert uid_in(body) == "uid-1"
+
+
+async def test_a_connection_serves_request_after_request() -> None:
+    async with (
+        Server(app(), host=HOST, port=0, tls=server_tls()) as server,
+        connected(server.port, strict_client(), NAME) as client,
+    ):
+        uids = []
+        for number in range(5):
+            _, _, body = await client.post(review_of(request_of(uid=f"uid-{number}")))
+            uids.append(uid_in(body))
+
+    assert uids == [f"uid-{number}" for number in range(5)]
+
+
+async def test_a_large_body_is_taken_over_tls() -> None:
+    big = obj(annotations={"note": "x" * 900_000})
+
+    async with (
+        Server(app(), host=HOST, port=0, tls=server_tls()) as server,
+        connected(server.port, strict_client(), NAME) as client,
+    ):
+        status, _, body = await client.post(review_of(request_of(big)))
+
+    assert (status, uid_in(body)) == (200, "uid-1")
+
+
+async def test_old_tls_is_not_spoken() -> None:
+    assert server_tls().context.minimum_version is ssl.TLSVersion.TLSv1_2
+
+
+async def test_a_new_certificate_is_shown_from_the_next_handshake_on() -> None:
+    first, second = issued(), issued()
+    identity = ServerTls(first.certificate, first.key)
+
+    async with (
+        Server(app(), host=HOST, port=0, tls=identity) as server,
+        connected(server.port, strict_client(), NAME) as early,
+    ):
+        identity.replace(second.certificate, second.key)
+        async with connected(server.port, strict_client(), NAME) as late:
+            shown = [early.certificate(), late.certificate()]
+            status, _, _ = await early.post(review_of(request_of()))
+
+    assert shown == [first.certificate, second.certificate]
+    assert status == 200
+
+
+async def test_a_new_certificate_is_shown_to_clients_that_name_no_host_too() -> None:
+    first, second = issued(), issued()
+    identity = ServerTls(first.certificate, first.key)
+
+    async with Server(app(), host=HOST, port=0, tls=identity) as server:
+        identity.replace(second.certificate, second.key)
+        async with connected(server.port, strict_client(), HOST) as client:
+            shown = client.certificate()
+
+    assert shown == second.certificate
+
+
+def on_a_curve_that_tls_has_not() -> tuple[bytes, bytes]:
+    key = ec.generate_private_key(ec.SECP256K1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "sharder")])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(NOW)
+        .not_valid_after(NOW + timedelta(days=1))
+        .sign(key, SHA256())
+    )
+    return (
+        certificate.public_bytes(Encoding.PEM),
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key"),
+    [
+        on_a_curve_that_tls_has_not(),
+        (issued().certificate, issued().key),
+        (b"", b""),
+        (issued().certificate[:200], issued().key),
+        (issued().certificate, b"nonsense"),
+    ],
+)
+async def test_a_certificate_that_does_not_work_leaves_the_present_one(
+    certificate: bytes, key: bytes
+) -> None:
+    present = issued()
+    identity = ServerTls(present.certificate, present.key)
+
+    async with Server(app(), host=HOST, port=0, tls=identity) as server:
+        with pytest.raises(ConfigError):
+            identity.replace(certificate, key)
+        async with connected(server.port, strict_client(), NAME) as client:
+            shown = client.certificate()
+
+    assert shown == present.certificate
+
+
+async def test_a_taken_port_is_an_error_of_one_line_that_names_it() -> None:
+    async with Server(app(), host=HOST, port=0) as first:
+        with pytest.raises(ConfigError) as error:
+            await Server(app(), host=HOST, port=first.port).start()
+
+    assert f"cannot listen on {HOST}:{first.port}: " in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+async def test_health_is_served_without_tls() -> None:
+    async with Server(app(), host=HOST, port=0) as server, connected(server.port) as client:
+        await client.send(head("GET", 0, path="/readyz"))
+        status, headers, body = await client.answer()
+
+    assert (status, body) == (200, b'{"ready":true,"reason":""}')
+    assert "date" in headers
+    assert "server" not in headers
+
+
+async def test_a_body_that_declares_too_much_is_refused_before_it_is_sent() -> None:
+    async with Server(app(), host=HOST, port=0) as server, connected(server.port) as client:
+        await client.send(head("POST", 2_000_000))
+        status, _, reason = await client.answer()
+
+    assert status == 413
+    assert reason == b"the request is larger than 1000000 bytes\n"
+
+
+async def test_a_chunked_body_that_grows_too_large_is_refused() -> None:
+    chunk = b"%x\r\n%s\r\n" % (100_000, b"x" * 100_000)
+    lines = head("POST", 0).replace(b"content-length: 0", b"transfer-encoding: chunked")
+
+    async with Server(app(), host=HOST, port=0) as server, connected(server.port) as client:
+        await client.send(lines, *[chunk] * 11)
+        status, _, _ = await client.answer()
+
+    assert status == 413
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [b""],
+        [b"\r\n"],
+        [b"POST / HTTP/1.1\r\nhost: a"],
+        [head("POST", 10), b"12345"],
+    ],
+)
+async def test_a_request_that_does_not_become_complete_is_dropped(pieces: Sequence[bytes]) -> None:
+    async with (
+        Server(app(), host=HOST, port=0, request_seconds=0.2) as server,
+        connected(server.port) as client,
+    ):
+        await client.send(*pieces)
+        status, headers, _ = await client.answer()
+
+        assert (status, headers["connection"]) == (408, "close")
+        assert await client.is_closed()
+
+
+async def test_a_handshake_that_does_not_become_complete_is_dropped() -> None:
+    async with (
+        Server(app(), host=HOST, port=0, tls=server_tls(), request_seconds=0.2) as server,
+        connected(server.port) as client,
+    ):
+        assert await client.is_closed()
+
+
+async def test_the_rest_of_a_refused_body_is_not_waited_for() -> None:
+    async with (
+        Server(app(), host=HOST, port=0, request_seconds=0.2) as server,
+        connected(server.port) as client,
+    ):
+        await client.send(head("POST", 2_000_000), b"x" * 1_000)
+        status, _, _ = await client.answer()
+
+        assert status == 413
+        assert await client.is_closed()
+
+
+async def test_an_idle_connection_is_kept_longer_than_a_request_may_take() -> None:
+    async with (
+        Server(app(), host=HOST, port=0, request_seconds=0.1) as server,
+        connected(server.port) as client,
+        connected(server.port) as other,
+    ):
+        await client.post(review_of(request_of()))
+        # The other has sent nothing: when it is dropped, the sweep has passed.
+        assert (await other.answer())[0] == 408
+        status, _, _ = await client.post(review_of(request_of()))
+
+    assert status == 200
+
+
+LINE = b"x: " + b"y" * 995 + b"\r\n"
+CHUNKED = b"POST /healthz HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [
+        (b"GET /healthz HTTP/1.1\r\n", LINE),
+        (b"GET /healthz HTTP/1.1\r\nx: ", b"y" * 1_000),
+        (b"GET /", b"y" * 1_000),
+        (CHUNKED + b"0\r\n", LINE),
+    ],
+)
+async def test_a_head_or_trailer_without_end_is_cut_off(start: bytes, more: bytes) -> None:
+    async with (
+        Server(app(), host=HOST, port=0, request_seconds=100 * WITHIN) as server,
+        connected(server.port) as client,
+    ):
+        with suppress(ConnectionError):
+            # More than one read takes: what is in one read is not measured.
+            await client.send(start, *[more] * 2_000)
+
+        assert await client.is_closed()
+
+
+async def test_what_is_no_http_gets_an_answer_all_the_same() -> None:
+    async with Server(app(), host=HOST, port=0) as server, connected(server.port) as client:
+        await client.send(b"\x16\x03\x01 nonsense\r\n\r\n")
+        status, _, _ = await client.answer()
+
+    assert status == 400
+
+
+async def test_a_retired_server_ends_connections_with_their_next_answer() -> None:
+    async with Server(app(), host=HOST, port=0) as server:
+        async with connected(server.port) as old:
+            await old.post(review_of(request_of()))
+            server.retire()
+            status, headers, _ = await old.post(review_of(request_of()))
+            is_closed = await old.is_closed()
+        async with connected(server.port) as new:
+            new_status, _, _ = await new.post(review_of(request_of()))
+
+    assert (status, headers["connection"], is_closed) == (200, "close", True)
+    assert new_status == 200
+
+
+class Slow:
+    """An application whose answers wait until they are let go."""
+
+    def __init__(self) -> None:
+        self.entered = asyncio.Event()
+        self.leave = asyncio.Event()
+        self.app = FastAPI()
+        self.app.add_api_route("/", self.answer)
+
+    async def answer(self, _: Request) -> str:
+        self.entered.set()
+        await self.leave.wait()
+        return "late"
+
+
+async def test_an_open_request_is_answered_while_the_server_stops() -> None:
+    slow = Slow()
+    server = Server(slow.app, host=HOST, port=0)
+    await server.start()
+    port = server.port
+
+    async with connected(port) as client, asyncio.TaskGroup() as group:
+        await client.send(head("GET", 0, path="/"))
+        await slow.entered.wait()
+        group.create_task(server.stop(within=WITHIN))
+        await eventually(lambda: refuses(port), within=WITHIN)
+        slow.leave.set()
+        status, headers, body = await client.answer()
+
+    assert (status, headers["connection"], body) == (200, "close", b'"late"')
+
+
+async def test_a_stop_does_not_wait_longer_than_it_may() -> None:
+    slow = Slow()
+    server = Server(slow.app, host=HOST, port=0)
+    await server.start()
+
+    async with connected(server.port) as client:
+        await client.send(head("GET", 0, path="/"))
+        await slow.entered.wait()
+        async with asyncio.timeout(WITHIN):
+            await server.stop(within=0.1)
+
+        assert await client.is_closed()
+    slow.leave.set()
+
+
+async def test_idle_connections_do_not_delay_a_stop() -> None:
+    server = Server(app(), host=HOST, port=0, tls=server_tls())
+    await server.start()
+
+    async with connected(server.port, strict_client(), NAME) as client:
+        await client.post(review_of(request_of()))
+        async with asyncio.timeout(WITHIN / 2):
+            await server.stop(within=WITHIN)
+
+        assert await client.is_closed()
+
+
+async def test_a_server_may_be_stopped_twice() -> None:
+    server = Server(app(), host=HOST, port=0)
+    await server.start()
+
+    await server.stop()
+    await server.stop()
+
+    assert await refuses(server.port)
+
+
+async def refuses(port: int) -> bool:
+    try:
+        async with connected(port):
+            return False
+    except ConnectionRefusedError:
+        return True
+
+
+def test_all_this_works_on_the_loop_that_the_service_runs_on() -> None:
+    async def life() -> list[int]:
+        statuses = []
+        identity = server_tls()
+        async with Server(app(), host=HOST, port=0, tls=identity, request_seconds=0.2) as server:
+            async with connected(server.port, strict_client(), NAME) as client:
+                statuses.append((await client.post(review_of(request_of())))[0])
+                new = issued()
+                identity.replace(new.certificate, new.key)
+            async with connected(server.port, strict_client(), NAME) as client:
+                assert client.certificate() == new.certificate
+                await client.send(head("POST", 10), b"12345")
+                statuses.append((await client.answer())[0])
+            with pytest.raises(ConfigError):
+                await Server(app(), host=HOST, port=server.port).start()
+            await server.stop(within=WITHIN)
+        return statuses
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(life()) == [200, 408]

@@ -1,0 +1,240 @@
+"""The series that are shown, by name and label, and that nothing stays behind."""
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from sharder.metrics import Metrics
+from sharder.names import GroupResource, RingName, ShardName
+
+RING, OTHER = RingName("demo"), RingName("other")
+SHARD = ShardName("shard-a")
+WIDGETS = GroupResource("example.com", "widgets")
+RESOURCE = {"controllerring": "demo", "group": "example.com", "resource": "widgets"}
+STATES = ("ready", "dead")
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry: CollectorRegistry) -> Metrics:
+    return Metrics(registry, version="1.2.3", shard_states=STATES)
+
+
+def show_ring(metrics: Metrics, ring: RingName = RING, uid: str = "u") -> None:
+    metrics.set_ring(
+        ring, uid=uid, generation=4, observed_generation=3, shards=2, available_shards=1
+    )
+
+
+def show_shard(metrics: Metrics, uid: str = "u", state: str = "ready") -> None:
+    metrics.set_shard(RING, namespace="ns", shard=SHARD, uid=uid, state=state)
+
+
+def use_everything(metrics: Metrics) -> None:
+    """Touch every series of the ring `demo`."""
+    metrics.answered(RING, "assigned", 0.001)
+    metrics.assigned(RING, WIDGETS)
+    metrics.moved(RING, WIDGETS)
+    metrics.drained(RING, WIDGETS)
+    metrics.calculated(RING)
+    metrics.resynced(RING, 1)
+    show_ring(metrics)
+    show_shard(metrics)
+
+
+def series(registry: CollectorRegistry, name: str) -> list[tuple[dict[str, str], float]]:
+    """All samples of a name."""
+    samples = (sample for family in registry.collect() for sample in family.samples)
+    return [(dict(s.labels), s.value) for s in samples if s.name == "controller_sharding_" + name]
+
+
+def test_assignments_are_counted_by_resource(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    metrics.assigned(RING, WIDGETS)
+    metrics.assigned(RING, WIDGETS)
+
+    assert series(registry, "assignments_total") == [(RESOURCE, 2)]
+
+
+def test_movements_are_counted_by_resource(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.moved(RING, WIDGETS)
+
+    assert series(registry, "movements_total") == [(RESOURCE, 1)]
+
+
+def test_drains_are_counted_by_resource(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.drained(RING, WIDGETS)
+
+    assert series(registry, "drains_total") == [(RESOURCE, 1)]
+
+
+def test_calculated_rings_are_counted(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.calculated(RING)
+
+    assert series(registry, "ring_calculations_total") == [({"controllerring": "demo"}, 1)]
+
+
+def test_answers_are_counted_by_outcome(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.answered(RING, "assigned", 0.001)
+    metrics.answered(RingName(""), "malformed", 0.001)
+
+    assert series(registry, "admission_answers_total") == [
+        ({"controllerring": "demo", "outcome": "assigned"}, 1),
+        ({"controllerring": "", "outcome": "malformed"}, 1),
+    ]
+
+
+def test_answers_are_timed(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.answered(RING, "assigned", 0.25)
+    metrics.answered(RING, "assigned", 0.5)
+
+    assert series(registry, "admission_duration_seconds_count") == [({}, 2)]
+    assert series(registry, "admission_duration_seconds_sum") == [({}, 0.75)]
+
+
+def test_resyncs_are_timed_by_ring(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.resynced(RING, 2.5)
+
+    labels = {"controllerring": "demo"}
+    assert series(registry, "resync_duration_seconds_sum") == [(labels, 2.5)]
+
+
+def test_a_ring_shows_its_object_and_its_status(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    show_ring(metrics)
+
+    labels = {"controllerring": "demo", "uid": "u"}
+    assert series(registry, "controllerring_metadata_generation") == [(labels, 4)]
+    assert series(registry, "controllerring_observed_generation") == [(labels, 3)]
+    assert series(registry, "controllerring_status_shards") == [(labels, 2)]
+    assert series(registry, "controllerring_status_available_shards") == [(labels, 1)]
+
+
+def test_a_ring_created_again_replaces_the_one_before(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    show_ring(metrics, uid="old")
+    show_ring(metrics, uid="new")
+
+    [(labels, _)] = series(registry, "controllerring_status_shards")
+    assert labels["uid"] == "new"
+
+
+def test_a_shard_shows_who_it_is(registry: CollectorRegistry, metrics: Metrics) -> None:
+    show_shard(metrics)
+
+    labels = {"namespace": "ns", "shard": "shard-a", "controllerring": "demo", "uid": "u"}
+    assert series(registry, "shard_info") == [(labels, 1)]
+
+
+@pytest.mark.parametrize(
+    ("state", "present"), [("ready", "ready"), ("dead", "dead"), ("", "unknown"), ("x", "unknown")]
+)
+def test_a_shard_is_in_one_state_at_a_time(
+    registry: CollectorRegistry, metrics: Metrics, state: str, present: str
+) -> None:
+    show_shard(metrics, state="ready")
+    show_shard(metrics, state=state)
+
+    states = {labels["state"]: value for labels, value in series(registry, "shard_state")}
+    assert states == {word: word == present for word in (*STATES, "unknown")}
+
+
+def test_a_lease_created_again_replaces_the_one_before(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    show_shard(metrics, uid="old")
+    show_shard(metrics, uid="new")
+
+    [(labels, _)] = series(registry, "shard_info")
+    assert labels["uid"] == "new"
+
+
+def test_a_removed_shard_leaves_no_series(registry: CollectorRegistry, metrics: Metrics) -> None:
+    show_shard(metrics)
+
+    metrics.remove_shard(RING, namespace="ns", shard=SHARD)
+
+    assert series(registry, "shard_info") == []
+    assert series(registry, "shard_state") == []
+
+
+def test_a_removed_shard_leaves_its_namesakes(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    show_shard(metrics)
+
+    metrics.remove_shard(RING, namespace="elsewhere", shard=SHARD)
+    metrics.remove_shard(OTHER, namespace="ns", shard=SHARD)
+
+    assert len(series(registry, "shard_info")) == 1
+
+
+def test_a_removed_ring_leaves_no_series(registry: CollectorRegistry, metrics: Metrics) -> None:
+    use_everything(metrics)
+    assert metrics.render()[0].count(b'"demo"') > 20
+
+    metrics.remove_ring(RING)
+
+    assert b"demo" not in metrics.render()[0]
+
+
+def test_a_removed_ring_leaves_the_others(registry: CollectorRegistry, metrics: Metrics) -> None:
+    use_everything(metrics)
+    metrics.assigned(OTHER, WIDGETS)
+    show_ring(metrics, OTHER)
+
+    metrics.remove_ring(RING)
+    metrics.assigned(OTHER, WIDGETS)
+
+    assert [value for _, value in series(registry, "assignments_total")] == [2]
+    assert len(series(registry, "controllerring_status_shards")) == 1
+
+
+def test_a_ring_that_comes_back_counts_from_nought(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    use_everything(metrics)
+    metrics.remove_ring(RING)
+
+    use_everything(metrics)
+
+    assert series(registry, "assignments_total") == [(RESOURCE, 1)]
+    assert len(series(registry, "shard_info")) == 1
+
+
+@pytest.mark.parametrize("leading", [True, False])
+def test_the_leader_is_shown(registry: CollectorRegistry, metrics: Metrics, leading: bool) -> None:
+    metrics.set_leading(leading=not leading)
+    metrics.set_leading(leading=leading)
+
+    assert series(registry, "leader") == [({}, leading)]
+
+
+def test_the_version_is_shown(registry: CollectorRegistry, metrics: Metrics) -> None:
+    assert series(registry, "build_info") == [({"version": "1.2.3"}, 1)]
+
+
+def test_what_is_rendered_can_be_read_by_prometheus(metrics: Metrics) -> None:
+    use_everything(metrics)
+
+    text, content_type = metrics.render()
+
+    families = list(text_string_to_metric_families(text.decode()))
+    assert content_type == "text/plain; version=0.0.4; charset=utf-8"
+    assert all(family.name.startswith("controller_sharding_") for family in families)
+    assert not any("_created" in family.name for family in families)
+
+
+def test_two_processes_of_a_test_do_not_share_series(metrics: Metrics) -> None:
+    other = Metrics(CollectorRegistry(), version="1.2.3", shard_states=STATES)
+
+    metrics.calculated(RING)
+
+    assert b"demo" not in other.render()[0]

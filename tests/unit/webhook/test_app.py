@@ -1,0 +1,368 @@
+"""The webhook as an application: it allows whatever the user asked for."""
+
+import json
+from typing import Literal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sharder.api.meta import Json
+from sharder.names import GroupResource, RingName
+from sharder.patches import Operation
+from sharder.snapshot import RingSnapshot
+from tests.support.values import OWNER, WIDGETS, A, B, named, obj, snapshot
+from tests.unit.webhook.reviews import (
+    JSON,
+    Counts,
+    Exchange,
+    Headers,
+    app_with,
+    exchange,
+    request_of,
+    review_of,
+)
+from webhook import create_health_app, create_metrics_app
+from webhook.limits import MAX_REQUEST_BYTES
+
+
+class Response(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The whole response of an AdmissionReview that we ever send."""
+
+    uid: str
+    allowed: Literal[True]
+    patch_type: Literal["JSONPatch"] | None = None
+    patch: bytes | None = None
+    warnings: list[str] = []
+
+
+class Answer(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", tag="AdmissionReview"):
+    """An AdmissionReview that goes back."""
+
+    api_version: Literal["admission.k8s.io/v1"] = msgspec.field(name="apiVersion")
+    response: Response
+
+
+def response_in(result: Exchange) -> Response:
+    assert result.status == 200
+    assert result.headers[b"content-type"] == b"application/json"
+    assert result.headers[b"content-length"] == str(len(result.body)).encode()
+    return msgspec.json.decode(result.body, type=Answer).response
+
+
+def patch_in(result: Exchange) -> list[Operation]:
+    return msgspec.json.decode(response_in(result).patch or b"[]", type=list[Operation])
+
+
+def broken(_name: RingName) -> RingSnapshot | None:
+    raise RuntimeError("broken\non purpose")
+
+
+async def test_a_created_object_gets_its_owner() -> None:
+    name = named(WIDGETS, B, snapshot())
+
+    result = await exchange(app_with(), review_of(request_of(obj(name=name))))
+
+    escaped = OWNER.replace("/", "~1")
+    assert patch_in(result) == [
+        Operation(op="add", path="/metadata/labels", value={}),
+        Operation(op="add", path=f"/metadata/labels/{escaped}", value=B),
+    ]
+
+
+async def test_the_sharder_itself_may_move_an_object() -> None:
+    request = request_of(obj(owner=B), old=obj(owner=A), userInfo={"username": "sharder"})
+
+    result = await exchange(app_with(), review_of(request))
+
+    assert response_in(result) == Response(uid="uid-1", allowed=True)
+
+
+async def test_a_body_in_pieces_is_put_together() -> None:
+    body = review_of(request_of())
+    pieces = [body[start : start + 7] for start in range(0, len(body), 7)]
+
+    result = await exchange(app_with(), *pieces)
+
+    assert patch_in(result)
+
+
+@pytest.mark.parametrize("name", ["other", "", "a/b", "..", "ring\r\nx", "😀"])
+async def test_a_request_for_an_unknown_ring_is_allowed_with_a_warning(name: str) -> None:
+    counts = Counts()
+
+    result = await exchange(
+        app_with(counts=counts),
+        review_of(request_of()),
+        path="/webhooks/sharder/controllerring/" + name,
+    )
+
+    assert response_in(result).patch is None
+    assert response_in(result).warnings[0].startswith("the sharder knows no ControllerRing")
+    assert counts.answers == [("", "unknown_ring")]
+
+
+async def test_a_request_for_an_unknown_resource_is_allowed_with_a_warning() -> None:
+    other = GroupResource("apps", "deployments")
+
+    result = await exchange(app_with(), review_of(request_of(resource=other)))
+
+    assert response_in(result).warnings == ["ControllerRing demo has no resource deployments.apps"]
+
+
+async def test_metadata_that_cannot_be_read_is_allowed_with_a_warning() -> None:
+    counts = Counts()
+
+    result = await exchange(
+        app_with(counts=counts), review_of(request_of(object={"metadata": {"labels": [1]}}))
+    )
+
+    assert "metadata.labels" in response_in(result).warnings[0]
+    assert counts.answers == [("demo", "unreadable")]
+
+
+async def test_a_delete_is_allowed_as_it_is() -> None:
+    result = await exchange(app_with(), review_of(request_of(operation="DELETE", object=None)))
+
+    assert response_in(result) == Response(uid="uid-1", allowed=True)
+
+
+async def test_a_fault_of_ours_is_allowed_with_a_warning_counted_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    counts = Counts()
+
+    result = await exchange(app_with(rings=broken, counts=counts), review_of(request_of()))
+
+    assert "the sharder failed" in response_in(result).warnings[0]
+    assert counts.answers == [("", "internal_error")]
+    assert [record.message for record in caplog.records] == ["admission failed"]
+
+
+async def test_an_assignment_is_counted_once() -> None:
+    counts = Counts()
+
+    await exchange(app_with(counts=counts), review_of(request_of()))
+
+    assert counts.answers == [("demo", "assigned")]
+    assert counts.assignments == [("demo", WIDGETS)]
+
+
+async def test_a_dry_run_is_answered_alike_and_counts_no_assignment() -> None:
+    counts = Counts()
+    real = await exchange(app_with(), review_of(request_of()))
+
+    result = await exchange(app_with(counts=counts), review_of(request_of(dryRun=True)))
+
+    assert result.body == real.body
+    assert counts.assignments == []
+
+
+async def test_a_second_call_that_finds_our_label_counts_no_assignment() -> None:
+    counts = Counts()
+    name = named(WIDGETS, A, snapshot())
+
+    result = await exchange(
+        app_with(counts=counts), review_of(request_of(obj(name=name, owner=A)))
+    )
+
+    assert response_in(result) == Response(uid="uid-1", allowed=True)
+    assert counts.assignments == []
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "HEAD", "OPTIONS", "DELETE"])
+async def test_only_post_is_served(method: str) -> None:
+    result = await exchange(app_with(), method=method)
+
+    assert result.status == 405
+    assert result.headers[b"allow"] == b"POST"
+
+
+@pytest.mark.parametrize("headers", [(), ((b"content-type", b"text/plain"),)])
+async def test_the_content_type_must_be_json(headers: Headers) -> None:
+    result = await exchange(app_with(), review_of(request_of()), headers=headers)
+
+    assert result.status == 415
+    assert result.headers[b"content-type"] == b"text/plain; charset=utf-8"
+
+
+async def test_parameters_of_the_content_type_do_not_matter() -> None:
+    headers = ((b"content-type", b"Application/JSON; charset=utf-8"),)
+
+    result = await exchange(app_with(), review_of(request_of()), headers=headers)
+
+    assert response_in(result).patch
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"request":{}}', b'{"request":{"uid":""}}'])
+async def test_what_is_no_review_is_a_bad_request_with_a_reason_of_one_line(body: bytes) -> None:
+    counts = Counts()
+
+    result = await exchange(app_with(counts=counts), body)
+
+    assert result.status == 400
+    assert result.body.startswith(b"no AdmissionReview: ")
+    assert result.body.count(b"\n") == 1
+    assert counts.answers == [("", "malformed")]
+
+
+@pytest.mark.parametrize("length", [b"1001", b"9" * 5_000])
+async def test_a_body_that_declares_too_much_is_not_read(length: bytes) -> None:
+    headers = (*JSON, (b"content-length", length))
+
+    result = await exchange(app_with(max_request_bytes=1_000), b"x", headers=headers, is_cut=True)
+
+    assert result.status == 413
+
+
+@pytest.mark.parametrize("pieces", [[b"x" * 1_001], [b"x" * 501] * 2, [b"x" * 501] * 9])
+async def test_a_body_that_turns_out_too_large_is_refused(pieces: list[bytes]) -> None:
+    counts = Counts()
+
+    result = await exchange(app_with(max_request_bytes=1_000, counts=counts), *pieces)
+
+    assert result.status == 413
+    assert b"1000 bytes" in result.body
+    assert counts.answers == [("", "too_large")]
+
+
+async def test_a_body_of_just_the_limit_is_taken() -> None:
+    body = review_of(request_of())
+
+    result = await exchange(app_with(max_request_bytes=len(body)), body[:99], body[99:])
+
+    assert patch_in(result)
+
+
+def test_the_default_limit_admits_the_largest_update() -> None:
+    assert MAX_REQUEST_BYTES == 32 * 1024 * 1024
+
+
+async def test_a_client_that_goes_away_is_counted_and_not_answered() -> None:
+    counts = Counts()
+
+    result = await exchange(app_with(counts=counts), b'{"request":', is_cut=True)
+
+    assert result.status == 0
+    assert counts.answers == [("", "disconnected")]
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+async def test_no_json_is_answered_but_by_a_bad_request_if_it_has_no_uid(content: Json) -> None:
+    result = await exchange(app_with(), json.dumps(content).encode())
+
+    assert result.status == 400
+
+
+fields = st.sampled_from(
+    ["operation", "resource", "userInfo", "object", "oldObject", "dryRun", "metadata", "labels",
+     "annotations", "ownerReferences", "name", "generateName", "namespace", "group", "username",
+     "extra", "apiVersion", "kind", "controller", OWNER]
+)  # fmt: skip
+words = st.sampled_from(["CREATE", "UPDATE", "widgets", "example.com", "demo", "shard-a", ""])
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(fields | st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(
+    changes=st.dictionaries(fields, anything),
+    metadata=anything,
+    uid=st.text(min_size=1),
+    is_update=st.booleans(),
+)
+async def test_whatever_a_review_with_a_uid_holds_it_is_allowed_and_the_uid_comes_back(
+    changes: dict[str, Json], metadata: Json, uid: str, is_update: bool
+) -> None:
+    thing: Json = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata}
+    request = request_of(object=thing, operation="UPDATE" if is_update else "CREATE")
+    body = review_of(request | changes | {"uid": uid})
+
+    result = await exchange(app_with(), body)
+
+    assert response_in(result).uid == uid
+
+
+@given(st.binary())
+async def test_no_bytes_are_answered_by_anything_but_a_bad_request(body: bytes) -> None:
+    result = await exchange(app_with(), body)
+
+    assert result.status == 400
+
+
+@given(st.data())
+async def test_a_damaged_review_is_allowed_or_a_bad_request(data: st.DataObject) -> None:
+    body = bytearray(review_of(request_of(obj(labels={"a": "b"}), old=obj(owner=A))))
+    for _ in range(data.draw(st.integers(1, 4))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+
+    result = await exchange(app_with(), bytes(body))
+
+    assert result.status == 400 or response_in(result).uid
+
+
+async def test_a_deeply_nested_object_is_allowed_and_left_to_the_leader() -> None:
+    deep: Json = 1
+    for _ in range(900):
+        deep = {"a": deep}
+    text = review_of(request_of(object={"metadata": {"name": "w"}, "spec": deep}))
+    body = text.replace(b'{"a": 1}', b'{"a":' * 4_000 + b"1" + b"}" * 4_000)
+
+    result = await exchange(app_with(), body)
+
+    assert response_in(result).uid == "uid-1"
+    assert response_in(result).warnings == [
+        "the sharder cannot read this request: it is nested too deeply"
+    ]
+
+
+@pytest.mark.parametrize("not_ready", [None, "no certificate yet"])
+async def test_a_process_that_answers_is_alive(not_ready: str | None) -> None:
+    result = await exchange(app_with(not_ready=not_ready), method="GET", path="/healthz")
+
+    assert (result.status, result.body) == (200, b'{"alive":true}')
+
+
+async def test_a_ready_process_says_so() -> None:
+    result = await exchange(app_with(), method="GET", path="/readyz")
+
+    assert (result.status, json.loads(result.body)) == (200, {"ready": True, "reason": ""})
+
+
+async def test_a_process_that_is_not_ready_says_why() -> None:
+    result = await exchange(app_with(not_ready="starting"), method="GET", path="/readyz")
+
+    assert result.status == 503
+    assert json.loads(result.body) == {"ready": False, "reason": "starting"}
+
+
+async def test_the_health_routes_stand_alone_too() -> None:
+    app = create_health_app(lambda: "starting")
+
+    assert (await exchange(app, method="GET", path="/healthz")).status == 200
+    assert (await exchange(app, method="GET", path="/readyz")).status == 503
+    assert (await exchange(app, review_of(request_of()))).status == 404
+
+
+async def test_metrics_are_served_as_rendered() -> None:
+    app = create_metrics_app(lambda: (b"up 1\n", "text/plain; version=0.0.4"))
+
+    result = await exchange(app, method="GET", path="/metrics")
+
+    assert (result.status, result.body) == (200, b"up 1\n")
+    assert result.headers[b"content-type"] == b"text/plain; version=0.0.4"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/docs", "/redoc", "/openapi.json", "/metrics", "/webhooks"]
+)
+async def test_nothing_else_is_served(path: str) -> None:
+    assert (await exchange(app_with(), method="GET", path=path)).status == 404

@@ -1,0 +1,15 @@
+"""The admission webhook, and the HTTP servers that the process offers."""
+
+from webhook.app import create_app, create_health_app, create_metrics_app
+from webhook.endpoint import Observer
+from webhook.server import Server
+from webhook.tls import ServerTls
+
+__all__ = [
+    "Observer",
+    "Server",
+    "ServerTls",
+    "create_app",
+    "create_health_app",
+    "create_metrics_app",
+]

@@ -1,0 +1,114 @@
+"""The HTTP applications: webhook, health and metrics."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import APIRouter, FastAPI, Response, status
+from starlette.types import Receive, Scope, Send
+from typing_extensions import override
+
+from sharder.names import WEBHOOK_PATH_PREFIX, RingName
+from sharder.snapshot import RingSnapshot
+from webhook.endpoint import AdmissionEndpoint, Observer
+from webhook.limits import MAX_REQUEST_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """The process runs its event loop: nothing else counts, or a bad cluster restarts us."""
+
+    alive: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """Whether admission requests should come here."""
+
+    ready: bool
+    reason: str = ""
+    """Why not; empty when ready."""
+
+
+def create_app(
+    rings: Callable[[RingName], RingSnapshot | None],
+    *,
+    sharders: Callable[[], frozenset[str]],
+    readiness: Callable[[], str | None],
+    observer: Observer,
+    max_request_bytes: int = MAX_REQUEST_BYTES,
+) -> FastAPI:
+    """Return the webhook: admission below `names.WEBHOOK_PATH_PREFIX`, and the health routes.
+
+    Args:
+        rings: The snapshot of a ring as it is now, None if there is no such ring.
+        sharders: User names of the sharder itself.
+        readiness: None when ready, else the reason in a few words.
+        observer: Is told of every answer, after it was sent.
+        max_request_bytes: Of one body; larger ones get 413.
+    """
+    endpoint = AdmissionEndpoint(
+        rings=rings, sharders=sharders, observer=observer, max_request_bytes=max_request_bytes
+    )
+    app = _WebhookApp(endpoint)
+    app.include_router(_health_routes(readiness))
+    return app
+
+
+def create_health_app(readiness: Callable[[], str | None]) -> FastAPI:
+    """Return the health routes alone, for a port without TLS."""
+    app = _plain_app()
+    app.include_router(_health_routes(readiness))
+    return app
+
+
+def create_metrics_app(render: Callable[[], tuple[bytes, str]]) -> FastAPI:
+    """Return `/metrics`; `render` gives the body and its content type."""
+    app = _plain_app()
+
+    @app.get("/metrics")
+    def metrics() -> Response:  # not async: a thread renders while the loop admits
+        content, content_type = render()
+        return Response(content, headers={"content-type": content_type})
+
+    return app
+
+
+class _WebhookApp(FastAPI):
+    """A FastAPI that hands admission requests over before its routing.
+
+    Its middleware and router cost as much as a quarter of an answer; a route, a mount and a
+    middleware were tried.
+    """
+
+    def __init__(self, endpoint: AdmissionEndpoint) -> None:
+        super().__init__(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+        self._endpoint = endpoint
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith(WEBHOOK_PATH_PREFIX):
+            await self._endpoint(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+def _plain_app() -> FastAPI:
+    return FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+
+
+def _health_routes(readiness: Callable[[], str | None]) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/healthz")
+    async def healthz() -> Health:
+        return Health()
+
+    @router.get("/readyz")
+    async def readyz(response: Response) -> Readiness:
+        reason = readiness()
+        if reason is None:
+            return Readiness(ready=True)
+        response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE
+        return Readiness(ready=False, reason=reason)
+
+    return router

@@ -1,0 +1,145 @@
+"""The admission endpoint: bytes → decode → decide → encode → bytes.
+
+A bare ASGI callable: a route of a framework takes longer than the decision.  It does no I/O but
+its own request and response, takes no lock and rebuilds nothing.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from starlette.types import Receive, Scope, Send
+
+from sharder.admission import Decision, decide
+from sharder.errors import InvalidObject
+from sharder.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
+from sharder.snapshot import RingSnapshot
+from webhook import review
+from webhook.limits import Disconnected, Intake, Refused
+from webhook.review import Body, Request
+
+log = logging.getLogger(__name__)
+
+NO_RING = RingName("")
+"""Stands in metrics for a ring that does not exist: its name is the caller's invention."""
+
+_NOT_HANDLED = Decision(outcome="not_handled")
+_FAILED = Decision(
+    outcome="internal_error",
+    warning="the sharder failed on this request; the object will be assigned later",
+)
+
+
+class Observer(Protocol):
+    """Who counts what the webhook does."""
+
+    def answered(self, ring: RingName, outcome: str, seconds: float) -> None:
+        """Count an answer; `outcome` is one of a few fixed words, `ring` may be empty."""
+        ...
+
+    def assigned(self, ring: RingName, resource: GroupResource) -> None:
+        """Count an object that got its owner by a request."""
+        ...
+
+
+class Answer(NamedTuple):
+    """What goes back, and what is counted."""
+
+    status: int
+    body: bytes
+    outcome: str
+    ring: RingName = NO_RING
+    assigned: GroupResource | None = None
+    """The resource of an object that got its owner by this request."""
+
+
+class AdmissionEndpoint:
+    """Answers the API server; it never refuses what the user asked for."""
+
+    def __init__(
+        self,
+        *,
+        rings: Callable[[RingName], RingSnapshot | None],
+        sharders: Callable[[], frozenset[str]],
+        observer: Observer,
+        max_request_bytes: int,
+        stopwatch: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Take what to decide by; see `webhook.app.create_app`."""
+        self._rings = rings
+        self._sharders = sharders
+        self._observer = observer
+        self._intake = Intake(max_request_bytes)
+        self._stopwatch = stopwatch
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request below the webhook's path prefix."""
+        started = self._stopwatch()
+        try:
+            body = await self._intake.read(scope, receive)
+            answer = self._answer(_ring_in(scope), body)
+        except Refused as refused:
+            answer = Answer(refused.status, refused.reason.encode(), refused.outcome)
+        except InvalidObject as error:
+            answer = Answer(400, f"no AdmissionReview: {error}".encode(), "malformed")
+        except Disconnected:
+            self._observer.answered(NO_RING, "disconnected", self._stopwatch() - started)
+            return
+        await _respond(send, answer)
+        self._observer.answered(answer.ring, answer.outcome, self._stopwatch() - started)
+        if answer.assigned is not None:
+            self._observer.assigned(answer.ring, answer.assigned)
+
+    def _answer(self, name: RingName, body: Body) -> Answer:
+        request = review.decode(body)
+        try:
+            snapshot = self._rings(name)
+            decision = self._decide(name, snapshot, request)
+            content = review.encode(request.uid, decision)
+        except Exception:
+            # The edge: whatever is wrong with us, the user's request must pass.
+            log.exception("admission failed", extra={"ring": name})
+            return Answer(200, review.encode(request.uid, _FAILED), _FAILED.outcome)
+        return Answer(
+            200,
+            content,
+            decision.outcome,
+            NO_RING if snapshot is None else name,
+            _assigned(request, decision),
+        )
+
+    def _decide(self, name: RingName, snapshot: RingSnapshot | None, request: Request) -> Decision:
+        if request.problem:
+            warning = f"the sharder cannot read this request: {request.problem}"
+            return Decision(outcome="unreadable", warning=warning)
+        if request.review is None:
+            return _NOT_HANDLED
+        if snapshot is None:
+            warning = f"the sharder knows no ControllerRing {name}"
+            return Decision(outcome="unknown_ring", warning=warning)
+        return decide(request.review, snapshot, self._sharders())
+
+
+def _ring_in(scope: Scope) -> RingName:
+    # Never from a URL put together with the Host header, which is the caller's.
+    path: str = scope["path"]
+    return RingName(path.removeprefix(WEBHOOK_PATH_PREFIX))
+
+
+def _assigned(request: Request, decision: Decision) -> GroupResource | None:
+    """Return what to count as assigned."""
+    if decision.assigned is None or request.dry_run:
+        return None
+    return request.review.resource if request.review is not None else None
+
+
+async def _respond(send: Send, answer: Answer) -> None:
+    is_review = answer.status == 200
+    body = answer.body if is_review else answer.body.replace(b"\n", b" ") + b"\n"
+    content_type = b"application/json" if is_review else b"text/plain; charset=utf-8"
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
+    if answer.status == 405:
+        headers.append((b"allow", b"POST"))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

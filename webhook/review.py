@@ -1,0 +1,216 @@
+"""AdmissionReview (admission.k8s.io/v1) as bytes, and what is decided about it.
+
+Decoding reads only the fields that a decision needs and skips the object's spec and status,
+which are nearly all of the bytes.  What cannot be read must not refuse the user's request, so a
+review is answerable as soon as its uid can be found.
+"""
+
+import re
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from sharder.admission import Decision, Review, Writer
+from sharder.api.meta import PartialObject
+from sharder.errors import InvalidObject
+from sharder.names import GroupResource
+
+Body: TypeAlias = bytes | bytearray
+
+MAX_WARNING_CHARACTERS = 256
+"""Kubernetes may cut longer warnings ("Dynamic Admission Control", section on responses)."""
+
+MAX_SCANNED_TOKENS = 50_000
+"""Brackets and strings looked at in search of a uid that a decoder cannot reach (10 to 50 ms).
+
+Kubernetes writes the uid before anything that is long, and allows a depth of 10,000.
+"""
+
+_POD_NAME = "authentication.kubernetes.io/pod-name"
+"""Key of the claim that the API server takes from a token bound to a pod."""
+
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_TOKEN = re.compile(
+    rb'[^"\[\]{}]*+(?:(?P<open>[\[{]++)|(?P<close>[\]}]++)|(?P<text>' + _STRING + rb")(\s*+:)?+)",
+    re.DOTALL,
+)
+_VALUE = re.compile(rb"\s*+(" + _STRING + rb")", re.DOTALL)
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A review that can be answered; without `review` there is nothing to decide."""
+
+    uid: str
+    review: Review | None = None
+    dry_run: bool = False
+    problem: str = ""
+    """Why the request could not be read; empty also where there was no need to."""
+
+
+def decode(body: Body) -> Request:
+    """Return what the API server asks.
+
+    Raises:
+        InvalidObject: not JSON, or no request.uid: there is no way to answer it.
+    """
+    try:
+        request = _ADMISSION_REVIEW.decode(body).request
+    except RecursionError:
+        return Request(uid=_uid_of(body), problem="it is nested too deeply")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Request(uid=_uid_of(body), problem=str(error))
+    if not request.uid:
+        raise InvalidObject("request.uid is empty")
+    if request.operation not in {"CREATE", "UPDATE"}:
+        return Request(uid=request.uid)
+    if request.object is None:
+        return Request(uid=request.uid, problem="it has no object")
+    return Request(
+        uid=request.uid,
+        review=_review_of(request, request.object),
+        dry_run=bool(request.dry_run),
+    )
+
+
+def encode(uid: str, decision: Decision) -> bytes:
+    """Return the answer: always allowed, with a JSON patch where there is something to change."""
+    response = _Response(uid=uid, allowed=True)
+    if decision.operations or decision.warning:
+        operations = decision.operations
+        response = _Response(
+            uid=uid,
+            allowed=True,
+            patch_type="JSONPatch" if operations else None,
+            patch=_ENCODER.encode(operations) if operations else None,
+            warnings=(_printable(decision.warning),) if decision.warning else (),
+        )
+    return _ENCODER.encode(_Answer(response=response))
+
+
+class _Resource(msgspec.Struct, frozen=True, gc=False):
+    group: str = ""
+    resource: str = ""
+
+
+class _Extra(msgspec.Struct, frozen=True, rename={"pod_names": _POD_NAME}):
+    pod_names: list[str] | None = None
+
+
+class _UserInfo(msgspec.Struct, frozen=True):
+    username: str = ""
+    extra: _Extra | None = None
+
+
+class _Request(msgspec.Struct, frozen=True, rename="camel"):
+    uid: str
+    operation: str = ""
+    resource: _Resource = _Resource()
+    user_info: _UserInfo = _UserInfo()
+    dry_run: bool | None = None
+    object: PartialObject | None = None
+    old_object: PartialObject | None = None
+
+
+class _AdmissionReview(msgspec.Struct, frozen=True):
+    request: _Request
+
+
+class _Identified(msgspec.Struct, frozen=True):
+    uid: str
+
+
+class _Identity(msgspec.Struct, frozen=True):
+    request: _Identified
+
+
+class _Response(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    uid: str
+    allowed: bool
+    patch_type: Literal["JSONPatch"] | None = None
+    patch: bytes | None = None  # the encoder writes bytes as base64
+    warnings: tuple[str, ...] = ()
+
+
+class _Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="AdmissionReview"):
+    response: _Response
+    api_version: str = msgspec.field(name="apiVersion", default="admission.k8s.io/v1")
+
+
+class _Token(NamedTuple):
+    depth: int
+    key: bytes
+    """Quoted, as it stands there; empty for what is no key."""
+    end: int
+
+
+_ADMISSION_REVIEW = msgspec.json.Decoder(_AdmissionReview)
+_IDENTITY = msgspec.json.Decoder(_Identity)
+_ENCODER = msgspec.json.Encoder()
+
+
+def _review_of(request: _Request, obj: PartialObject) -> Review:
+    extra = request.user_info.extra
+    pod_names = extra.pod_names if extra is not None else None
+    return Review(
+        operation="CREATE" if request.operation == "CREATE" else "UPDATE",
+        resource=GroupResource(request.resource.group, request.resource.resource),
+        obj=obj,
+        old=request.old_object,
+        writer=Writer(
+            username=request.user_info.username, pod_name=pod_names[0] if pod_names else ""
+        ),
+    )
+
+
+def _uid_of(body: Body) -> str:
+    """Return request.uid of a review of which nothing else may be readable."""
+    try:
+        uid = _IDENTITY.decode(body).request.uid
+    except RecursionError:
+        uid = _scan_for_uid(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidObject(str(error)) from error
+    if not uid:
+        raise InvalidObject("request.uid is empty")
+    return uid
+
+
+def _scan_for_uid(body: Body) -> str:
+    """Find request.uid without recursion, however deep the rest is nested.
+
+    A decoder with a raised recursion limit was rejected: the limit guards the C stack.
+    """
+    section, depth, position = b"", 0, 0
+    for _ in range(MAX_SCANNED_TOKENS):
+        token = _next_token(body, position, depth)
+        if token is None:
+            break
+        position, depth = token.end, token.depth
+        if depth == 1 and token.key:
+            section = token.key
+        if depth == 2 and section == b'"request"' and token.key == b'"uid"':
+            value = _VALUE.match(body, position)
+            return _text(value[1]) if value else ""
+    return ""
+
+
+def _next_token(body: Body, position: int, depth: int) -> _Token | None:
+    found = _TOKEN.match(body, position)
+    if found is None:
+        return None
+    opened, closed, text, colon = found.groups()
+    depth += len(opened or b"") - len(closed or b"")
+    return _Token(depth, text if colon else b"", found.end())
+
+
+def _text(quoted: bytes) -> str:
+    try:
+        return msgspec.json.decode(quoted, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+
+
+def _printable(warning: str) -> str:
+    """Fit the text into an HTTP header: the API server sends warnings in one each."""
+    text = "".join(c if c.isprintable() else "?" for c in warning)
+    return text[:MAX_WARNING_CHARACTERS]

@@ -1,0 +1,163 @@
+"""An HTTP server of the process: one listening socket, with or without TLS.
+
+uvicorn parses and answers.  Its own start and stop are not used: they end the process where a
+port is taken, take the signals that the composition root owns, and say nothing about the port.
+"""
+
+import asyncio
+from email.utils import formatdate
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.lifespan.off import LifespanOff
+
+from sharder.errors import ConfigError
+from webhook.connection import Connection
+from webhook.tls import ServerTls
+
+KEEP_ALIVE_SECONDS = 120
+"""Longer than the API server keeps an idle connection (90 s): who closes last loses no call."""
+
+REQUEST_SECONDS = 10.0
+"""In which a request must be complete; the API server waits 5 s for its answer by default."""
+
+HANDSHAKE_SECONDS = 5.0
+"""For the TLS handshake, and for the peer's half of a shutdown; the loop's default is 60."""
+
+SWEEP_SECONDS = 1.0
+"""Between two looks at incomplete requests."""
+
+
+class Server:
+    """Serves `app` from `start` to `stop`; `async with` does both.  Leaves signals alone."""
+
+    def __init__(
+        self,
+        app: FastAPI,
+        *,
+        host: str,
+        port: int,
+        tls: ServerTls | None = None,
+        request_seconds: float = REQUEST_SECONDS,
+    ) -> None:
+        """Prepare; nothing listens yet.
+
+        Args:
+            app: Its lifespan is not run.
+            host: Address or name to listen on; empty for all interfaces.
+            port: 0 for any free one.
+            tls: The certificate; None for plain HTTP.
+            request_seconds: In which a request must be complete, else it is dropped (408).
+                A TLS handshake gets no longer either.
+        """
+        self.port = port
+        """The port listened on, once started."""
+        self._host, self._tls = host, tls
+        self._request_seconds = request_seconds
+        self._uvicorn = uvicorn.Server(_config(app, tls))
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._headers: list[tuple[bytes, bytes]] = []
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            ConfigError: the address cannot be listened on.
+        """
+        server, loop = self._uvicorn, asyncio.get_running_loop()
+        server.config.load()
+        server.lifespan = LifespanOff(server.config)
+        handshake = min(HANDSHAKE_SECONDS, self._request_seconds) if self._tls else None
+        try:
+            listener = await loop.create_server(
+                self._connection,
+                self._host,
+                self.port,
+                ssl=self._tls.context if self._tls else None,
+                ssl_handshake_timeout=handshake,
+                ssl_shutdown_timeout=handshake,
+                backlog=server.config.backlog,
+            )
+        except OSError as error:
+            why = error.strerror or error
+            raise ConfigError(f"cannot listen on {self._host}:{self.port}: {why}") from error
+        server.servers = [listener]
+        self.port = listener.sockets[0].getsockname()[1]
+        self._sweep()
+
+    def retire(self) -> None:
+        """Go on serving, but end each connection with its next answer.
+
+        Called when the readiness probe already says no, it moves clients that keep their
+        connections to other replicas before `stop` closes the rest under their hands.
+        """
+        self._headers = [(b"connection", b"close")]
+        self._stamp()
+
+    async def stop(self, within: float = 0.0) -> None:
+        """Stop listening and give open requests `within` seconds; then cut all connections.
+
+        Idempotent.
+        """
+        if self._sweep_timer is None:
+            return
+        try:
+            async with asyncio.timeout(within):
+                await self._uvicorn.shutdown()
+        except TimeoutError:
+            for connection in self._connections():
+                connection.abort()
+        finally:
+            self._sweep_timer.cancel()
+            self._sweep_timer = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    def _connection(self) -> Connection:
+        return Connection(
+            config=self._uvicorn.config, server_state=self._uvicorn.server_state, app_state={}
+        )
+
+    def _connections(self) -> list[Connection]:
+        open_now = self._uvicorn.server_state.connections
+        return [c for c in open_now if isinstance(c, Connection)]
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        for connection in self._connections():
+            connection.expire(loop.time(), self._request_seconds)
+        self._stamp()
+        pause = min(SWEEP_SECONDS, self._request_seconds)
+        self._sweep_timer = loop.call_later(pause, self._sweep)
+
+    def _stamp(self) -> None:
+        date = formatdate(usegmt=True).encode()
+        self._uvicorn.server_state.default_headers = [(b"date", date), *self._headers]
+
+
+def _config(app: FastAPI, tls: ServerTls | None) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        interface="asgi3",
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+    )

@@ -1,0 +1,95 @@
+"""The certificate that a server shows, exchangeable while it runs."""
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from sharder.errors import ConfigError
+
+
+class ServerTls:
+    """Serves the last good certificate; TLS 1.2 or newer, no client certificates.
+
+    Each connection takes its certificate from a context that was made for one certificate only.
+    Loading another one into a context in use fails handshakes, and if it does not load, all
+    that follow.
+    """
+
+    def __init__(self, certificate: bytes, key: bytes) -> None:
+        """Begin with this certificate chain and its key, in PEM.
+
+        Raises:
+            ConfigError: they cannot be used.
+        """
+        self._current = _tested_context(certificate, key)
+        self.context = _context(certificate, key)
+        """For the listening socket."""
+        self.context.sni_callback = self._choose
+
+    def replace(self, certificate: bytes, key: bytes) -> None:
+        """Show this certificate from the next handshake on; open connections are kept.
+
+        Raises:
+            ConfigError: it cannot be used; the present one stays.
+        """
+        self._current = _tested_context(certificate, key)
+
+    def _choose(
+        self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _: ssl.SSLContext
+    ) -> None:
+        connection.context = self._current
+
+
+def _tested_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
+    context = _context(certificate, key)
+    try:
+        _shake_hands(context)
+    except ssl.SSLError as error:
+        raise ConfigError(f"the certificate does not serve: {error}") from error
+    return context
+
+
+def _context(certificate: bytes, key: bytes) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        with _readable(certificate + b"\n" + key) as path:
+            context.load_cert_chain(path)
+    except ssl.SSLError as error:
+        raise ConfigError(f"certificate and key cannot be loaded: {error}") from error
+    return context
+
+
+@contextmanager
+def _readable(pem: bytes) -> Iterator[str]:
+    """Give the bytes a path, since OpenSSL loads no other; in memory where the system can.
+
+    A disk would keep the key, and the container's file system is read-only.
+    """
+    if hasattr(os, "memfd_create"):
+        with open(os.memfd_create("certificate"), "wb") as file:
+            file.write(pem)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(pem)
+            file.flush()
+            yield file.name
+
+
+def _shake_hands(server: ssl.SSLContext) -> None:
+    """Complete a handshake with ourselves, in memory."""
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.verify_mode = ssl.CERT_NONE
+    upward, downward = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = (client.wrap_bio(downward, upward), server.wrap_bio(upward, downward, server_side=True))
+    for end in 2 * ends:
+        with suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+    for end in ends:  # by now done, else this raises
+        end.do_handshake()
