@@ -1,0 +1,42 @@
+"""Many writes side by side, a bounded number at a time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+
+class Batch(Protocol):
+    """Takes work; waits where too much of it is under way."""
+
+    async def add(self, work: Coroutine[None, None, None]) -> None:
+        """Start `work` as soon as there is room."""
+        ...
+
+
+class _Batch:
+    def __init__(self, group: asyncio.TaskGroup, limit: int) -> None:
+        self._group = group
+        self._room = asyncio.Semaphore(limit)
+
+    async def add(self, work: Coroutine[None, None, None]) -> None:
+        try:
+            await self._room.acquire()
+        except asyncio.CancelledError:
+            work.close()
+            raise
+        task = self._group.create_task(work)
+        task.add_done_callback(lambda _: self._room.release())
+
+
+@asynccontextmanager
+async def batch(limit: int) -> AsyncIterator[Batch]:
+    """Run what is added, `limit` at a time, and wait for all of it at the end.
+
+    What fails first, added or in the body, cancels the rest and is raised.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield _Batch(group, limit)
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from failures

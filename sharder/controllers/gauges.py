@@ -1,0 +1,100 @@
+"""Show rings and shards as series, on every replica."""
+
+from typing import Protocol
+
+from sharder.clock import Clock
+from sharder.controllers.world import Subscriber, World
+from sharder.leases import problem_of, state_of
+from sharder.membership import ring_of
+from sharder.names import ObjectRef, RingName, ShardName
+from sharder.ring import ConsistentHash
+
+
+class Series(Protocol):
+    """Where the gauges are."""
+
+    def calculated(self, ring: RingName) -> None:
+        """A hash ring was built."""
+        ...
+
+    def set_ring(
+        self,
+        ring: RingName,
+        *,
+        uid: str,
+        generation: int,
+        observed_generation: int,
+        shards: int,
+        available_shards: int,
+    ) -> None:
+        """Show a ring as it is."""
+        ...
+
+    def set_shard(
+        self, ring: RingName, *, namespace: str, shard: ShardName, uid: str, state: str
+    ) -> None:
+        """Show a shard as it is."""
+        ...
+
+    def remove_ring(self, ring: RingName) -> None:
+        """Forget a ring with all its shards."""
+        ...
+
+    def remove_shard(self, ring: RingName, *, namespace: str, shard: ShardName) -> None:
+        """Forget a shard."""
+        ...
+
+
+class Gauges:
+    """Follows the world; an invalid Lease adds no series."""
+
+    def __init__(self, world: World, series: Series, clock: Clock) -> None:
+        self._world = world
+        self._series = series
+        self._clock = clock
+        self._hashing: dict[RingName, ConsistentHash] = {}
+        self._shown: dict[ObjectRef, RingName] = {}
+
+    def subscriber(self) -> Subscriber:
+        """Return what to subscribe to the world."""
+        return Subscriber(ring=self._show_ring, steps=lambda _: None, lease=self._show_shard)
+
+    def _show_ring(self, name: RingName) -> None:
+        snapshot = self._world.snapshot(name)
+        if snapshot is None:
+            self._hashing.pop(name, None)
+            self._shown = {ref: ring for ref, ring in self._shown.items() if ring != name}
+            self._series.remove_ring(name)
+            return
+        if self._hashing.get(name) is not snapshot.hashing:
+            self._hashing[name] = snapshot.hashing
+            self._series.calculated(name)
+        self._series.set_ring(
+            name,
+            uid=snapshot.ring.metadata.uid,
+            generation=snapshot.ring.metadata.generation,
+            observed_generation=snapshot.ring.status.observed_generation,
+            shards=len(self._world.membership.sightings(name)),
+            available_shards=len(snapshot.members.available),
+        )
+
+    def _show_shard(self, ref: ObjectRef) -> None:
+        sighting = self._world.membership.sighting(ref)
+        lease = sighting.lease if sighting is not None else None
+        if lease is not None and problem_of(lease) is not None:
+            lease = None
+        ring = ring_of(lease) if lease is not None else None
+        shown = self._shown.get(ref)
+        if shown is not None and shown != ring:
+            del self._shown[ref]
+            self._series.remove_shard(shown, namespace=ref.namespace, shard=ShardName(ref.name))
+        if lease is None or ring is None or self._world.snapshot(ring) is None:
+            return
+        self._shown[ref] = ring
+        self._series.set_shard(
+            ring,
+            namespace=ref.namespace,
+            shard=ShardName(ref.name),
+            uid=lease.metadata.uid,
+            state=state_of(lease, self._clock.now()),
+        )

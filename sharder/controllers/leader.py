@@ -1,0 +1,227 @@
+"""What the leader alone does, and who leads.
+
+Losing the Lease cancels the controllers before another process can lead, and nothing else: this
+process goes on serving the webhook, and campaigns again.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn, Protocol
+
+from sharder.api.ring import ControllerRing
+from sharder.clock import Clock
+from sharder.controllers.configuration import Registration
+from sharder.controllers.handover import HandOver
+from sharder.controllers.leases import LeaseController
+from sharder.controllers.moves import Counter, Mover
+from sharder.controllers.resync import AGAIN_SECONDS, Locks, Report, Resync, Stopwatch
+from sharder.controllers.rings import Problems, RingController
+from sharder.controllers.world import Subscriber, World
+from sharder.errors import ApiError, LeaseLost
+from sharder.names import ObjectRef, RingName
+from sharder.ports import Objects, Recorder, WebhookConfigurations, Writable
+from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.holder import Leases
+from sharder.runtime.queue import K, Worker, WorkQueue
+
+RING_BACKOFF = Backoff(base=5.0, cap=300.0)
+"""Between attempts at a ring that fails, as in the reference."""
+
+LEASE_BACKOFF = Backoff(base=1.0, cap=30.0)
+"""Between attempts at a Lease: short beside its life, for a takeover waits for it."""
+
+_log = logging.getLogger(__name__)
+
+
+class Meter(Counter, Stopwatch, Protocol):
+    """Everything that the controllers count."""
+
+
+class Holder(Protocol):
+    """The claim to lead."""
+
+    async def acquire(self) -> None:
+        """Wait until we lead."""
+        ...
+
+    async def keep(self) -> NoReturn:
+        """Go on leading until cancelled; `LeaseLost` if that is over."""
+        ...
+
+    async def release(self) -> None:
+        """Let another one lead."""
+        ...
+
+    def valid(self, now: float) -> bool:
+        """Tell whether we lead for sure at `now` of the monotonic clock."""
+        ...
+
+
+class AlwaysLeader:
+    """Leads without a Lease: for a single replica (`leaderElection.leaderElect: false`)."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def acquire(self) -> None:
+        """Lead at once."""
+
+    async def keep(self) -> NoReturn:
+        """Go on leading until cancelled."""
+        while True:
+            await self._clock.sleep(3600.0)
+
+    async def release(self) -> None:
+        """Do nothing: nobody waits."""
+
+    def valid(self, now: float) -> bool:
+        """Tell that we lead."""
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leader:
+    """The controllers, wired over ports; runs only while this process leads."""
+
+    world: World
+    objects: Objects
+    leases: Leases
+    ring_status: Writable[ControllerRing]
+    configurations: WebhookConfigurations
+    registration: Callable[[], Registration]
+    """Asked at each apply: the authority may change."""
+    recorder: Recorder
+    meter: Meter
+    holder: Holder
+    clock: Clock
+    rng: Rng
+    limit: int
+    """Writes to objects under way at once."""
+    sync_period: float
+    """Seconds between two passes over a ring in which nothing changes."""
+
+    async def campaign(self, on_change: Callable[[bool], None]) -> None:
+        """Lead whenever the Lease is ours, until cancelled; then give the Lease back.
+
+        `on_change` is told when leadership begins and, after the work has stopped, ends.
+        """
+        while True:
+            await self.holder.acquire()
+            on_change(True)  # noqa: FBT003 - an observer of one flag
+            try:
+                await self._lead()
+            except* LeaseLost as lost:
+                _log.warning("leads no more", extra={"why": str(lost.exceptions[0])})
+            finally:
+                on_change(False)  # noqa: FBT003
+                await self.holder.release()
+
+    async def _lead(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.holder.keep(), name="keep leader lease")
+            group.create_task(self._control(), name="controllers")
+
+    async def _control(self) -> None:
+        rings = WorkQueue[RingName](clock=self.clock, rng=self.rng, backoff=RING_BACKOFF)
+        resyncs = WorkQueue[RingName](clock=self.clock, rng=self.rng, backoff=RING_BACKOFF)
+        leases = WorkQueue[ObjectRef](clock=self.clock, rng=self.rng, backoff=LEASE_BACKOFF)
+        problems = Problems()
+        locks = defaultdict[RingName, asyncio.Lock](asyncio.Lock)
+        mover = self._mover()
+        hand_over = self._hand_over(mover, locks)
+        ring_controller = self._ring_controller(problems)
+
+        def report(ring: RingName, problem: str | None) -> None:
+            if problems.found(ring, "resync", problem):
+                rings.add(ring)
+
+        def ring_changed(ring: RingName) -> None:
+            rings.add(ring)
+            hand_over.ring_changed(ring)
+
+        resync = self._resync(mover, locks, report)
+        lease_controller = LeaseController(world=self.world, leases=self.leases, clock=self.clock)
+        subscriber = Subscriber(ring=ring_changed, steps=resyncs.add, lease=leases.add)
+        with self.world.subscribed(subscriber):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(
+                    rings.run(self._while_leading(ring_controller.reconcile), concurrency=4)
+                )
+                group.create_task(
+                    leases.run(self._while_leading(lease_controller.reconcile), concurrency=16)
+                )
+                group.create_task(resyncs.run(resync.reconcile, concurrency=4))
+                group.create_task(hand_over.run(), name="hand-over")
+                group.create_task(self._sweep(ring_controller, rings.add), name="sweep")
+
+    def _leads(self) -> bool:
+        return self.holder.valid(self.clock.monotonic())
+
+    def _while_leading(self, reconcile: Worker[K]) -> Worker[K]:
+        """Keep a process that was paused from acting on what it knew before."""
+
+        async def guarded(key: K) -> float | None:
+            return await reconcile(key) if self._leads() else AGAIN_SECONDS
+
+        return guarded
+
+    def _mover(self) -> Mover:
+        return Mover(
+            world=self.world,
+            objects=self.objects,
+            leases=self.leases,
+            leads=self._leads,
+            counter=self.meter,
+            limit=self.limit,
+        )
+
+    def _hand_over(self, mover: Mover, locks: Locks) -> HandOver:
+        return HandOver(
+            world=self.world,
+            objects=self.objects,
+            mover=mover,
+            locks=locks,
+            clock=self.clock,
+            rng=self.rng,
+            limit=self.limit,
+        )
+
+    def _resync(self, mover: Mover, locks: Locks, report: Report) -> Resync:
+        return Resync(
+            world=self.world,
+            objects=self.objects,
+            mover=mover,
+            locks=locks,
+            report=report,
+            stopwatch=self.meter,
+            clock=self.clock,
+            limit=self.limit,
+            sync_period=self.sync_period,
+        )
+
+    def _ring_controller(self, problems: Problems) -> RingController:
+        return RingController(
+            world=self.world,
+            status=self.ring_status,
+            configurations=self.configurations,
+            registration=self.registration,
+            problems=problems,
+            recorder=self.recorder,
+            clock=self.clock,
+            sync_period=self.sync_period,
+        )
+
+    async def _sweep(self, controller: RingController, add: Callable[[RingName], None]) -> None:
+        """Find the configurations of rings that were deleted while nobody led."""
+        while True:
+            try:
+                for ring in await controller.find_left_over():
+                    add(ring)
+            except ApiError as error:
+                _log.warning("cannot list webhook configurations", extra={"error": str(error)})
+                await self.clock.sleep(RING_BACKOFF.base)
+            else:
+                await self.clock.sleep(self.sync_period)

@@ -1,0 +1,194 @@
+"""Keep each ring's webhook configuration and status true.
+
+Only the leader runs this.  One reconcile looks at one ring by name: it applies the configuration
+of a ring that is there, and deletes that of a ring that is not, so that no garbage collector is
+needed and a write never waits for a webhook without a ring.
+"""
+
+import logging
+from collections.abc import Callable
+
+from sharder.api.meta import PartialObject
+from sharder.api.ring import ControllerRing, RingStatus
+from sharder.clock import Clock
+from sharder.controllers.configuration import Registration, configuration_of
+from sharder.controllers.status import FAILED, READY, encode_status, status_of
+from sharder.controllers.world import World
+from sharder.errors import ApiError, Conflict, NotFound, Unavailable
+from sharder.names import (
+    API_GROUP,
+    API_VERSION,
+    APP_LABEL,
+    RING_LABEL,
+    ObjectRef,
+    RingName,
+)
+from sharder.ports import Recorder, WebhookConfigurations, Writable
+
+_log = logging.getLogger(__name__)
+
+
+class Problems:
+    """What keeps rings from working, by ring and by who found it; the newest word counts."""
+
+    def __init__(self) -> None:
+        self._problems: dict[RingName, dict[str, str]] = {}
+
+    def found(self, ring: RingName, source: str, problem: str | None) -> bool:
+        """Note a problem, or with None that it is over; return whether that is news."""
+        known = self._problems.setdefault(ring, {})
+        if known.get(source) == problem:
+            return False
+        known.pop(source, None)
+        if problem is not None:
+            known[source] = problem
+        return True
+
+    def of(self, ring: RingName) -> str | None:
+        """Return all problems of the ring in one sentence each, None if there are none."""
+        known = self._problems.get(ring, {})
+        return "; ".join(known[source] for source in sorted(known)) or None
+
+    def forget(self, ring: RingName) -> None:
+        """Drop what is known of a ring that is gone."""
+        self._problems.pop(ring, None)
+
+
+class RingController:
+    """Reconciles one ring at a time, by name."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        status: Writable[ControllerRing],
+        configurations: WebhookConfigurations,
+        registration: Callable[[], Registration],
+        problems: Problems,
+        recorder: Recorder,
+        clock: Clock,
+        sync_period: float,
+    ) -> None:
+        """`status` writes the status subresource; `sync_period` is in seconds."""
+        self._world = world
+        self._status = status
+        self._configurations = configurations
+        self._registration = registration
+        self._problems = problems
+        self._recorder = recorder
+        self._clock = clock
+        self._sync_period = sync_period
+        self._applied: dict[RingName, tuple[ControllerRing, float]] = {}
+        self._sent: dict[RingName, tuple[str, RingStatus]] = {}
+
+    async def reconcile(self, name: RingName) -> float | None:
+        """Bring the ring's configuration and status up to date; return when to look again.
+
+        Raises:
+            ApiError: it could not be done; the status says so where it can be written.
+        """
+        snapshot = self._world.snapshot(name)
+        if snapshot is None:
+            self._insist_on_all()
+            await self._clean_up(name)
+            return None
+        failure: ApiError | None = None
+        try:
+            await self._apply(snapshot.ring)
+        except ApiError as error:
+            failure = error
+        problem = f"cannot apply the webhook configuration: {failure}" if failure else None
+        self._problems.found(name, "webhook", problem)
+        await self._report(snapshot.ring)
+        if failure is not None:
+            raise failure
+        return self._sync_period
+
+    async def find_left_over(self) -> list[RingName]:
+        """Return the rings that are gone but still have a webhook configuration of ours."""
+        self._insist_on_all()
+        labels = f"{APP_LABEL[0]}={APP_LABEL[1]},{RING_LABEL}"
+        names = [
+            RingName(configuration.metadata.label(RING_LABEL))
+            async for configuration in self._configurations.stream(labels)
+        ]
+        return [name for name in names if self._world.snapshot(name) is None]
+
+    def _insist_on_all(self) -> None:
+        """Raise `Unavailable` unless all rings are known: who is not would be taken for gone."""
+        missing = self._world.not_synced()
+        if missing is not None:
+            raise Unavailable(missing)
+
+    async def _apply(self, ring: ControllerRing) -> None:
+        """Apply the configuration when the spec changed, and once per sync period."""
+        applied, at = self._applied.get(ring.name, (None, 0.0))
+        now = self._clock.monotonic()
+        if (
+            applied is not None
+            and applied.metadata.uid == ring.metadata.uid
+            and applied.spec == ring.spec
+            and now - at < self._sync_period
+        ):
+            return
+        if applied is not None and now - at >= self._sync_period:
+            # Once per period believe what is there, so that what others wrote is repaired.
+            self._sent.pop(ring.name, None)
+        await self._configurations.apply(configuration_of(ring, self._registration()))
+        self._applied[ring.name] = (ring, now)
+
+    async def _report(self, ring: ControllerRing) -> None:
+        """Write the status if it differs from what we last sent.
+
+        Not from what is there: that may be older than our last write, and an old CRD prunes
+        fields it does not know, which would be written for ever.
+        """
+        snapshot = self._world.snapshot(ring.name)
+        uid, before = self._sent.get(ring.name, ("", ring.status))
+        before = before if uid == ring.metadata.uid else ring.status
+        problem = self._problems.of(ring.name)
+        status = status_of(
+            ring,
+            before,
+            shards=len(self._world.membership.sightings(ring.name)),
+            available=len(snapshot.members.available) if snapshot is not None else 0,
+            problem=problem,
+            now=self._clock.now(),
+        )
+        if status == before:
+            return
+        try:
+            await self._status.patch(ObjectRef("", ring.name), encode_status(status))
+        except NotFound:
+            return
+        self._sent[ring.name] = (ring.metadata.uid, status)
+        if problem is not None and problem != _said(before):
+            await self._warn(ring, problem)
+
+    async def _warn(self, ring: ControllerRing, problem: str) -> None:
+        _log.warning("ring does not work", extra={"ring": ring.name, "why": problem})
+        about = PartialObject(
+            api_version=f"{API_GROUP}/{API_VERSION}",
+            kind="ControllerRing",
+            metadata=ring.metadata,
+        )
+        await self._recorder.warn(about, FAILED, problem)
+
+    async def _clean_up(self, name: RingName) -> None:
+        self._problems.forget(name)
+        self._applied.pop(name, None)
+        self._sent.pop(name, None)
+        labels = f"{APP_LABEL[0]}={APP_LABEL[1]},{RING_LABEL}={name}"
+        async for configuration in self._configurations.stream(labels):
+            meta = configuration.metadata
+            try:
+                await self._configurations.delete(
+                    meta.ref, uid=meta.uid, resource_version=meta.resource_version
+                )
+            except (Conflict, NotFound):
+                continue
+            _log.info("deleted webhook configuration of a ring that is gone", extra={"ring": name})
+
+
+def _said(status: RingStatus) -> str | None:
+    return next((c.message for c in status.conditions if c.type == READY), None)

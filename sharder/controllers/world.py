@@ -1,0 +1,244 @@
+"""What this process knows of the cluster: rings, Leases, namespaces, and a snapshot per ring.
+
+Every replica has one.  Watches feed it, the webhook and the controllers read it; it decides
+nothing and writes nothing.  All of it runs on one event loop, so that a change and the snapshot
+that follows from it are one step to everybody else.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from sharder.api.lease import Lease
+from sharder.api.meta import PartialObject
+from sharder.api.ring import ControllerRing
+from sharder.api.selector import LabelSelector
+from sharder.clock import Clock
+from sharder.errors import ApiError
+from sharder.membership import Membership
+from sharder.names import ObjectRef, RingName
+from sharder.ports import Changed, Listed, Removed, Watchable
+from sharder.runtime.backoff import Rng
+from sharder.runtime.watch import V, follow
+from sharder.snapshot import RingSnapshot, build
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """Who wants to know that something changed; called on the event loop, must not block."""
+
+    ring: Callable[[RingName], None]
+    """The ring, its members or its namespaces changed, or it is gone."""
+    steps: Callable[[RingName], None]
+    """The same, and objects of the ring may need another step."""
+    lease: Callable[[ObjectRef], None]
+    """A Lease was written, or is gone."""
+
+
+class World:
+    """Rings, Leases and namespaces as last seen, and the snapshots built from them."""
+
+    def __init__(self, *, clock: Clock, rng: Rng, default_namespaces: LabelSelector) -> None:
+        """Start empty; `default_namespaces` selects for rings that do not say."""
+        self._clock = clock
+        self._rng = rng
+        self._default = default_namespaces
+        self.membership = Membership(clock.monotonic())
+        self._rings: dict[RingName, ControllerRing] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._snapshots: dict[RingName, RingSnapshot] = {}
+        self._unsynced = {"controllerrings", "leases", "namespaces"}
+        self._errors: dict[str, ApiError] = {}
+        self._subscribers: list[Subscriber] = []
+
+    def snapshot(self, ring: RingName) -> RingSnapshot | None:
+        """Return the ring's snapshot; None if there is no such ring, or not all is known yet."""
+        return self._snapshots.get(ring)
+
+    def rings(self) -> tuple[RingName, ...]:
+        """Return the names of all rings, in order."""
+        return tuple(sorted(self._snapshots))
+
+    def not_synced(self) -> str | None:
+        """Return what is not known yet and why, None once everything has been listed."""
+        if not self._unsynced:
+            return None
+        reasons = [f"{what}: {self._errors.get(what, 'no answer')}" for what in self._unsynced]
+        return "cannot list " + "; ".join(sorted(reasons))
+
+    def is_current(self, snapshot: RingSnapshot) -> bool:
+        """Tell whether steps decided from `snapshot` still stand for objects in scope.
+
+        Namespaces come and go all the time: they take nothing back that concerns the others.
+        While the watch of Leases is broken nothing stands: shards may be back unseen.
+        """
+        if "leases" in self._errors:
+            return False
+        current = self._snapshots.get(snapshot.name)
+        return current is snapshot or (current is not None and current.places_like(snapshot))
+
+    def note_outage(self, _error: ApiError | None) -> None:
+        """Take note of an outage and of its end: meanwhile no shard could renew its Lease.
+
+        Meant for everybody who calls the API server all the time, hence an `OnError`: the end
+        is what None tells, the last error may lie a whole back-off before it.
+        """
+        self.membership.restart_observation(self._clock.monotonic())
+
+    @contextmanager
+    def subscribed(self, subscriber: Subscriber) -> Iterator[None]:
+        """Tell `subscriber` of all changes, and first of everything that is there."""
+        self._subscribers.append(subscriber)
+        for name in self.rings():
+            subscriber.ring(name)
+            subscriber.steps(name)
+            for sighting in self.membership.sightings(name):
+                subscriber.lease(sighting.lease.metadata.ref)
+        try:
+            yield
+        finally:
+            self._subscribers.remove(subscriber)
+
+    async def run(
+        self,
+        *,
+        rings: Watchable[ControllerRing],
+        leases: Watchable[Lease],
+        namespaces: Watchable[PartialObject],
+    ) -> None:
+        """Follow the cluster until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_rings(rings), name="watch controllerrings")
+            group.create_task(self._follow_leases(leases), name="watch leases")
+            group.create_task(self._follow_namespaces(namespaces), name="watch namespaces")
+            group.create_task(self._follow_time(), name="standings")
+
+    async def _follow_rings(self, source: Watchable[ControllerRing]) -> None:
+        async for event in self._follow(source, "controllerrings"):
+            match event:
+                case Listed(items):
+                    affected = set(self._rings) | {ring.name for ring in items}
+                    self._rings = {ring.name: ring for ring in items}
+                    self._synced("controllerrings", affected)
+                case Changed(ring):
+                    self._rings[ring.name] = ring
+                    self._rebuild({ring.name})
+                case Removed(ring):
+                    self._rings.pop(ring.name, None)
+                    self._rebuild({ring.name})
+
+    async def _follow_leases(self, source: Watchable[Lease]) -> None:
+        async for event in self._follow(source, "leases"):
+            now = self._clock.monotonic()
+            match event:
+                case Listed(items):
+                    if "leases" in self._unsynced:
+                        # Who is a stranger now may have been at work until this moment.
+                        self.membership = Membership(now)
+                    before = [lease for ring in self._rings for lease in self._leases(ring)]
+                    affected = self.membership.replace(items, now)
+                    self._synced("leases", {*self._rings, *affected})
+                    self._tell_leases([*before, *items])
+                case Changed(lease):
+                    self._rebuild(self.membership.see(lease, now))
+                    self._tell_leases((lease,))
+                case Removed(lease):
+                    # Departures that are over are forgotten here, of whatever ring they were.
+                    self._rebuild({*self._rings, *self.membership.forget(lease, now)})
+                    self._tell_leases((lease,))
+
+    async def _follow_namespaces(self, source: Watchable[PartialObject]) -> None:
+        async for event in self._follow(source, "namespaces"):
+            match event:
+                case Listed(items):
+                    self._namespaces = {n.metadata.name: n.metadata.labels or {} for n in items}
+                    self._synced("namespaces", self._rings)
+                case Changed(namespace):
+                    labels = namespace.metadata.labels or {}
+                    before = self._namespaces.get(namespace.metadata.name)
+                    self._namespaces[namespace.metadata.name] = labels
+                    if before != labels:
+                        self._rebuild(self._rings)
+                case Removed(namespace):
+                    self._namespaces.pop(namespace.metadata.name, None)
+                    self._rebuild(self._rings)
+
+    def _follow(
+        self, source: Watchable[V], what: str
+    ) -> AsyncGenerator[Listed[V] | Changed[V] | Removed[V], None]:
+        return follow(
+            source,
+            doing=f"watch {what}",
+            clock=self._clock,
+            rng=self._rng,
+            on_error=partial(self._note, what),
+        )
+
+    async def _follow_time(self) -> None:
+        """Rebuild when a standing changes by the mere passing of time."""
+        judged = self._clock.monotonic()
+        while True:
+            due = self.membership.next_change(judged)
+            now = self._clock.monotonic()
+            if due is not None and due <= now:
+                judged = now
+                self._rebuild(self._rings)
+            else:
+                # A change that is due earlier may come to be known in the meantime.
+                await self._clock.sleep(1.0 if due is None else min(1.0, max(0.05, due - now)))
+
+    def _note(self, what: str, error: ApiError | None) -> None:
+        """Remember why a watch is broken; what was seen of Leases before counts no more."""
+        if error is None:
+            self._errors.pop(what, None)
+        else:
+            self._errors[what] = error
+        if what == "leases":
+            self.note_outage(error)
+
+    def _synced(self, what: str, affected: Iterable[RingName]) -> None:
+        """Rebuild what a list affects: all rings if it was the last one missing."""
+        first = bool(self._unsynced)
+        self._unsynced.discard(what)
+        self._rebuild(self._rings if first else affected)
+
+    def _rebuild(self, names: Iterable[RingName]) -> None:
+        """Swap in new snapshots, one assignment each, and tell who wants to know."""
+        if self._unsynced:
+            return
+        for name in sorted(set(names)):
+            before, ring = self._snapshots.get(name), self._rings.get(name)
+            if ring is None:
+                if self._snapshots.pop(name, None) is not None:
+                    self._tell(name, steps=True)
+                continue
+            after = build(
+                ring,
+                members=self.membership.members(name, self._clock.monotonic()),
+                namespaces=self._selected(ring),
+                previous=before,
+            )
+            self._snapshots[name] = after
+            self._tell(name, steps=before is None or not before.decides_like(after))
+            if before is None:
+                self._tell_leases(self._leases(name))
+
+    def _leases(self, ring: RingName) -> list[Lease]:
+        return [sighting.lease for sighting in self.membership.sightings(ring)]
+
+    def _selected(self, ring: ControllerRing) -> frozenset[str]:
+        selector = ring.spec.namespace_selector or self._default
+        return frozenset(n for n, labels in self._namespaces.items() if selector.matches(labels))
+
+    def _tell(self, name: RingName, *, steps: bool) -> None:
+        for subscriber in self._subscribers:
+            subscriber.ring(name)
+            if steps:
+                subscriber.steps(name)
+
+    def _tell_leases(self, leases: Iterable[Lease]) -> None:
+        for subscriber in self._subscribers:
+            for lease in leases:
+                subscriber.lease(lease.metadata.ref)

@@ -1,0 +1,394 @@
+"""A small cluster in memory: rings, Leases, namespaces, objects, and a World that follows them.
+
+Every call to an object's store can be watched and meddled with, which is how tests lose races,
+strip labels and break lists in the middle.
+"""
+
+import random
+from asyncio import Lock, TaskGroup
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import msgspec
+
+from sharder.api.lease import Lease, format_time
+from sharder.api.meta import Json, PartialObject
+from sharder.api.ring import ControllerRing
+from sharder.api.selector import LabelSelector
+from sharder.controllers.moves import Mover
+from sharder.controllers.resync import Locks
+from sharder.controllers.world import Subscriber, World
+from sharder.errors import NotFound
+from sharder.names import RING_LABEL, GroupResource, ObjectRef, RingName, ShardName
+from sharder.ports import Listed, Resource, WatchEvent
+from sharder.snapshot import RingSnapshot
+from tests.support.fake_clock import FakeClock, settle
+from tests.support.fakes import FakeObjects, FakeStore, fake_leases, fake_rings
+from tests.support.values import CONFIGMAPS, DEMO, DRAIN, OWNER, SECRETS, WIDGETS, ring
+
+NAMESPACES = GroupResource("", "namespaces")
+
+_RESOURCES = {
+    WIDGETS: Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=True),
+    SECRETS: Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),
+    CONFIGMAPS: Resource(id=CONFIGMAPS, version="v1", kind="ConfigMap", namespaced=True),
+    NAMESPACES: Resource(id=NAMESPACES, version="v1", kind="Namespace", namespaced=False),
+}
+
+
+class Call(NamedTuple):
+    """A call to the objects; `ref` is there where the call is about one object."""
+
+    verb: str
+    """find, list, stream, next (an object of a stream), watch, get or patch."""
+    resource: GroupResource
+    ref: ObjectRef | None = None
+
+
+Hook = Callable[[Call], Awaitable[None]]
+
+
+class Tally:
+    """A meter that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.moves = 0
+        self.drains = 0
+        self.passes: list[RingName] = []
+
+    def moved(self, ring: RingName, resource: GroupResource) -> None:
+        self.moves += 1
+
+    def drained(self, ring: RingName, resource: GroupResource) -> None:
+        self.drains += 1
+
+    def resynced(self, ring: RingName, seconds: float) -> None:
+        self.passes.append(ring)
+
+
+class Meddled:
+    """Objects that tell `calls` and ask `before` and `after` on each."""
+
+    def __init__(self, inner: FakeObjects) -> None:
+        self.inner = inner
+        self.calls: list[Call] = []
+        self.before: list[Hook] = []
+        self.after: list[Hook] = []
+
+    async def find(self, resource: GroupResource) -> Resource:
+        await self.tell(Call("find", resource), self.before)
+        return await self.inner.find(resource)
+
+    def of(self, resource: Resource, labels: str = "") -> "MeddledStore":
+        return MeddledStore(self, self.inner.of(resource, labels), resource.id)
+
+    async def tell(self, call: Call, hooks: list[Hook]) -> None:
+        if hooks is self.before:
+            self.calls.append(call)
+        for hook in list(hooks):
+            await hook(call)
+
+
+class MeddledStore:
+    """One of their stores."""
+
+    def __init__(
+        self, around: Meddled, inner: FakeStore[PartialObject], resource: GroupResource
+    ) -> None:
+        self._around = around
+        self._inner = inner
+        self._resource = resource
+
+    async def list(self) -> Listed[PartialObject]:
+        await self._tell("list")
+        return await self._inner.list()
+
+    async def stream(self, labels: str = "") -> AsyncGenerator[PartialObject, None]:
+        await self._tell("stream")
+        async for obj in self._inner.stream(labels):
+            await self._tell("next", obj.metadata.ref)
+            yield obj
+
+    async def watch(
+        self, resource_version: str
+    ) -> AsyncGenerator[WatchEvent[PartialObject], None]:
+        await self._tell("watch")
+        async for event in self._inner.watch(resource_version):
+            yield event
+
+    async def get(self, ref: ObjectRef) -> PartialObject:
+        await self._tell("get", ref)
+        return await self._inner.get(ref)
+
+    async def create(self, namespace: str, body: Json) -> PartialObject:
+        return await self._inner.create(namespace, body)
+
+    async def patch(self, ref: ObjectRef, body: Json) -> PartialObject:
+        await self._tell("patch", ref)
+        await self._inner.patch(ref, body)
+        await self._around.tell(Call("patch", self._resource, ref), self._around.after)
+        return await self._inner.get(ref)
+
+    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
+        await self._inner.delete(ref, uid=uid, resource_version=resource_version)
+
+    async def _tell(self, verb: str, ref: ObjectRef | None = None) -> None:
+        await self._around.tell(Call(verb, self._resource, ref), self._around.before)
+
+
+class Cluster:
+    """Starts with the namespace `default` and the ring `demo`, and the World not yet running."""
+
+    def __init__(self, demo: ControllerRing | None = None) -> None:
+        self.clock = FakeClock()
+        self.rng = random.Random(0)
+        self.rings = fake_rings()
+        self.leases = fake_leases()
+        self.leases_of_mover = self.leases
+        """What the API server says, where the watch tells something else."""
+        self.objects = Meddled(FakeObjects(*_RESOURCES.values()))
+        self.namespaces = self.objects.inner.stores[NAMESPACES]
+        self.world = World(clock=self.clock, rng=self.rng, default_namespaces=LabelSelector())
+        self.leads = True
+        self.tally = Tally()
+        self.locks: Locks = defaultdict(Lock)
+        self._demo = demo or ring()
+
+    def mover(self, limit: int = 10) -> Mover:
+        return Mover(
+            world=self.world,
+            objects=self.objects,
+            leases=self.leases_of_mover,
+            leads=lambda: self.leads,
+            counter=self.tally,
+            limit=limit,
+        )
+
+    @asynccontextmanager
+    async def watched(
+        self, *shards: ShardName, since: float = 31, seconds: int = 15
+    ) -> AsyncIterator[None]:
+        """Let the World follow, with the ring and these shards there, renewed a moment ago.
+
+        Args:
+            shards: Their Leases last `seconds`.
+            since: For how long it has been followed: who was not there for `UNKNOWN_SILENCE`
+                seconds is gone.
+            seconds: The duration of the Leases.
+        """
+        await self.add_namespace("default")
+        await self.put_ring(self._demo)
+        for shard in shards:
+            await self.join(shard, seconds=seconds)
+        async with TaskGroup() as group:
+            task = group.create_task(self.follow())
+            await self.clock.advance(since)
+            for shard in shards:
+                await self.renew(shard)
+            await self.settle()
+            try:
+                yield
+            finally:
+                task.cancel()
+
+    async def follow(self) -> None:
+        await self.world.run(
+            rings=self.rings,
+            leases=self.leases.selecting(RING_LABEL),
+            namespaces=self.namespaces,
+        )
+
+    @property
+    def snapshot(self) -> RingSnapshot:
+        now = self.world.snapshot(DEMO)
+        assert now is not None
+        return now
+
+    async def put_ring(self, of: ControllerRing) -> ControllerRing:
+        """Create the ring, or give it another spec and generation."""
+        metadata: Json = {"name": of.name, "generation": of.metadata.generation}
+        body: Json = {"metadata": metadata, "spec": msgspec.to_builtins(of.spec)}
+        try:
+            return await self.rings.patch(ObjectRef("", of.name), body)
+        except NotFound:
+            return await self.rings.create("", body)
+
+    async def delete_ring_unseen(self, name: str = DEMO) -> None:
+        """Delete the ring while the watch is broken and its window passes."""
+        await self.delete_ring(name)
+        self.rings.compact()
+        self.rings.hang_up()
+
+    async def delete_ring(self, name: str = DEMO) -> None:
+        meta = (await self.rings.get(ObjectRef("", name))).metadata
+        await self.rings.delete(meta.ref, uid=meta.uid, resource_version=meta.resource_version)
+
+    async def add_namespace(self, name: str, **labels: str) -> None:
+        await self.namespaces.create("", {"metadata": {"name": name, "labels": labels}})
+
+    async def write_namespace(self, name: str, metadata: Json) -> None:
+        await self.namespaces.patch(ObjectRef("", name), {"metadata": metadata})
+
+    async def delete_namespace(self, name: str) -> None:
+        meta = (await self.namespaces.get(ObjectRef("", name))).metadata
+        await self.namespaces.delete(
+            meta.ref, uid=meta.uid, resource_version=meta.resource_version
+        )
+
+    async def join(self, shard: ShardName, *, seconds: int = 15, of: str = DEMO) -> Lease:
+        """Let a shard take its Lease."""
+        now = format_time(self.clock.now())
+        return await self.leases.create(
+            "default",
+            {
+                "metadata": {"name": shard, "labels": {RING_LABEL: of}},
+                "spec": {
+                    "holderIdentity": shard,
+                    "leaseDurationSeconds": seconds,
+                    "acquireTime": now,
+                    "renewTime": now,
+                },
+            },
+        )
+
+    async def renew(self, shard: ShardName) -> Lease:
+        return await self.write_lease(shard, renewTime=format_time(self.clock.now()))
+
+    async def leave(self, shard: ShardName) -> Lease:
+        """Let a shard release its Lease."""
+        return await self.write_lease(shard, holderIdentity="")
+
+    async def write_lease(self, shard: ShardName, **spec: Json) -> Lease:
+        return await self.leases.patch(ObjectRef("default", shard), {"spec": spec})
+
+    async def move_lease(self, shard: ShardName, to: str) -> None:
+        """Let a shard name another ring."""
+        ref = ObjectRef("default", shard)
+        await self.leases.patch(ref, {"metadata": {"labels": {RING_LABEL: to}}})
+
+    async def delete_lease_unseen(self, shard: ShardName) -> None:
+        """Delete the Lease while the watch is broken and its window passes."""
+        await self.delete_lease(shard)
+        self.leases.compact()
+        self.leases.hang_up()
+
+    async def delete_lease(self, shard: ShardName) -> None:
+        meta = (await self.leases.get(ObjectRef("default", shard))).metadata
+        await self.leases.delete(meta.ref, uid=meta.uid, resource_version=meta.resource_version)
+
+    async def add(
+        self,
+        resource: GroupResource,
+        name: str,
+        *,
+        owner: str | None = None,
+        draining: bool = False,
+        controlled_by: PartialObject | None = None,
+        namespace: str = "default",
+    ) -> PartialObject:
+        """Create an object as it stands after admission."""
+        labels = {OWNER: owner} if owner else {}
+        references: list[Json] = []
+        if controlled_by is not None:
+            references.append(
+                {
+                    "apiVersion": controlled_by.api_version,
+                    "kind": controlled_by.kind,
+                    "name": controlled_by.metadata.name,
+                    "uid": controlled_by.metadata.uid,
+                    "controller": True,
+                }
+            )
+        body: Json = {
+            "metadata": {
+                "name": name,
+                "labels": labels | ({DRAIN: "true"} if draining else {}),
+                "ownerReferences": references,
+            }
+        }
+        return await self.store(resource).create(namespace, body)
+
+    async def label(
+        self, obj: PartialObject, resource: GroupResource, **labels: str | None
+    ) -> PartialObject:
+        """Change an object's labels as somebody else: `owner` and `drain` are the ring's."""
+        ours = {"owner": OWNER, "drain": DRAIN}
+        changes: Json = {ours.get(key, key): value for key, value in labels.items()}
+        body: Json = {"metadata": {"labels": changes}}
+        return await self.store(resource).patch(obj.metadata.ref, body)
+
+    async def acknowledge(self, obj: PartialObject, resource: GroupResource) -> None:
+        """Let go of an object as its shard does."""
+        await self.label(obj, resource, owner=None, drain=None)
+
+    async def delete(self, obj: PartialObject, resource: GroupResource) -> None:
+        meta = (await self.store(resource).get(obj.metadata.ref)).metadata
+        await self.store(resource).delete(
+            meta.ref, uid=meta.uid, resource_version=meta.resource_version
+        )
+
+    async def owners(self, resource: GroupResource) -> dict[str, str]:
+        """The owner label of every object; `*` follows it where the object is draining."""
+        return {
+            o.metadata.name: o.metadata.label(OWNER) + ("*" if o.metadata.has_label(DRAIN) else "")
+            for o in (await self.store(resource).list()).items
+        }
+
+    def store(self, resource: GroupResource) -> FakeStore[PartialObject]:
+        return self.objects.inner.stores[resource]
+
+    async def settle(self) -> None:
+        """Let everything happen that needs no time, however long it takes."""
+        for _ in range(20):
+            await settle()
+
+
+class Told:
+    """A subscriber that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.rings: list[RingName] = []
+        self.steps: list[RingName] = []
+        self.leases: list[ObjectRef] = []
+
+    def subscriber(self) -> Subscriber:
+        return Subscriber(
+            ring=self.rings.append, steps=self.steps.append, lease=self.leases.append
+        )
+
+    def forget(self) -> None:
+        for told in (self.rings, self.steps, self.leases):
+            told.clear()
+
+
+def on(verb: str, resource: GroupResource, act: Hook, name: str = "") -> Hook:
+    """Return a hook that acts on some calls only."""
+
+    async def hook(call: Call) -> None:
+        named = not name or (call.ref is not None and call.ref.name == name)
+        if call[:2] == (verb, resource) and named:
+            await act(call)
+
+    return hook
+
+
+def once(act: Callable[[], Awaitable[object]]) -> Hook:
+    """Return a hook that acts the first time only."""
+    left = [act]
+
+    async def hook(_call: Call) -> None:
+        if left:
+            await left.pop()()
+
+    return hook
+
+
+def raising(error: Exception) -> Hook:
+    """Return a hook that fails each time."""
+
+    async def hook(_call: Call) -> None:
+        raise error
+
+    return hook

@@ -1,0 +1,140 @@
+"""Facts about the MutatingWebhookConfiguration of a ring."""
+
+import json
+from dataclasses import replace
+
+from sharder.api.meta import Json
+from sharder.api.ring import ControllerRing, RingSpec
+from sharder.api.selector import LabelSelector, Requirement
+from sharder.controllers.configuration import (
+    Endpoint,
+    Registration,
+    configuration_of,
+    match_expression,
+)
+from tests.support.values import DRAIN, OWNER, ring
+
+SERVICE = Endpoint(service_namespace="sharding-system", service_name="webhook", ca_bundle="Q0E=")
+DEFAULT = LabelSelector(
+    match_expressions=(
+        Requirement(key="kubernetes.io/metadata.name", operator="NotIn", values=("kube-system",)),
+    )
+)
+REGISTRATION = Registration(
+    endpoint=SERVICE,
+    default_namespaces=DEFAULT,
+    sharders=frozenset({"system:serviceaccount:sharding-system:sharder"}),
+    annotations={"cert-manager.io/inject-ca-from": "a/b"},
+)
+
+
+def webhook(
+    of: ControllerRing | None = None, registration: Registration = REGISTRATION
+) -> dict[str, Json]:
+    body = configuration_of(of or ring(), registration)
+    (found,) = json.loads(json.dumps(body))["webhooks"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_it_carries_the_names_of_the_protocol() -> None:
+    body = json.loads(json.dumps(configuration_of(ring(), REGISTRATION)))
+
+    assert body["kind"] == "MutatingWebhookConfiguration"
+    assert body["metadata"] == {
+        "name": "controllerring-demo",
+        "labels": {
+            "app.kubernetes.io/name": "controller-sharding",
+            "alpha.sharding.timebertt.dev/controllerring": "demo",
+        },
+        "annotations": {"cert-manager.io/inject-ca-from": "a/b"},
+        "ownerReferences": [
+            {
+                "apiVersion": "sharding.timebertt.dev/v1alpha1",
+                "kind": "ControllerRing",
+                "name": "demo",
+                "uid": "ring-uid",
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+
+
+def test_it_never_keeps_a_request_from_passing() -> None:
+    found = webhook()
+
+    assert found["name"] == "sharder.sharding.timebertt.dev"
+    assert (found["failurePolicy"], found["timeoutSeconds"]) == ("Ignore", 5)
+    assert (found["sideEffects"], found["reinvocationPolicy"]) == ("None", "Never")
+    assert found["admissionReviewVersions"] == ["v1"]
+
+
+def test_it_always_sends_an_object_selector_so_that_the_reference_s_does_not_survive() -> None:
+    assert webhook()["objectSelector"] == {}
+
+
+def test_it_asks_for_every_resource_and_its_status() -> None:
+    rules = webhook()["rules"]
+
+    assert isinstance(rules, list)
+    assert rules[0] == {
+        "apiGroups": [""],
+        "apiVersions": ["*"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["configmaps", "configmaps/status"],
+        "scope": "*",
+    }
+    assert [rule["resources"][0] for rule in rules] == ["configmaps", "secrets", "widgets"]
+
+
+def test_the_ring_s_own_selector_replaces_the_default() -> None:
+    blue = LabelSelector(match_labels={"team": "blue"})
+    of = ControllerRing(metadata=ring().metadata, spec=RingSpec(namespace_selector=blue))
+
+    assert webhook(of)["namespaceSelector"] == {"matchLabels": {"team": "blue"}}
+    assert webhook()["namespaceSelector"] == {
+        "matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
+        ]
+    }
+
+
+def test_a_service_is_called_at_the_ring_s_path() -> None:
+    at_root = replace(REGISTRATION, endpoint=replace(SERVICE, service_path="/base/"))
+
+    assert webhook()["clientConfig"] == {
+        "service": {
+            "namespace": "sharding-system",
+            "name": "webhook",
+            "path": "/webhooks/sharder/controllerring/demo",
+            "port": 443,
+        },
+        "caBundle": "Q0E=",
+    }
+    config = webhook(registration=at_root)["clientConfig"]
+    assert isinstance(config, dict)
+    assert config["service"]["path"] == "/base/webhooks/sharder/controllerring/demo"
+
+
+def test_a_url_is_called_at_the_ring_s_path_appended_once() -> None:
+    endpoint = Endpoint(url="https://sharder:9443/")
+
+    assert webhook(registration=replace(REGISTRATION, endpoint=endpoint))["clientConfig"] == {
+        "url": "https://sharder:9443/webhooks/sharder/controllerring/demo"
+    }
+
+
+def test_the_expression_names_labels_and_sharders() -> None:
+    expression = match_expression(ring(), frozenset({"b", "a"}))
+
+    assert f"object.metadata.?labels[\"{OWNER}\"].orValue('') == ''" in expression
+    assert f'object.metadata.?labels["{DRAIN}"].hasValue()' in expression
+    assert '!(request.userInfo.username in ["a", "b"])' in expression
+
+
+def test_user_names_are_escaped_as_cel_takes_them() -> None:
+    # CEL refuses the escapes of surrogates that JSON writes for what is outside of the plane.
+    expression = match_expression(ring(), frozenset({'"quoted" \\ \U0001f600'}))
+
+    assert '["\\"quoted\\" \\\\ \U0001f600"]' in expression

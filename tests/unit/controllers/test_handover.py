@@ -1,0 +1,565 @@
+"""Facts about objects that their shard has let go."""
+
+from asyncio import TaskGroup
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from sharder.api.ring import ControlledResource, RingResource, RingSpec
+from sharder.controllers.handover import HandOver
+from sharder.controllers.resync import Resync
+from sharder.errors import Expired, Forbidden, InvalidObject, NotFound, Rejected, Unavailable
+from sharder.names import GroupResource, RingName, ShardName
+from tests.support.cluster import Call, Cluster, Told, on, once, raising
+from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, named, ring
+
+SOON = 0.1
+"""Longer than acknowledgements are gathered."""
+
+MAPS = ControlledResource(resource=CONFIGMAPS.resource)
+
+
+@asynccontextmanager
+async def handing_over(
+    cluster: Cluster, *shards: ShardName, limit: int = 10
+) -> AsyncIterator[HandOver]:
+    hand_over = HandOver(
+        world=cluster.world,
+        objects=cluster.objects,
+        mover=cluster.mover(limit),
+        locks=cluster.locks,
+        clock=cluster.clock,
+        rng=cluster.rng,
+        limit=limit,
+    )
+    told = Told().subscriber()
+    subscriber = type(told)(ring=hand_over.ring_changed, steps=told.steps, lease=told.lease)
+    async with cluster.watched(*shards), TaskGroup() as group:
+        with cluster.world.subscribed(subscriber):
+            running = group.create_task(hand_over.run())
+            await cluster.clock.advance(SOON)
+            try:
+                yield hand_over
+            finally:
+                running.cancel()
+
+
+def patched(cluster: Cluster) -> list[tuple[GroupResource, str]]:
+    return [
+        (call.resource, call.ref.name)
+        for call in cluster.objects.calls
+        if call.verb == "patch" and call.ref is not None
+    ]
+
+
+async def test_an_object_that_was_let_go_is_assigned_without_the_webhook() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A, B):
+        name = named(WIDGETS, B, cluster.snapshot)
+        widget = await cluster.add(WIDGETS, name, owner=A, draining=True)
+        await cluster.clock.advance(SOON)
+        draining = await cluster.owners(WIDGETS)
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(SOON)
+
+    assert draining == {name: A + "*"}
+    assert await cluster.owners(WIDGETS) == {name: B}
+
+
+async def test_an_object_that_the_webhook_assigned_needs_nothing() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A, B):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.label(widget, WIDGETS, owner=C, drain=None)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(WIDGETS) == {"w": C}
+    assert patched(cluster) == []
+
+
+async def test_an_object_that_was_deleted_while_draining_needs_nothing() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A, B):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.delete(widget, WIDGETS)
+        await cluster.clock.advance(SOON)
+
+    assert patched(cluster) == []
+
+
+async def test_an_object_out_of_scope_keeps_no_owner() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True, namespace="unknown")
+        await cluster.settle()
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(WIDGETS) == {"w": ""}
+
+
+async def test_what_it_controls_goes_first() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, owner=A, draining=True)
+        other = await cluster.add(SECRETS, "other", owner=A)
+        for number in range(3):
+            await cluster.add(CONFIGMAPS, f"c{number}", owner=A, controlled_by=owner)
+        await cluster.add(CONFIGMAPS, "of-other", owner=A, controlled_by=other)
+        await cluster.add(CONFIGMAPS, "of-nobody", owner=A)
+        await cluster.settle()
+        before = await cluster.owners(CONFIGMAPS)
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+
+    children = {"c0": B, "c1": B, "c2": B}
+    assert before == dict.fromkeys([*children, "of-other", "of-nobody"], A)
+    assert await cluster.owners(CONFIGMAPS) == children | {"of-other": A, "of-nobody": A}
+    assert await cluster.owners(SECRETS) == {name: B, "other": A}
+    assert patched(cluster)[-1] == (SECRETS, name)
+
+
+async def test_a_controlled_object_out_of_scope_is_left_alone() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A, B):
+        owner = await cluster.add(
+            SECRETS, named(SECRETS, B, cluster.snapshot), owner=A, draining=True, namespace=""
+        )
+        for namespace in ("default", "unknown"):
+            await cluster.add(
+                CONFIGMAPS, namespace, owner=A, controlled_by=owner, namespace=namespace
+            )
+        await cluster.settle()
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+        wanted = (await cluster.owners(SECRETS)).popitem()[1]
+
+    assert wanted in {A, B}
+    assert (await cluster.owners(CONFIGMAPS))["default"] == wanted
+    assert (await cluster.owners(CONFIGMAPS))["unknown"] == A
+
+
+async def test_a_controlled_object_that_somebody_else_controls_by_now_stays() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, owner=A, draining=True)
+        other = await cluster.add(SECRETS, "other", owner=A)
+        child = await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+
+        async def replace_it() -> None:
+            await cluster.delete(child, CONFIGMAPS)
+            await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=other)
+
+        cluster.objects.before.append(on("patch", CONFIGMAPS, once(replace_it)))
+        await cluster.settle()
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+    assert await cluster.owners(SECRETS) == {name: B, "other": A}
+
+
+async def test_what_is_main_as_well_is_not_moved_as_controlled() -> None:
+    of = RingSpec(resources=(RingResource(resource="configmaps"), *ring().spec.resources))
+    cluster = Cluster(type(ring())(metadata=ring().metadata, spec=of))
+
+    async with handing_over(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, owner=A, draining=True)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        await cluster.settle()
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
+async def test_a_shard_that_lets_go_in_two_writes_leaves_nothing_behind() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, owner=A, draining=True)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        await cluster.settle()
+        await cluster.label(owner, SECRETS, owner=None)
+        await cluster.settle()
+        await cluster.label(owner, SECRETS, drain=None)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
+async def test_a_drain_without_an_owner_leaves_nothing_behind() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, draining=True)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        await cluster.settle()
+        await cluster.label(owner, SECRETS, drain=None)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
+async def test_what_was_let_go_while_the_watch_was_broken_is_found() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A, B):
+        gone = await cluster.add(WIDGETS, named(WIDGETS, B, cluster.snapshot), owner=A)
+        gone = await cluster.label(gone, WIDGETS, drain="true")
+        await cluster.add(WIDGETS, "still", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.acknowledge(gone, WIDGETS)
+        cluster.store(WIDGETS).compact()
+        cluster.store(WIDGETS).fail(Expired("too old"))
+        await cluster.clock.advance(5)
+
+    assert await cluster.owners(WIDGETS) == {gone.metadata.name: B, "still": A + "*"}
+
+
+async def test_many_acknowledgements_are_carried_over_together() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A, B):
+        owners = [
+            await cluster.add(SECRETS, f"s{number}", owner=A, draining=True)
+            for number in range(20)
+        ]
+        await cluster.settle()
+        cluster.objects.calls.clear()
+        for owner in owners:
+            await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+
+    assert "" not in (await cluster.owners(SECRETS)).values()
+    assert cluster.objects.calls.count(Call("stream", CONFIGMAPS)) == 1
+
+
+async def test_without_shards_it_stays_without_owner_until_the_resync() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(60)
+
+    assert await cluster.owners(WIDGETS) == {"w": ""}
+    assert [call.verb for call in cluster.objects.calls].count("get") == 1
+
+
+async def test_a_snapshot_that_is_replaced_in_the_middle_begins_it_anew() -> None:
+    cluster = Cluster()
+
+    async def leave() -> None:
+        await cluster.leave(B)
+        await cluster.settle()
+
+    async with handing_over(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, owner=A, draining=True)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        await cluster.settle()
+        cluster.objects.before.append(on("stream", CONFIGMAPS, once(leave)))
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+        await cluster.settle()
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(SECRETS) == {name: A}
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+    assert patched(cluster) == [(SECRETS, name)]
+
+
+async def test_a_leader_that_lost_its_lease_writes_nothing() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        cluster.leads = False
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(1)
+
+    assert patched(cluster) == []
+
+
+@pytest.mark.parametrize("verb", ["get", "patch"])
+@pytest.mark.parametrize("error", [Rejected("denied"), InvalidObject("not an object")])
+async def test_a_poisoned_object_keeps_no_other_and_is_tried_again(
+    verb: str, error: Exception
+) -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A):
+        widgets = [
+            await cluster.add(WIDGETS, f"w{number}", owner=A, draining=True) for number in range(3)
+        ]
+        await cluster.settle()
+        cluster.objects.before.append(on(verb, WIDGETS, raising(error), name="w1"))
+        for widget in widgets:
+            await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(SOON)
+        at_first = await cluster.owners(WIDGETS)
+        cluster.objects.before.clear()
+        await cluster.clock.advance(3)
+
+    assert at_first == {"w0": A, "w1": "", "w2": A}
+    assert await cluster.owners(WIDGETS) == {"w0": A, "w1": A, "w2": A}
+
+
+async def test_a_poisoned_child_keeps_its_owner_back_and_no_other() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A, B):
+        owners = [
+            await cluster.add(SECRETS, name, owner=A, draining=True) for name in ("s0", "s1", "s2")
+        ]
+        target = {
+            o.metadata.name: str(cluster.snapshot.wanted(f"/Secret/default/{o.metadata.name}"))
+            for o in owners
+        }
+        for owner in owners:
+            await cluster.add(
+                CONFIGMAPS, f"of-{owner.metadata.name}", owner=C, controlled_by=owner
+            )
+            await cluster.add(CONFIGMAPS, f"x-{owner.metadata.name}", owner=A, controlled_by=owner)
+        await cluster.settle()
+        cluster.objects.before.append(on("patch", CONFIGMAPS, raising(Rejected("denied"))))
+        for owner in owners:
+            await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+        at_first = await cluster.owners(SECRETS)
+        cluster.objects.before.clear()
+        await cluster.clock.advance(3)
+
+    assert set(target.values()) == {A, B}
+    assert at_first == {name: "" if shard == B else A for name, shard in target.items()}
+    assert await cluster.owners(SECRETS) == target
+
+
+async def test_what_comes_later_does_not_wait_for_the_poisoned() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A):
+        first = await cluster.add(WIDGETS, "w1", owner=A, draining=True)
+        second = await cluster.add(WIDGETS, "w2", owner=A, draining=True)
+        await cluster.settle()
+        cluster.objects.before.append(on("patch", WIDGETS, raising(Rejected("no")), name="w1"))
+        await cluster.acknowledge(first, WIDGETS)
+        await cluster.clock.advance(1000)
+        await cluster.acknowledge(second, WIDGETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(WIDGETS) == {"w1": "", "w2": A}
+
+
+@pytest.mark.parametrize("verb", ["find", "stream"])
+async def test_controlled_objects_that_do_not_exist_keep_nobody(verb: str) -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A):
+        owner = await cluster.add(SECRETS, "s", owner=A, draining=True)
+        await cluster.settle()
+        cluster.objects.before.append(on(verb, CONFIGMAPS, raising(NotFound("not served"))))
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(SECRETS) == {"s": A}
+
+
+async def test_controlled_objects_that_cannot_be_read_keep_their_owners() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A):
+        owner = await cluster.add(SECRETS, "s", owner=A, draining=True)
+        await cluster.settle()
+        cluster.objects.before.append(on("stream", CONFIGMAPS, raising(Forbidden("no"))))
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+        at_first = await cluster.owners(SECRETS)
+        cluster.objects.before.clear()
+        await cluster.clock.advance(3)
+
+    assert at_first == {"s": ""}
+    assert await cluster.owners(SECRETS) == {"s": A}
+
+
+async def test_a_resource_that_is_served_later_is_watched_then() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("find", WIDGETS, raising(NotFound("not served"))))
+
+    async with handing_over(cluster, A):
+        await cluster.clock.advance(60)
+        cluster.objects.before.clear()
+        await cluster.clock.advance(300)
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(WIDGETS) == {"w": A}
+
+
+async def test_a_resource_that_is_served_in_another_version_is_looked_up_again() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A):
+        cluster.objects.calls.clear()
+        cluster.store(WIDGETS).fail(NotFound("the server does not serve this"))
+        cluster.store(WIDGETS).hang_up()
+        await cluster.clock.advance(5)
+
+    assert Call("find", WIDGETS) in cluster.objects.calls
+
+
+async def test_a_watch_that_breaks_is_resumed_where_it_was() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        cluster.objects.calls.clear()
+        cluster.store(WIDGETS).fail(Unavailable("reset"))
+        cluster.store(WIDGETS).hang_up()
+        await cluster.settle()
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(5)
+
+    assert await cluster.owners(WIDGETS) == {"w": A}
+    assert Call("list", WIDGETS) not in cluster.objects.calls
+
+
+async def test_a_ring_is_watched_as_long_as_it_is_there() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A) as hand_over:
+        watched = {flow.resource for flow in hand_over._watches}
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.delete_ring()
+        await cluster.settle()
+        after = set(hand_over._watches)
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(5)
+
+    assert (watched, after) == ({WIDGETS, SECRETS}, set())
+    assert await cluster.owners(WIDGETS) == {"w": ""}
+
+
+async def test_what_was_let_go_right_before_the_ring_went_is_forgotten() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.settle()
+        await cluster.delete_ring()
+        await cluster.clock.advance(SOON)
+
+    assert patched(cluster) == []
+
+
+async def test_a_resource_that_left_the_ring_is_not_moved_any_more() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.settle()
+        less = RingSpec(resources=ring().spec.resources[1:])
+        meta = ring(generation=2).metadata
+        await cluster.put_ring(type(ring())(metadata=meta, spec=less))
+        await cluster.clock.advance(SOON)
+
+    assert patched(cluster) == []
+
+
+async def test_leading_objects_wait_for_the_resync_and_others_do_not() -> None:
+    cluster = Cluster()
+
+    async with handing_over(cluster, A):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        secret = await cluster.add(SECRETS, "s", owner=A, draining=True)
+        await cluster.settle()
+        async with cluster.locks[DEMO]:
+            await cluster.acknowledge(widget, WIDGETS)
+            await cluster.acknowledge(secret, SECRETS)
+            await cluster.clock.advance(SOON)
+            meanwhile = (await cluster.owners(WIDGETS), await cluster.owners(SECRETS))
+        await cluster.clock.advance(SOON)
+
+    assert meanwhile == ({"w": A}, {"s": ""})
+    assert await cluster.owners(SECRETS) == {"s": A}
+
+
+async def test_rings_that_wait_for_their_resync_do_not_starve_the_others() -> None:
+    cluster = Cluster()
+    busy = [RingName(f"busy-{number}") for number in range(6)]
+    leading = RingSpec(resources=(RingResource(resource="secrets", controlled_resources=(MAPS,)),))
+
+    async with handing_over(cluster, A) as hand_over:
+        for name in busy:
+            await cluster.put_ring(type(ring())(metadata=ring(name).metadata, spec=leading))
+        await cluster.settle()
+        secret = await cluster.add(SECRETS, "s", owner=A, draining=True)
+        for name in busy:
+            await cluster.locks[name].acquire()
+            hand_over._release(
+                next(f for f in hand_over._watches if f.ring == name), {secret.metadata.ref: A}
+            )
+        await cluster.clock.advance(SOON)
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(SECRETS) == {"s": A}
+
+
+async def test_the_resync_and_the_hand_over_do_not_disturb_each_other() -> None:
+    cluster = Cluster()
+    resync = Resync(
+        world=cluster.world,
+        objects=cluster.objects,
+        mover=cluster.mover(),
+        locks=cluster.locks,
+        report=lambda _ring, _problem: None,
+        stopwatch=cluster.tally,
+        clock=cluster.clock,
+        limit=10,
+        sync_period=300,
+    )
+
+    async with handing_over(cluster, A, B):
+        owner = await cluster.add(SECRETS, named(SECRETS, B, cluster.snapshot), owner=A)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        await resync.reconcile(DEMO)
+        await cluster.settle()
+        cluster.objects.before.append(
+            on("stream", CONFIGMAPS, once(lambda: cluster.acknowledge(owner, SECRETS)))
+        )
+        await resync.reconcile(DEMO)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(SECRETS) == {owner.metadata.name: B}
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+    assert patched(cluster)[-2:] == [(CONFIGMAPS, "c"), (SECRETS, owner.metadata.name)]

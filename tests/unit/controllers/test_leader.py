@@ -1,0 +1,358 @@
+"""Facts about who leads, and what the leader brings about with all controllers together."""
+
+from asyncio import Task, TaskGroup
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from sharder.api.meta import Json
+from sharder.api.ring import Condition
+from sharder.controllers.configuration import Endpoint, Registration
+from sharder.controllers.leader import AlwaysLeader, Leader
+from sharder.errors import Forbidden, NotFound, Unavailable
+from sharder.names import (
+    APP_LABEL,
+    RING_LABEL,
+    SHARDER_IDENTITY,
+    STATE_LABEL,
+    ObjectRef,
+    RingName,
+    ShardName,
+)
+from sharder.runtime.holder import LeaseHolder
+from tests.support.cluster import Cluster, on, raising
+from tests.support.fakes import FakeRecorder, FakeWebhookConfigurations
+from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, ring
+
+LEADER = ObjectRef("sharding-system", "sharder")
+SYNC_PERIOD = 300.0
+AT_ONCE = 0.2
+
+
+class Service:
+    """A replica that campaigns."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.configurations = FakeWebhookConfigurations()
+        self.changes: list[bool] = []
+        self.holder = LeaseHolder(
+            cluster.leases, LEADER, "me", clock=cluster.clock, rng=cluster.rng
+        )
+        self.leader = Leader(
+            world=cluster.world,
+            objects=cluster.objects,
+            leases=cluster.leases,
+            ring_status=cluster.rings.status(),
+            configurations=self.configurations,
+            registration=lambda: Registration(
+                endpoint=Endpoint(url="https://sharder"),
+                default_namespaces=cluster.world._default,
+                sharders=frozenset({"sharder"}),
+            ),
+            recorder=FakeRecorder(),
+            meter=cluster.tally,
+            holder=self.holder,
+            clock=cluster.clock,
+            rng=cluster.rng,
+            limit=10,
+            sync_period=SYNC_PERIOD,
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Task[None]]:
+        async with TaskGroup() as group:
+            task = group.create_task(self.leader.campaign(self.changes.append))
+            await self.cluster.clock.advance(AT_ONCE)
+            try:
+                yield task
+            finally:
+                task.cancel()
+
+    async def ready(self, name: str = DEMO) -> Condition | None:
+        conditions = (await self.cluster.rings.get(ObjectRef("", name))).status.conditions
+        return next(iter(conditions), None)
+
+
+async def holder_of(cluster: Cluster, shard: ShardName) -> str:
+    lease = await cluster.leases.get(ObjectRef("default", shard))
+    return lease.spec.holder_identity or ""
+
+
+async def test_the_leader_looks_after_rings_leases_and_objects() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+
+    async with cluster.watched(A), service.running():
+        await cluster.add(WIDGETS, "w")
+        owner = await cluster.add(SECRETS, "s")
+        await cluster.add(CONFIGMAPS, "c", controlled_by=owner)
+        await cluster.put_ring(ring(generation=2))
+        await cluster.renew(A)
+        await cluster.clock.advance(AT_ONCE)
+
+        ready = await service.ready()
+        lease = await cluster.leases.get(ObjectRef("default", A))
+
+    assert service.changes == [True, False]
+    assert ready is not None
+    assert (ready.status, ready.observed_generation) == ("True", 2)
+    assert lease.metadata.label(STATE_LABEL) == "ready"
+    assert list(service.configurations.bodies) == ["controllerring-demo"]
+    for resource in (WIDGETS, SECRETS, CONFIGMAPS):
+        assert set((await cluster.owners(resource)).values()) == {A}
+
+
+async def test_the_objects_of_a_silent_shard_move_and_those_of_others_stay() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B), Service(cluster).running():
+        for number in range(20):
+            name = f"s{number}"
+            owner = await cluster.add(
+                SECRETS, name, owner=cluster.snapshot.wanted(f"/Secret/default/{name}")
+            )
+            mine = (await cluster.store(SECRETS).get(owner.metadata.ref)).metadata.label
+            await cluster.add(
+                CONFIGMAPS,
+                f"c{number}",
+                owner=mine("shard.alpha.sharding.timebertt.dev/demo"),
+                controlled_by=owner,
+            )
+        before = await cluster.owners(SECRETS)
+        for _ in range(16):
+            await cluster.renew(B)
+            await cluster.clock.advance(2)
+        await cluster.settle()
+
+        assert set(before.values()) == {A, B}
+        assert await holder_of(cluster, A) == SHARDER_IDENTITY
+        assert await holder_of(cluster, B) == B
+        assert set((await cluster.owners(SECRETS)).values()) == {B}
+        assert set((await cluster.owners(CONFIGMAPS)).values()) == {B}
+        moved = sum(owner == A for owner in before.values())
+        assert (cluster.tally.moves, cluster.tally.drains) == (2 * moved, 0)
+
+
+async def test_objects_move_to_a_shard_that_joins_once_they_are_let_go() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A), Service(cluster).running():
+        for number in range(20):
+            owner = await cluster.add(SECRETS, f"s{number}", owner=A)
+            await cluster.add(CONFIGMAPS, f"c{number}", owner=A, controlled_by=owner)
+        await cluster.join(B)
+        await cluster.clock.advance(AT_ONCE)
+        draining = {n for n, owner in (await cluster.owners(SECRETS)).items() if "*" in owner}
+        children = set((await cluster.owners(CONFIGMAPS)).values())
+        for obj in (await cluster.store(SECRETS).list()).items:
+            if obj.metadata.name in draining:
+                await cluster.acknowledge(obj, SECRETS)
+        await cluster.clock.advance(AT_ONCE)
+        await cluster.settle()
+        secrets, maps = await cluster.owners(SECRETS), await cluster.owners(CONFIGMAPS)
+
+    assert 0 < len(draining) < 20
+    assert children == {A}
+    assert {name for name, owner in secrets.items() if owner == B} == draining
+    assert {name: maps[f"c{name[1:]}"] for name in secrets} == secrets
+
+
+async def test_a_leader_that_sees_another_holder_writes_nothing_more_and_campaigns_again() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+
+    async with cluster.watched(A), service.running():
+        body: Json = {"spec": {"holderIdentity": "other", "leaseDurationSeconds": 15}}
+        await cluster.leases.patch(LEADER, body)
+        await cluster.clock.advance(3)
+        lost = list(service.changes)
+        await cluster.add(WIDGETS, "w")
+        await cluster.join(B)
+        await cluster.clock.advance(5)
+        meanwhile = await cluster.owners(WIDGETS)
+        await cluster.clock.advance(20)
+
+        assert lost == [True, False]
+        assert meanwhile == {"w": ""}
+        assert service.changes == [True, False, True]
+        assert (await cluster.owners(WIDGETS))["w"] in {A, B}
+
+
+async def test_a_process_that_was_paused_does_not_act_on_what_it_knew_before() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+
+    async with cluster.watched(A), service.running():
+        lease = (await cluster.leases.get(ObjectRef("default", A))).metadata.resource_version
+        ring_before = (await cluster.rings.get(ObjectRef("", DEMO))).status
+        service.configurations.bodies.clear()
+        await cluster.add(WIDGETS, "w")
+        cluster.clock._elapsed += 60  # nothing ran
+        await cluster.put_ring(ring("other"))
+        await cluster.join(B)
+        await cluster.settle()
+        after = (await cluster.rings.get(ObjectRef("", DEMO))).status
+
+        assert after == ring_before
+        assert service.configurations.bodies == {}
+        now = (await cluster.leases.get(ObjectRef("default", A))).metadata.resource_version
+        assert now == lease
+        assert await cluster.owners(WIDGETS) == {"w": ""}
+
+
+async def test_who_is_cancelled_gives_the_lease_back() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+
+    async with cluster.watched(A), service.running():
+        held = (await cluster.leases.get(LEADER)).spec.holder_identity
+
+    assert held == "me"
+    assert (await cluster.leases.get(LEADER)).spec.holder_identity == ""
+    assert service.changes == [True, False]
+
+
+async def test_a_crash_is_not_hidden_and_gives_the_lease_back() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+
+    async def crash_it() -> None:
+        async with service.running():
+            cluster.objects.before.append(on("find", WIDGETS, raising(ZeroDivisionError("bug"))))
+            await cluster.put_ring(ring(generation=2))
+            await cluster.clock.advance(AT_ONCE)
+
+    async with cluster.watched(A):
+        with pytest.raises(ExceptionGroup):
+            await crash_it()
+
+    assert service.changes == [True, False]
+    assert (await cluster.leases.get(LEADER)).spec.holder_identity == ""
+
+
+async def test_configurations_of_rings_that_went_while_nobody_led_are_deleted() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+    labels = {APP_LABEL[0]: APP_LABEL[1], RING_LABEL: "gone"}
+    await service.configurations.apply(
+        {"metadata": {"name": "controllerring-gone", "labels": labels}}
+    )
+
+    async with cluster.watched(A), service.running():
+        assert list(service.configurations.bodies) == ["controllerring-demo"]
+
+
+async def test_a_sweep_that_fails_is_tried_again() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+    labels = {APP_LABEL[0]: APP_LABEL[1], RING_LABEL: "gone"}
+    await service.configurations.apply(
+        {"metadata": {"name": "controllerring-gone", "labels": labels}}
+    )
+    service.configurations.store.fail(*[Unavailable("busy")] * 2)
+
+    async with cluster.watched(A), service.running():
+        await cluster.clock.advance(11)
+
+        assert list(service.configurations.bodies) == ["controllerring-demo"]
+
+
+async def test_the_configuration_goes_at_once_with_its_ring() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+
+    async with cluster.watched(A), service.running():
+        there = list(service.configurations.bodies)
+        await cluster.delete_ring()
+        await cluster.clock.advance(AT_ONCE)
+
+        assert there == ["controllerring-demo"]
+        assert service.configurations.bodies == {}
+
+
+async def test_an_unknown_resource_makes_only_its_own_ring_unready() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+    resources = ring().spec.resources
+    await cluster.put_ring(
+        type(ring())(
+            metadata=ring("other").metadata, spec=type(ring().spec)(resources=resources[:1])
+        )
+    )
+    cluster.objects.before.append(
+        on("stream", SECRETS, raising(Forbidden("secrets is forbidden: cannot list")))
+    )
+
+    async with cluster.watched(A, seconds=3600), service.running():
+        await cluster.join(C, of="other")
+        await cluster.clock.advance(AT_ONCE)
+        bad, good = await service.ready(), await service.ready("other")
+        cluster.objects.before.clear()
+        await cluster.clock.advance(300)
+        later = await service.ready()
+
+    assert bad is not None
+    assert good is not None
+    assert later is not None
+    assert (bad.status, good.status, later.status) == ("False", "True", "True")
+    assert bad.message == (
+        "cannot read secrets: secrets is forbidden: cannot list; "
+        "grant the sharder get, list, watch and patch on the resource"
+    )
+
+
+async def test_a_resource_that_is_installed_later_is_sharded_then() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+    cluster.objects.before.append(on("find", WIDGETS, raising(NotFound("not served"))))
+
+    async with cluster.watched(A, seconds=3600), service.running():
+        await cluster.add(WIDGETS, "w")
+        await cluster.clock.advance(60)
+        cluster.objects.before.clear()
+        await cluster.clock.advance(300)
+
+        assert await cluster.owners(WIDGETS) == {"w": A}
+
+
+async def test_what_missed_everything_is_found_by_the_next_sync() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, seconds=3600), Service(cluster).running():
+        await cluster.add(WIDGETS, "w")
+        await cluster.clock.advance(SYNC_PERIOD)
+
+        assert await cluster.owners(WIDGETS) == {"w": A}
+
+
+async def test_a_shard_that_died_before_its_ring_was_made_is_found_out() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+
+    async with cluster.watched(A), service.running():
+        await cluster.join(C, of="later")
+        await cluster.clock.advance(100)
+        early = await holder_of(cluster, C)
+        await cluster.put_ring(ring(RingName("later")))
+        await cluster.clock.advance(AT_ONCE)
+
+        assert early == C
+        assert await holder_of(cluster, C) == SHARDER_IDENTITY
+
+
+async def test_who_needs_no_lease_always_leads() -> None:
+    cluster = Cluster()
+    always = AlwaysLeader(cluster.clock)
+
+    async with TaskGroup() as group:
+        await always.acquire()
+        keeping = group.create_task(always.keep())
+        await cluster.clock.advance(10_000)
+        running = not keeping.done()
+        keeping.cancel()
+        await always.release()
+
+    assert running
+    assert always.valid(1e9)

@@ -1,0 +1,286 @@
+"""Facts about the care for the Leases of shards."""
+
+from datetime import timedelta
+
+import pytest
+
+from sharder.api.lease import Lease, format_time
+from sharder.controllers.leases import (
+    Bury,
+    Care,
+    LeaseController,
+    Show,
+    Take,
+    care_for,
+    look_again_in,
+    taken,
+)
+from sharder.errors import Forbidden, NotFound, Unavailable
+from sharder.leases import ShardState, Sighting
+from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
+from tests.support.cluster import Cluster
+from tests.support.values import NOW, A, B, lease
+
+REF = ObjectRef("default", A)
+LATER = timedelta(seconds=1)
+
+
+def controller(cluster: Cluster) -> LeaseController:
+    return LeaseController(world=cluster.world, leases=cluster.leases, clock=cluster.clock)
+
+
+async def silent_for(cluster: Cluster, seconds: float) -> LeaseController:
+    """Let shard a renew once and then be silent, as the World has watched."""
+    await cluster.renew(A)
+    await cluster.clock.advance(seconds)
+    return controller(cluster)
+
+
+async def state(cluster: Cluster) -> str:
+    return (await cluster.leases.get(REF)).metadata.label(STATE_LABEL)
+
+
+@pytest.mark.parametrize(
+    ("found", "watched", "age", "care"),
+    [
+        (lease(), 0, 0, Show(ShardState.READY)),
+        (lease(), 0, 15, Show(ShardState.EXPIRED)),
+        (lease(), 29, 30, Show(ShardState.UNCERTAIN)),
+        (lease(), 30, 30, Take()),
+        (lease(), 30, -3600, Take()),
+        (lease(), 0, 3600, Show(ShardState.UNCERTAIN)),
+        (lease(holder=""), 0, 74, Show(ShardState.DEAD)),
+        (lease(holder=""), 0, 75, Bury()),
+        (lease(holder=SHARDER_IDENTITY, seconds=30), 99, 89, Show(ShardState.DEAD)),
+        (lease(holder=SHARDER_IDENTITY, seconds=30), 99, 90, Bury()),
+    ],
+)
+def test_what_is_shown_follows_the_times_and_what_is_taken_our_own_observation(
+    found: Lease, watched: float, age: float, care: Care
+) -> None:
+    assert care_for(Sighting(found, 100.0), NOW + timedelta(seconds=age), 100.0 + watched) == care
+
+
+@pytest.mark.parametrize(
+    ("found", "age", "watched", "seconds"),
+    [
+        (lease(), 0, 0, 15),
+        (lease(), 20, 0, 10),
+        (lease(), 10, 28, 2),
+        (lease(), 40, 28, 2),
+        (lease(), 40, 40, None),
+        (lease(holder=""), 70, 40, 5),
+        (lease(holder=""), 80, 0, None),
+    ],
+)
+def test_a_lease_is_looked_at_again_when_it_may_need_something_else(
+    found: Lease, age: float, watched: float, seconds: float | None
+) -> None:
+    now = NOW + timedelta(seconds=age)
+
+    assert look_again_in(Sighting(found, 100.0), now, 100.0 + watched) == seconds
+
+
+def test_a_lease_is_taken_for_twice_its_duration_and_guarded() -> None:
+    body = taken(lease(seconds=20), NOW + LATER)
+
+    assert body == {
+        "metadata": {"resourceVersion": "", "labels": {STATE_LABEL: "dead"}},
+        "spec": {
+            "holderIdentity": SHARDER_IDENTITY,
+            "leaseDurationSeconds": 40,
+            "acquireTime": format_time(NOW + LATER),
+            "renewTime": format_time(NOW + LATER),
+            "leaseTransitions": 1,
+        },
+    }
+
+
+async def test_the_state_is_shown_and_written_only_where_it_differs() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        care = await silent_for(cluster, 1)
+        again = await care.reconcile(REF)
+        await cluster.settle()
+        shown = (await cluster.leases.get(REF)).metadata.resource_version
+        await care.reconcile(REF)
+
+        assert await state(cluster) == "ready"
+        assert again == 14
+        assert (await cluster.leases.get(REF)).metadata.resource_version == shown
+
+
+async def test_our_own_label_does_not_hide_the_silence_of_the_shard() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        care = await silent_for(cluster, 20)
+        await care.reconcile(REF)
+        await cluster.clock.advance(10)
+        await care.reconcile(REF)
+
+        assert (await cluster.leases.get(REF)).spec.holder_identity == SHARDER_IDENTITY
+
+
+async def test_a_silent_shard_is_taken_after_two_durations_of_our_own_observation() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        care = await silent_for(cluster, 29.5)
+        await care.reconcile(REF)
+        early = (await cluster.leases.get(REF)).spec.holder_identity
+        await cluster.clock.advance(0.5)
+        await care.reconcile(REF)
+        await cluster.settle()
+
+        assert early == A
+        assert (await cluster.leases.get(REF)).spec.holder_identity == SHARDER_IDENTITY
+        assert await state(cluster) == "dead"
+        assert A not in cluster.snapshot.members.available
+
+
+async def test_a_shard_whose_clock_is_an_hour_behind_is_not_taken() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        behind = format_time(cluster.clock.now() - timedelta(hours=1))
+        await cluster.write_lease(A, renewTime=behind)
+        await cluster.clock.advance(20)
+        await controller(cluster).reconcile(REF)
+
+        assert (await cluster.leases.get(REF)).spec.holder_identity == A
+        assert await state(cluster) == "uncertain"
+
+
+async def test_a_shard_is_not_taken_because_the_watch_was_broken() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        await cluster.renew(A)
+        await cluster.settle()
+        cluster.leases.fail(*[Unavailable("no route")] * 5)
+        cluster.leases.hang_up()
+        await cluster.clock.advance(35)
+        await controller(cluster).reconcile(REF)
+        early = (await cluster.leases.get(REF)).spec.holder_identity
+        await cluster.clock.advance(30)
+        await controller(cluster).reconcile(REF)
+
+        assert early == A
+        assert (await cluster.leases.get(REF)).spec.holder_identity == SHARDER_IDENTITY
+
+
+async def test_a_shard_is_not_taken_the_moment_that_writes_get_through_again() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        care = await silent_for(cluster, 40)
+        cluster.leases.fail(Unavailable("no answer"))
+        with pytest.raises(Unavailable):
+            await care.reconcile(REF)
+        await cluster.clock.advance(20)
+        await care.reconcile(REF)
+        early = (await cluster.leases.get(REF)).spec.holder_identity
+        await cluster.clock.advance(10)
+        await care.reconcile(REF)
+
+        assert early == A
+        assert (await cluster.leases.get(REF)).spec.holder_identity == SHARDER_IDENTITY
+
+
+async def test_an_outage_of_one_lease_keeps_no_other() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        await cluster.renew(B)
+        care = await silent_for(cluster, 40)
+        cluster.leases.fail(Unavailable("a webhook fails for it"))
+        with pytest.raises(Unavailable):
+            await care.reconcile(REF)
+        await care.reconcile(ObjectRef("default", B))
+        other = await cluster.leases.get(ObjectRef("default", B))
+
+        assert other.spec.holder_identity == SHARDER_IDENTITY
+
+
+async def test_a_lease_that_is_renewed_at_the_last_moment_wins() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        care = await silent_for(cluster, 40)
+        await cluster.renew(A)
+
+        assert await care.reconcile(REF) is None
+        assert (await cluster.leases.get(REF)).spec.holder_identity == A
+
+
+async def test_an_orphaned_lease_is_deleted() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        await silent_for(cluster, 1)
+        await cluster.leave(A)
+        await cluster.clock.advance(80)
+        await controller(cluster).reconcile(REF)
+
+        with pytest.raises(NotFound):
+            await cluster.leases.get(REF)
+
+
+async def test_an_orphaned_lease_that_its_shard_takes_at_the_last_moment_is_not_deleted() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        await silent_for(cluster, 1)
+        await cluster.leave(A)
+        await cluster.clock.advance(80)
+        await cluster.write_lease(A, holderIdentity=A)
+
+        assert await controller(cluster).reconcile(REF) is None
+        assert (await cluster.leases.get(REF)).spec.holder_identity == A
+
+
+async def test_a_lease_that_is_gone_needs_nothing() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        care = controller(cluster)
+        await cluster.delete_lease(A)
+
+        assert await care.reconcile(REF) is None  # the World does not know yet
+        await cluster.settle()
+        assert await care.reconcile(REF) is None
+
+
+async def test_the_lease_of_an_unknown_ring_is_left_alone() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        await silent_for(cluster, 40)
+        await cluster.delete_ring()
+        await cluster.settle()
+
+        assert await controller(cluster).reconcile(REF) is None
+        assert (await cluster.leases.get(REF)).spec.holder_identity == A
+
+
+async def test_an_invalid_lease_is_never_written() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        await cluster.write_lease(A, leaseDurationSeconds=0)
+        await cluster.clock.advance(100)
+
+        assert await controller(cluster).reconcile(REF) is None
+        assert (await cluster.leases.get(REF)).spec.holder_identity == A
+        assert await state(cluster) == ""
+
+
+async def test_a_write_that_is_forbidden_is_told() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        cluster.leases.fail(Forbidden("cannot patch leases"))
+        with pytest.raises(Forbidden):
+            await controller(cluster).reconcile(REF)

@@ -1,0 +1,369 @@
+"""Facts about what this process knows of the cluster."""
+
+from asyncio import TaskGroup
+
+from sharder.api.ring import ControllerRing, RingSpec
+from sharder.api.selector import LabelSelector
+from sharder.errors import Expired, Forbidden, Unavailable
+from sharder.membership import Standing
+from sharder.names import ObjectRef, RingName
+from tests.support.cluster import Cluster, Told
+from tests.support.values import DEMO, A, B, C, ring
+
+OTHER = RingName("other")
+
+
+def selecting(**labels: str) -> ControllerRing:
+    spec = RingSpec(
+        resources=ring().spec.resources, namespace_selector=LabelSelector(match_labels=labels)
+    )
+    return ControllerRing(metadata=ring().metadata, spec=spec)
+
+
+async def test_there_is_no_snapshot_before_everything_is_listed() -> None:
+    cluster = Cluster()
+    await cluster.put_ring(ring())
+    await cluster.join(A)
+
+    async with TaskGroup() as group:
+        cluster.namespaces.fail(Forbidden("namespaces is forbidden"))
+        following = group.create_task(cluster.follow())
+        await cluster.settle()
+        world = cluster.world
+        at_first = (world.snapshot(DEMO), world.rings(), world.not_synced())
+        await cluster.clock.advance(5)
+        following.cancel()
+
+    assert at_first == (None, (), "cannot list namespaces: namespaces is forbidden")
+    assert cluster.world.not_synced() is None
+    assert cluster.snapshot.members.available == {A}
+
+
+async def test_what_was_not_asked_yet_has_no_answer() -> None:
+    world = Cluster().world
+
+    assert world.not_synced() == (
+        "cannot list controllerrings: no answer; leases: no answer; namespaces: no answer"
+    )
+
+
+async def test_a_subscriber_is_told_of_what_is_there_and_of_what_changes() -> None:
+    cluster, told = Cluster(), Told()
+
+    async with cluster.watched(A):
+        with cluster.world.subscribed(told.subscriber()):
+            first = (list(told.rings), list(told.steps), list(told.leases))
+            told.forget()
+            await cluster.join(B)
+            await cluster.settle()
+            then = (set(told.rings), set(told.steps), set(told.leases))
+            told.forget()
+        await cluster.leave(B)
+        await cluster.settle()
+
+    assert first == ([DEMO], [DEMO], [ObjectRef("default", A)])
+    assert then == ({DEMO}, {DEMO}, {ObjectRef("default", B)})
+    assert told.rings == []
+
+
+async def test_a_mere_renewal_rebuilds_nothing() -> None:
+    cluster, told = Cluster(), Told()
+
+    async with cluster.watched(A):
+        before = cluster.snapshot
+        with cluster.world.subscribed(told.subscriber()):
+            told.forget()
+            await cluster.clock.advance(1)
+            await cluster.renew(A)
+            await cluster.settle()
+
+        assert cluster.snapshot is before
+    assert (told.rings, told.leases) == ([], [ObjectRef("default", A)])
+
+
+async def test_a_status_changes_no_steps() -> None:
+    cluster, told = Cluster(), Told()
+
+    async with cluster.watched(A):
+        before = cluster.snapshot
+        with cluster.world.subscribed(told.subscriber()):
+            told.forget()
+            await cluster.rings.status().patch(ObjectRef("", DEMO), {"status": {"shards": 7}})
+            await cluster.settle()
+
+        assert cluster.snapshot.ring.status.shards == 7
+        assert cluster.world.is_current(before)
+    assert (told.rings, told.steps) == ([DEMO], [])
+
+
+async def test_a_shard_that_leaves_supersedes_what_was_decided_before() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        before = cluster.snapshot
+        await cluster.leave(B)
+        await cluster.settle()
+
+        assert not cluster.world.is_current(before)
+        assert cluster.snapshot.members.available == {A}
+
+
+async def test_a_ring_that_is_gone_has_no_snapshot_and_is_told() -> None:
+    cluster, told = Cluster(), Told()
+
+    async with cluster.watched(A):
+        before = cluster.snapshot
+        with cluster.world.subscribed(told.subscriber()):
+            told.forget()
+            await cluster.delete_ring()
+            await cluster.settle()
+
+        assert cluster.world.snapshot(DEMO) is None
+        assert not cluster.world.is_current(before)
+    assert (told.rings, told.steps) == ([DEMO], [DEMO])
+
+
+async def test_a_ring_that_went_while_the_watch_was_broken_is_gone() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        await cluster.delete_ring_unseen()
+        await cluster.clock.advance(5)
+
+        assert cluster.world.snapshot(DEMO) is None
+
+
+async def test_a_ring_that_was_made_anew_supersedes_the_old_one() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        before = cluster.snapshot
+        await cluster.delete_ring()
+        await cluster.put_ring(ring(uid="another"))
+        await cluster.settle()
+
+        assert not cluster.world.is_current(before)
+
+
+async def test_the_ring_may_say_which_namespaces_it_selects() -> None:
+    cluster = Cluster(selecting(team="blue"))
+
+    async with cluster.watched(A):
+        await cluster.add_namespace("blue", team="blue")
+        await cluster.settle()
+
+        assert cluster.snapshot.namespaces == {"blue"}
+
+
+async def test_a_namespace_that_begins_to_match_is_told() -> None:
+    cluster, told = Cluster(selecting(team="blue")), Told()
+
+    async with cluster.watched(A):
+        with cluster.world.subscribed(told.subscriber()):
+            told.forget()
+            await cluster.write_namespace("default", {"labels": {"team": "blue"}})
+            await cluster.settle()
+            begun = list(told.steps)
+            await cluster.write_namespace("default", {"labels": {"irrelevant": "yes"}})
+            await cluster.settle()
+            after = list(told.steps)
+            await cluster.delete_namespace("default")
+            await cluster.settle()
+
+    assert (begun, after, told.steps) == ([DEMO], [DEMO], [DEMO, DEMO])
+    assert cluster.snapshot.namespaces == frozenset()
+
+
+async def test_an_event_of_a_namespace_whose_labels_stay_rebuilds_nothing() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        before = cluster.snapshot
+        await cluster.write_namespace("default", {"annotations": {"a": "b"}})
+        await cluster.settle()
+
+        assert cluster.snapshot is before
+
+
+async def test_a_namespace_more_takes_nothing_back_that_was_decided_for_the_others() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        before = cluster.snapshot
+        await cluster.add_namespace("another")
+        await cluster.settle()
+
+        assert cluster.world.is_current(before)
+        assert not cluster.snapshot.decides_like(before)
+
+
+async def test_a_shard_whose_lease_is_gone_is_missing_and_after_a_while_gone() -> None:
+    cluster, told = Cluster(), Told()
+
+    async with cluster.watched(A, B):
+        await cluster.renew(B)
+        await cluster.settle()
+        await cluster.delete_lease(B)
+        await cluster.settle()
+        at_first = cluster.snapshot.members.standing_of(B)
+        with cluster.world.subscribed(told.subscriber()):
+            await cluster.clock.advance(29)
+            later = cluster.snapshot.members.standing_of(B)
+            told.forget()
+            await cluster.clock.advance(2)
+
+    assert (at_first, later) == (Standing.MISSING, Standing.MISSING)
+    assert cluster.snapshot.members.standing_of(B) is Standing.GONE
+    assert told.steps == [DEMO]
+
+
+async def test_a_standing_that_changes_before_the_next_look_at_the_time_is_not_overlooked() -> (
+    None
+):
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        await cluster.renew(B)
+        await cluster.settle()
+        await cluster.clock.advance(29.8)
+        await cluster.delete_lease(B)
+        await cluster.settle()
+        at_first = cluster.snapshot.members.standing_of(B)
+        await cluster.clock.advance(3)
+
+    assert at_first is Standing.MISSING
+    assert cluster.snapshot.members.standing_of(B) is Standing.GONE
+
+
+async def test_a_departure_of_one_ring_does_not_hide_that_of_another() -> None:
+    cluster = Cluster()
+    await cluster.put_ring(ring(OTHER, uid="other"))
+
+    async with cluster.watched(A, B):
+        await cluster.join(C, of=OTHER)
+        await cluster.renew(B)
+        await cluster.settle()
+        await cluster.clock.advance(29.8)
+        await cluster.delete_lease(B)
+        await cluster.settle()
+        cluster.clock._elapsed += 0.4  # the timer has not been woken yet
+        await cluster.delete_lease(C)
+        await cluster.clock.advance(3)
+
+    assert cluster.snapshot.members.standing_of(B) is Standing.GONE
+
+
+async def test_a_stranger_is_gone_only_after_a_while() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, since=1):
+        at_first = cluster.snapshot.members.standing_of(B)
+        await cluster.clock.advance(31)
+
+    assert at_first is Standing.MISSING
+    assert cluster.snapshot.members.standing_of(B) is Standing.GONE
+
+
+async def test_the_silence_of_the_api_server_is_not_that_of_the_shards() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        cluster.leases.fail(Unavailable("connection reset"))
+        cluster.leases.hang_up()
+        await cluster.settle()
+        sighting = cluster.world.membership.sighting(ObjectRef("default", A))
+
+        assert sighting is not None
+        assert sighting.since == cluster.clock.monotonic()
+
+
+async def test_an_outage_that_somebody_else_noticed_counts_as_well() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        await cluster.clock.advance(5)
+        cluster.world.note_outage(Unavailable("the leader Lease cannot be renewed"))
+        after = cluster.world.membership.sighting(ObjectRef("default", A))
+
+        assert after is not None
+        assert after.since == cluster.clock.monotonic()
+
+
+async def test_a_missed_watch_window_keeps_what_was_observed() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        before = cluster.world.membership.sighting(ObjectRef("default", A))
+        cluster.leases.fail(Expired("too old"))
+        cluster.leases.hang_up()
+        await cluster.clock.advance(1)
+
+        assert cluster.world.membership.sighting(ObjectRef("default", A)) == before
+
+
+async def test_who_left_while_the_window_was_missed_is_told() -> None:
+    cluster, told = Cluster(), Told()
+
+    async with cluster.watched(A, B):
+        with cluster.world.subscribed(told.subscriber()):
+            told.forget()
+            await cluster.delete_lease_unseen(B)
+            await cluster.clock.advance(2)
+
+    assert set(told.leases) == {ObjectRef("default", A), ObjectRef("default", B)}
+    assert cluster.snapshot.members.standing_of(B) is Standing.MISSING
+
+
+async def test_the_leases_of_a_ring_that_comes_after_its_shards_are_told() -> None:
+    cluster, told = Cluster(), Told()
+
+    async with cluster.watched(A):
+        await cluster.join(C, of=OTHER)
+        await cluster.settle()
+        with cluster.world.subscribed(told.subscriber()):
+            told.forget()
+            await cluster.put_ring(ring(OTHER, uid="other"))
+            await cluster.settle()
+
+    assert told.leases == [ObjectRef("default", C)]
+
+
+async def test_what_was_silent_during_an_outage_is_observed_anew_when_it_ends() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        await cluster.clock.advance(25)
+        cluster.world.note_outage(None)
+        sighting = cluster.world.membership.sighting(ObjectRef("default", A))
+
+    assert sighting is not None
+    assert sighting.silent_at() == cluster.clock.monotonic() + 30
+
+
+async def test_nothing_stands_while_the_leases_cannot_be_watched() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        snapshot = cluster.snapshot
+        cluster.leases.fail(*[Unavailable("no route")] * 3)
+        cluster.leases.hang_up()
+        await cluster.settle()
+        during = cluster.world.is_current(snapshot)
+        await cluster.clock.advance(60)
+        after = cluster.world.is_current(snapshot)
+
+    assert (during, after) == (False, True)
+
+
+async def test_strangers_may_be_at_work_for_thirty_seconds_after_the_first_list() -> None:
+    cluster = Cluster()
+    cluster.leases.fail(*[Unavailable("no route")] * 8)
+    await cluster.put_ring(ring())
+
+    async with TaskGroup() as group:
+        following = group.create_task(cluster.follow())
+        await cluster.clock.advance(100)
+        members = cluster.snapshot.members
+        following.cancel()
+
+    assert members.standing_of(C) is Standing.MISSING
