@@ -1,0 +1,136 @@
+"""What a shard writes to the objects that its own objects control, as data.  Pure."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sharder.api.meta import Json, ObjectMeta
+from sharder.errors import InvalidObject
+from sharder.names import ObjectRef
+from sharder.ports import Resource
+from sharder.sdk.holding import Identity, NotOwned, Position
+
+Body: TypeAlias = Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """The object that controls the child, and the shard that owns both."""
+
+    identity: Identity
+    resource: Resource
+    meta: ObjectMeta
+
+    def locate(self, body: Body, resource: Resource) -> ObjectRef:
+        """Return which child `body` is; its namespace is the parent's where it names none.
+
+        Raises:
+            InvalidObject: it has no name, or is where the parent cannot control it.
+        """
+        metadata = _mapping(body.get("metadata"))
+        name, namespace = metadata.get("name"), metadata.get("namespace")
+        if not isinstance(name, str) or not name:
+            raise InvalidObject(f"a child of {self.meta.ref} needs metadata.name")
+        if not resource.namespaced:
+            return ObjectRef("", name)
+        ref = ObjectRef(str(namespace or self.meta.namespace), name)
+        if self.meta.namespace and ref.namespace != self.meta.namespace:
+            raise InvalidObject(f"{ref} cannot be controlled from namespace {self.meta.namespace}")
+        return ref
+
+    def stamp(self, body: Body, ref: ObjectRef, resource: Resource) -> Body:
+        """Return the body that creates the child: owned by this shard, controlled by the parent.
+
+        The owner label is the shard's own, so that the child is where its creator is even while
+        the parent waits to be moved.
+        """
+        metadata = _mapping(body.get("metadata"))
+        labels = {
+            **_mapping(metadata.get("labels")),
+            self.identity.owner_label: self.identity.shard,
+        }
+        place = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
+        return {
+            **body,
+            "apiVersion": _api_version(resource),
+            "kind": resource.kind,
+            "metadata": {
+                **metadata,
+                **place,
+                "labels": labels,
+                "ownerReferences": [self._reference()],
+            },
+        }
+
+    def admit(self, child: ObjectMeta) -> None:
+        """Do nothing if the child, which exists, may be written.
+
+        Raises:
+            NotOwned: another shard has it, or another object controls it.
+        """
+        if self.identity.position_of(child) is not Position.OURS:
+            raise NotOwned(
+                f"{child.ref} is not this shard's: its label names "
+                f"{child.label(self.identity.owner_label) or 'nobody'!r}"
+            )
+        controller = child.controller
+        if controller is None or controller.uid != self.meta.uid:
+            raise NotOwned(f"{child.ref} exists and is not controlled by {self.meta.ref}")
+
+    def _reference(self) -> Json:
+        return {
+            "apiVersion": _api_version(self.resource),
+            "kind": self.resource.kind,
+            "name": self.meta.name,
+            "uid": self.meta.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+
+def difference(current: Body, wanted: Body, *, replace: Collection[str] = ()) -> Body:
+    """Return the merge patch (RFC 7386) that makes `current` as `wanted` says, empty if it is.
+
+    Args:
+        current: The whole object.
+        wanted: What it names shall be so, None stands for absent; lists are compared as a whole.
+            Of the metadata only labels, annotations and finalizers are looked at.
+        replace: Fields, such as `data`, in which keys that `wanted` does not name are removed.
+    """
+    patch = {
+        field: change
+        for field, value in wanted.items()
+        if field not in {"apiVersion", "kind", "metadata"}
+        for change in _change(current.get(field), value, exact=field in replace)
+    }
+    had, metadata = _mapping(current.get("metadata")), _mapping(wanted.get("metadata"))
+    changes: Body = {
+        field: change
+        for field in ("labels", "annotations", "finalizers")
+        if field in metadata
+        for change in _change(had.get(field), metadata[field], exact=False)
+    }
+    return {**patch, "metadata": changes} if changes else patch
+
+
+def _change(current: Json, wanted: Json, *, exact: bool) -> tuple[Json, ...]:
+    """Return what a merge patch has to say about a value: one thing, or nothing."""
+    if not isinstance(wanted, Mapping):
+        return () if current == wanted else (wanted,)
+    had = _mapping(current)
+    changes = {
+        key: change
+        for key, value in wanted.items()
+        for change in _change(had.get(key), value, exact=False)
+    }
+    if exact:
+        changes |= dict.fromkeys(had.keys() - wanted.keys())
+    return (changes,) if changes or not isinstance(current, Mapping | None) else ()
+
+
+def _mapping(value: Json) -> Body:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _api_version(resource: Resource) -> str:
+    return f"{resource.id.group}/{resource.version}" if resource.id.group else resource.version

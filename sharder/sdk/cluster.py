@@ -1,0 +1,67 @@
+"""What a shard needs of the cluster, and the cluster itself."""
+
+from typing import Protocol
+
+import msgspec
+
+from sharder.kube.client import Client
+from sharder.kube.objects import KubeObjects
+from sharder.kube.store import KubeStore
+from sharder.kube.stores import leases
+from sharder.names import GroupResource
+from sharder.ports import Resource
+from sharder.runtime.holder import Leases
+from sharder.sdk.request import Documents
+from sharder.sdk.work import OwnObjects
+
+
+class Cluster(Protocol):
+    """Leases, metadata to follow, and whole objects to read and write."""
+
+    def leases(self) -> Leases:
+        """Return the Leases."""
+        ...
+
+    async def find(self, resource: GroupResource) -> Resource:
+        """Look the resource up; `NotFound` if it is not served."""
+        ...
+
+    def objects(self, resource: Resource, labels: str) -> OwnObjects:
+        """Return the metadata of the objects that match the label selector."""
+        ...
+
+    def documents(self, resource: Resource) -> Documents:
+        """Return the whole objects."""
+        ...
+
+    def statuses(self, resource: Resource) -> Documents:
+        """Return the whole objects once more; patches go to their status."""
+        ...
+
+
+class KubeCluster:
+    """The cluster that `client` is connected to."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._objects = KubeObjects(client)
+
+    def leases(self) -> Leases:
+        """Return the Leases of all namespaces."""
+        return leases(self._client)
+
+    async def find(self, resource: GroupResource) -> Resource:
+        """Look the resource up; `NotFound` if it is not served."""
+        return await self._objects.find(resource)
+
+    def objects(self, resource: Resource, labels: str) -> OwnObjects:
+        """Return the metadata of the objects that match the label selector."""
+        return self._objects.of(resource, labels)
+
+    def documents(self, resource: Resource) -> KubeStore[msgspec.Raw]:
+        """Return the whole objects."""
+        return KubeStore(self._client, msgspec.Raw, resource)
+
+    def statuses(self, resource: Resource) -> KubeStore[msgspec.Raw]:
+        """Return the whole objects once more; patches go to their status."""
+        return self.documents(resource).status()

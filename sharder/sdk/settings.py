@@ -1,0 +1,203 @@
+"""Who this shard is and how it behaves: from the environment, then from arguments.
+
+SHARD_NAME, else POD_NAME, else the host's name      the shard and its Lease
+SHARD_NAMESPACE, else POD_NAMESPACE, else the
+service account's namespace                          where the Lease lives
+SHARD_LEASE_DURATION  SHARD_RENEW_DEADLINE  SHARD_RETRY_PERIOD      seconds
+SHARD_DRAIN_GRACE  SHARD_STOP_GRACE                                 seconds
+SHARD_WORKERS                                        reconciles at a time
+SHARD_REGION  SHARD_ZONE  SHARD_HOSTNAME  SHARD_REVISION            labels of the Lease
+SHARD_POOL  SHARD_CAPACITY  SHARD_WEIGHT                            its annotations
+"""
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, TypeVar
+
+from sharder.errors import ConfigError
+from sharder.leases import MAX_DURATION_SECONDS, MIN_DURATION_SECONDS
+from sharder.names import (
+    CAPACITY_ANNOTATION,
+    HOSTNAME_LABEL,
+    POOL_ANNOTATION,
+    REGION_LABEL,
+    REVISION_LABEL,
+    RING_LABEL,
+    SHARDER_IDENTITY,
+    WEIGHT_ANNOTATION,
+    ZONE_LABEL,
+    RingName,
+    is_label_value,
+)
+from sharder.runtime.claim import LeaseTiming
+
+T = TypeVar("T")
+
+_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+"""Where Kubernetes tells a pod its namespace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What may differ from one replica of a controller to the next."""
+
+    name: str = ""
+    """The shard's name, which is its Lease's name and its objects' label; a label value."""
+    namespace: str = ""
+    """Where the Lease lives."""
+    lease: LeaseTiming = field(default_factory=LeaseTiming)
+    """How long the Lease lasts and how it is kept."""
+    workers: int = 10
+    """How many objects are worked on at a time."""
+    drain_grace: timedelta = timedelta(seconds=10)
+    """How long a reconcile may go on when the object is to be let go; then it is cancelled."""
+    stop_grace: timedelta = timedelta(seconds=20)
+    """How long reconciles may go on at a clean stop (a pod has 30 s by default)."""
+    reacquire: bool = False
+    """Whether to join again after the Lease was lost, instead of ending with an error."""
+    region: str = ""
+    zone: str = ""
+    hostname: str = ""
+    """Where the shard runs, for placements that spread over a topology."""
+    revision: str = ""
+    """The controller's revision, for example the pod's pod-template-hash."""
+    pool: str = ""
+    """The pool (district) that the shard belongs to."""
+    capacity: str = ""
+    """What fits on it, for example `objects=6000,memory=8Gi`."""
+    weight: str = ""
+    """Its relative size, a number over 0."""
+    kubeconfig: str = ""
+    """Path, or several as kubectl takes them; empty: the pod's service account, else
+    ~/.kube/config."""
+
+    def lease_labels(self, ring: RingName) -> dict[str, str]:
+        """Return the labels of the shard's Lease."""
+        labels = {
+            RING_LABEL: str(ring),
+            REGION_LABEL: self.region,
+            ZONE_LABEL: self.zone,
+            HOSTNAME_LABEL: self.hostname,
+            REVISION_LABEL: self.revision,
+        }
+        return {key: value for key, value in labels.items() if value}
+
+    def lease_annotations(self) -> dict[str, str]:
+        """Return the annotations of the shard's Lease."""
+        annotations = {
+            POOL_ANNOTATION: self.pool,
+            CAPACITY_ANNOTATION: self.capacity,
+            WEIGHT_ANNOTATION: self.weight,
+        }
+        return {key: value for key, value in annotations.items() if value}
+
+    def check(self, ring: str) -> None:
+        """Do nothing if a shard of `ring` can run with these settings.
+
+        Raises:
+            ConfigError: says all that is wrong.
+        """
+        problems = [
+            f"{what} {value!r} is no label value (at most 63 characters of A-Z a-z 0-9 - _ .)"
+            for what, value in {"ring": ring, "shard name": self.name}.items()
+            if not is_label_value(value)
+        ]
+        problems += [
+            f"{key} {value!r} is no label value"
+            for key, value in self.lease_labels(RingName("")).items()
+            if not is_label_value(value)
+        ]
+        if self.name == SHARDER_IDENTITY:
+            problems.append(f"shard name {self.name!r} is reserved for the sharder")
+        if not self.namespace:
+            problems.append(
+                "the namespace of the Lease is unknown: set SHARD_NAMESPACE or POD_NAMESPACE"
+            )
+        duration, limits = self.lease.lease_duration, (MIN_DURATION_SECONDS, MAX_DURATION_SECONDS)
+        if not limits[0] <= duration <= limits[1]:
+            problems.append(f"a lease lasts {limits[0]} to {limits[1]} s, not {duration}")
+        if self.workers < 1:
+            problems.append(f"{self.workers} workers do no work")
+        if problems:
+            raise ConfigError("; ".join(problems))
+
+
+def local_settings() -> Settings:
+    """Return the settings that this process' environment and host give.
+
+    Raises:
+        ConfigError: a variable is malformed; all of them are named.
+    """
+    account = _ACCOUNT_NAMESPACE.read_text() if _ACCOUNT_NAMESPACE.is_file() else ""
+    return settings_from(os.environ, host=socket.gethostname(), namespace=account.strip())
+
+
+def settings_from(environment: Mapping[str, str], *, host: str, namespace: str) -> Settings:
+    """Return the settings that the variables give; an empty variable counts as absent.
+
+    Args:
+        environment: Variables as listed above.
+        host: The name where no variable has one.
+        namespace: The namespace where no variable has one.
+
+    Raises:
+        ConfigError: a variable is malformed; all of them are named.
+    """
+    given = _Variables(environment)
+    try:
+        lease = LeaseTiming(
+            lease_duration=given.number("SHARD_LEASE_DURATION", int, 15),
+            renew_deadline=given.number("SHARD_RENEW_DEADLINE", float, 10.0),
+            retry_period=given.number("SHARD_RETRY_PERIOD", float, 2.0),
+        )
+    except ValueError as error:
+        given.problems.append(str(error))
+        lease = LeaseTiming()
+    settings = Settings(
+        name=given.text("SHARD_NAME", "POD_NAME") or host.lower(),
+        namespace=given.text("SHARD_NAMESPACE", "POD_NAMESPACE") or namespace,
+        lease=lease,
+        workers=given.number("SHARD_WORKERS", int, 10),
+        drain_grace=given.number("SHARD_DRAIN_GRACE", _seconds, timedelta(seconds=10)),
+        stop_grace=given.number("SHARD_STOP_GRACE", _seconds, timedelta(seconds=20)),
+        region=given.text("SHARD_REGION"),
+        zone=given.text("SHARD_ZONE"),
+        hostname=given.text("SHARD_HOSTNAME"),
+        revision=given.text("SHARD_REVISION"),
+        pool=given.text("SHARD_POOL"),
+        capacity=given.text("SHARD_CAPACITY"),
+        weight=given.text("SHARD_WEIGHT"),
+        kubeconfig=given.text("KUBECONFIG"),
+    )
+    if given.problems:
+        raise ConfigError("; ".join(given.problems))
+    return settings
+
+
+class _Variables:
+    """Environment variables, and what is wrong with them."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self.problems: list[str] = []
+
+    def text(self, *names: str) -> str:
+        """Return the first of the variables that is not empty."""
+        return next((self._environment[n] for n in names if self._environment.get(n)), "")
+
+    def number(self, name: str, parse: Callable[[str], T], default: T) -> T:
+        """Return the variable as a number; a malformed one is a problem."""
+        text = self.text(name)
+        try:
+            return parse(text) if text else default
+        except (ValueError, OverflowError):
+            self.problems.append(f"{name}={text!r} is no number that fits")
+            return default
+
+
+def _seconds(text: str) -> timedelta:
+    return timedelta(seconds=float(text))

@@ -1,0 +1,196 @@
+"""The shard: a controller's share of a ring's objects, from one function."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Sequence
+from random import SystemRandom  # noqa: TID251 - where an SDK process is put together
+from typing import Final
+
+from sharder.clock import Clock, SystemClock
+from sharder.errors import LeaseLost, SharderError
+from sharder.kube.client import connect
+from sharder.names import ObjectRef, RingName, ShardName
+from sharder.ports import Resource
+from sharder.runtime.backoff import Rng
+from sharder.runtime.holder import LeaseHolder
+from sharder.sdk.attempt import Attempts, Reconcile
+from sharder.sdk.cluster import Cluster, KubeCluster
+from sharder.sdk.holding import Holding, Identity
+from sharder.sdk.request import Collected, Workplace, parse_resource
+from sharder.sdk.settings import Settings, local_settings
+from sharder.sdk.tenure import serve_tenure
+from sharder.sdk.work import Work
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+_log = logging.getLogger(__name__)
+
+
+class Shard:
+    """One replica of a controller on a ring.
+
+        Shard(ring="checksum", resource="secrets", reconcile=reconcile).run()
+
+    It holds a Lease by which the ring knows it, and runs `reconcile` on the objects that the
+    ring gives it: never twice at once on one object, never after the Lease may be lost, never on
+    an object that it has let go.
+    """
+
+    def __init__(
+        self,
+        *,
+        ring: str,
+        resource: str,
+        reconcile: Reconcile,
+        owns: Sequence[str] = (),
+        settings: Settings | None = None,
+    ) -> None:
+        """Describe the shard; nothing is connected yet.
+
+        Args:
+            ring: The ControllerRing's name.
+            resource: The ring's main resource, such as `secrets` or `deployments.apps`.
+            reconcile: Brings one object into its wanted state.  It must not block the event
+                loop, and nothing that it starts may go on when it has ended.
+            owns: Resources of children: a change of one leads to a reconcile of the object that
+                controls it.  The ring lists them as controlledResources.
+            settings: Who this replica is; by default what its environment says.  They are
+                checked when it starts.
+        """
+        self._ring = RingName(ring)
+        self._settings = settings
+        self._resource = parse_resource(resource)
+        self._owns = tuple(parse_resource(child) for child in owns)
+        self._reconcile = reconcile
+        self._stop = asyncio.Event()
+
+    def run(self) -> None:
+        """Work until SIGTERM or SIGINT, then stop cleanly and return.
+
+        Raises:
+            SystemExit: 1 if the Lease was lost or the shard cannot work; the log says why.
+        """
+        try:
+            asyncio.run(self._serve_until_signal())
+        except SharderError as error:
+            # The message says it all; a traceback would only hide it.  It is not constant, for
+            # the program may show no fields, or may not have set up its log at all.
+            _log.error("shard failed: %s", error, extra={**self._fields(), "error": str(error)})
+            raise SystemExit(1) from error
+
+    async def serve(self) -> None:
+        """Work until `stop` is called, for those who own the event loop; run it once.
+
+        Cancelling it stops the work at once; the Lease is given back in either case, after the
+        work has ended.
+
+        Raises:
+            LeaseLost: no work is running any more; not raised with `settings.reacquire`.
+            ConfigError: there is no usable kubeconfig, or the settings are wrong; says all that
+                is wrong with them.
+            NotFound: the server does not have one of the resources.
+        """
+        client = await connect(self._checked_settings().kubeconfig or None)
+        try:
+            await self.serve_on(KubeCluster(client), clock=SystemClock(), rng=SystemRandom())
+        finally:
+            await client.close()
+
+    def stop(self) -> None:
+        """Ask for a clean stop: nothing new is begun, what runs may end, the Lease is given back.
+
+        From the event loop's thread only; idempotent.
+        """
+        self._stop.set()
+
+    async def serve_on(self, cluster: Cluster, *, clock: Clock, rng: Rng) -> None:
+        """Do as `serve` does on a cluster that is connected already."""
+        settings = self._checked_settings()
+        # Before the Lease, so that a shard that cannot work is given nothing.
+        main = await cluster.find(self._resource)
+        children = [await cluster.find(child) for child in self._owns]
+        holder = LeaseHolder(
+            cluster.leases(),
+            ObjectRef(settings.namespace, settings.name),
+            settings.name,
+            clock=clock,
+            rng=rng,
+            timing=settings.lease,
+            labels=settings.lease_labels(self._ring),
+            annotations=settings.lease_annotations(),
+        )
+        while True:
+            work = self._work(
+                cluster,
+                main,
+                children,
+                settings=settings,
+                holds_lease=lambda: holder.valid(clock.monotonic()),
+                clock=clock,
+                rng=rng,
+            )
+            try:
+                await serve_tenure(holder, work, self._stop, stop_grace=settings.stop_grace)
+            except LeaseLost as error:
+                if self._stop.is_set() or not settings.reacquire:
+                    raise
+                fields = {**self._fields(), "error": str(error)}
+                _log.warning("joining again: %s", error, extra=fields)
+            else:
+                return
+
+    def _work(
+        self,
+        cluster: Cluster,
+        main: Resource,
+        children: Sequence[Resource],
+        *,
+        settings: Settings,
+        holds_lease: Callable[[], bool],
+        clock: Clock,
+        rng: Rng,
+    ) -> Work:
+        """Return the work of one tenure: what was seen in an earlier one counts for nothing."""
+        identity = Identity(ring=self._ring, shard=ShardName(settings.name))
+        workplace = Workplace(
+            identity=identity,
+            holding=Holding(identity),
+            main=Collected(resource=main, documents=cluster.documents(main)),
+            status=cluster.statuses(main),
+            children=tuple(
+                Collected(resource=child, documents=cluster.documents(child)) for child in children
+            ),
+            holds_lease=holds_lease,
+        )
+        selector = identity.selector
+        return Work(
+            workplace,
+            Attempts(self._reconcile, workplace, rng=rng),
+            objects=cluster.objects(main, selector),
+            children=[cluster.objects(child, selector) for child in children],
+            workers=settings.workers,
+            drain_grace=settings.drain_grace,
+            clock=clock,
+            rng=rng,
+        )
+
+    def _checked_settings(self) -> Settings:
+        """Return who this replica is; `ConfigError` if it cannot work like that."""
+        if self._settings is None:
+            self._settings = local_settings()
+        self._settings.check(self._ring)
+        return self._settings
+
+    def _fields(self) -> dict[str, str]:
+        return {"ring": self._ring, "shard": self._settings.name if self._settings else ""}
+
+    async def _serve_until_signal(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self.stop)
+        try:
+            await self.serve()
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)

@@ -1,0 +1,64 @@
+"""One tenure of a shard: take the Lease, work, give it back when the work has ended.
+
+The heartbeat encloses the work: while anything works it goes on, and when it ends in `LeaseLost`
+all work is cancelled and waited for.  So the Lease is never given back under running work, and
+no work outlives the Lease.
+"""
+
+import asyncio
+import logging
+from datetime import timedelta
+
+from sharder.errors import LeaseLost
+from sharder.runtime.holder import LeaseHolder
+from sharder.sdk.work import Work
+
+_log = logging.getLogger(__name__)
+
+
+async def serve_tenure(
+    holder: LeaseHolder, work: Work, stop: asyncio.Event, *, stop_grace: timedelta
+) -> None:
+    """Wait for the Lease and work until `stop` is set; return when the Lease is given back.
+
+    Cancelling this does the same at once: work is cancelled, and then the Lease given back.
+
+    Raises:
+        LeaseLost: it is or may be somebody else's; no work is running any more.
+    """
+    try:
+        if await _acquire(holder, stop):
+            await _work(holder, work, stop, stop_grace=stop_grace)
+    except ExceptionGroup as group:
+        lost, others = group.split(LeaseLost)
+        if lost is None or others is not None:
+            raise
+        raise LeaseLost(_message(lost)) from group
+    finally:
+        await holder.release()
+
+
+async def _acquire(holder: LeaseHolder, stop: asyncio.Event) -> bool:
+    """Take the Lease; return False if `stop` was set before."""
+    async with asyncio.TaskGroup() as group:
+        taking = group.create_task(holder.acquire(), name="take lease")
+        stopping = group.create_task(stop.wait(), name="wait for stop")
+        await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        taking.cancel()
+        stopping.cancel()
+    return not taking.cancelled()
+
+
+async def _work(
+    holder: LeaseHolder, work: Work, stop: asyncio.Event, *, stop_grace: timedelta
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        heartbeat = group.create_task(holder.keep(), name="keep lease")
+        await work.run(stop, stop_grace=stop_grace)
+        heartbeat.cancel()
+
+
+def _message(group: BaseExceptionGroup[BaseException]) -> str:
+    """Return the text of the first error in the group."""
+    first = group.exceptions[0]
+    return _message(first) if isinstance(first, BaseExceptionGroup) else str(first)

@@ -1,0 +1,341 @@
+"""The example controller as a process, under its own rights, on a real API server.
+
+Each test has a ring of its own and plays the sharder: it writes the labels itself.
+"""
+
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import re
+import signal
+import sys
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hack.control_plane import ControlPlane
+from sharder.api.lease import Lease, format_time
+from sharder.api.meta import Json, PartialObject
+from sharder.clock import SystemClock
+from sharder.kube.client import Client, connect
+from sharder.kube.store import KubeStore
+from sharder.kube.stores import SECRETS, leases
+from sharder.names import (
+    RING_LABEL,
+    SHARDER_IDENTITY,
+    GroupResource,
+    ObjectRef,
+    RingName,
+    drain_label,
+    owner_label,
+)
+from sharder.ports import Resource
+from tests.support.eventually import eventually, never
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "checksum-controller"
+CRD = ROOT / "charts" / "sharder" / "templates" / "crd.yaml"
+NAMESPACE = "checksum-controller"
+ACCOUNT = "checksum-controller"
+TIMING = {
+    "SHARD_LEASE_DURATION": "5",
+    "SHARD_RENEW_DEADLINE": "3",
+    "SHARD_RETRY_PERIOD": "1",
+}
+CONFIGMAPS = Resource(
+    id=GroupResource("", "configmaps"), version="v1", kind="ConfigMap", namespaced=True
+)
+
+
+class ConfigMap(PartialObject, frozen=True, kw_only=True):
+    data: dict[str, str] | None = None
+
+
+@dataclass
+class Process:
+    """A shard that runs, and what it has recorded."""
+
+    process: asyncio.subprocess.Process
+    name: str
+    log: Path
+
+    @property
+    def lease(self) -> ObjectRef:
+        return ObjectRef(NAMESPACE, self.name)
+
+    def records(self) -> list[dict[str, str]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    async def exit_code(self) -> int:
+        async with asyncio.timeout(10):
+            return await self.process.wait()
+
+
+class Bench:
+    """A ring of the test's own, and the hands of everybody but the shard."""
+
+    def __init__(self, client: Client, ring: str, *, kubeconfig: Path, directory: Path) -> None:
+        self.ring = RingName(ring)
+        self.owner, self.drain = owner_label(self.ring), drain_label(self.ring)
+        self.secrets = KubeStore(client, PartialObject, SECRETS, metadata_only=True)
+        self.configmaps = KubeStore(client, ConfigMap, CONFIGMAPS)
+        self.leases = leases(client)
+        self._kubeconfig = kubeconfig
+        self._directory = directory
+
+    @asynccontextmanager
+    async def shard(self, name: str) -> AsyncGenerator[Process, None]:
+        """Start the example as a process and wait until it holds its Lease."""
+        unique = f"{name}-{self.ring}"
+        flags = {
+            "--kubeconfig": str(self._kubeconfig),
+            "--ring": self.ring,
+            "--name": unique,
+            "--namespace": NAMESPACE,
+        }
+        arguments = [text for pair in flags.items() for text in pair]
+        async with self.process(unique, EXAMPLE / "controller.py", *arguments) as shard:
+            yield shard
+
+    @asynccontextmanager
+    async def process(
+        self, name: str, program: Path, *arguments: str, **environment: str
+    ) -> AsyncGenerator[Process, None]:
+        """Start a shard of that name as a process and wait until it holds its Lease."""
+        log = self._directory / f"{name}.log"
+        with log.open("wb") as stderr:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                str(program),
+                *arguments,
+                stderr=stderr,
+                env={**os.environ, **TIMING, **environment},
+            )
+        running = Process(process, name, log)
+        try:
+            await eventually(lambda: self._has_lease(running), within=15)
+            yield running
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    async def create_secret(self, owner: str, value: str) -> ObjectRef:
+        name = f"secret-{uuid.uuid4().hex[:8]}"
+        body: Json = {"metadata": {"name": name, "labels": {self.owner: owner}}}
+        await self.secrets.create("default", body)
+        ref = ObjectRef("default", name)
+        await self.write(ref, value)
+        return ref
+
+    async def write(self, ref: ObjectRef, value: str) -> None:
+        await self.secrets.patch(ref, {"data": {"key": base64.b64encode(value.encode()).decode()}})
+
+    async def label(self, ref: ObjectRef, labels: dict[str, str | None]) -> None:
+        await self.secrets.patch(ref, {"metadata": {"labels": labels}})
+
+    async def labels(self, ref: ObjectRef) -> dict[str, str]:
+        return (await self.secrets.get(ref)).metadata.labels or {}
+
+    async def steal(self, shard: Process) -> None:
+        """Take the Lease as the sharder does."""
+        now = format_time(SystemClock().now())
+        spec = {"holderIdentity": SHARDER_IDENTITY, "acquireTime": now, "renewTime": now}
+        await self.leases.patch(shard.lease, {"spec": spec})
+
+    async def checksums(self, ref: ObjectRef) -> ConfigMap:
+        return await self.configmaps.get(ref._replace(name=f"{ref.name}-checksums"))
+
+    async def has_checksum(self, ref: ObjectRef, value: str) -> bool:
+        wanted = hashlib.sha256(value.encode()).hexdigest()
+        return (await self.checksums(ref)).data == {"key": wanted}
+
+    async def _has_lease(self, shard: Process) -> Lease:
+        lease = await self.leases.get(shard.lease)
+        assert lease.spec.holder_identity == shard.name
+        return lease
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(control_plane: ControlPlane) -> Path:
+    """The credentials of the example's own ServiceAccount."""
+    control_plane.apply(EXAMPLE / "deploy" / "namespace.yaml")
+    control_plane.apply(EXAMPLE / "deploy" / "rbac.yaml")
+    return control_plane.token_kubeconfig(NAMESPACE, ACCOUNT)
+
+
+@pytest.fixture
+async def admin(admin_kubeconfig: Path) -> AsyncGenerator[Client, None]:
+    client = await connect(str(admin_kubeconfig))
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+def bench(admin: Client, kubeconfig: Path, tmp_path: Path) -> Bench:
+    ring = f"sdk-{uuid.uuid4().hex[:8]}"
+    return Bench(admin, ring, kubeconfig=kubeconfig, directory=tmp_path)
+
+
+async def test_a_secret_gets_a_configmap_that_the_shard_and_the_secret_own(bench: Bench) -> None:
+    async with bench.shard("a") as shard:
+        ref = await bench.create_secret(shard.name, "v1")
+        await eventually(lambda: bench.has_checksum(ref, "v1"), within=5)
+
+        made = (await bench.checksums(ref)).metadata
+        assert made.label(bench.owner) == shard.name
+        assert made.controller is not None
+        assert made.controller.uid == (await bench.secrets.get(ref)).metadata.uid
+
+
+async def test_the_configmap_follows_the_secret(bench: Bench) -> None:
+    async with bench.shard("a") as shard:
+        ref = await bench.create_secret(shard.name, "v1")
+        await eventually(lambda: bench.has_checksum(ref, "v1"), within=5)
+
+        await bench.write(ref, "v2")
+
+        await eventually(lambda: bench.has_checksum(ref, "v2"), within=5)
+
+
+async def test_a_configmap_that_was_damaged_is_put_right(bench: Bench) -> None:
+    async with bench.shard("a") as shard:
+        ref = await bench.create_secret(shard.name, "v1")
+        made = await eventually(lambda: bench.checksums(ref), within=5)
+
+        await bench.configmaps.patch(made.metadata.ref, {"data": {"key": None, "other": "x"}})
+
+        await eventually(lambda: bench.has_checksum(ref, "v1"), within=5)
+
+
+async def test_the_lease_says_which_ring_the_shard_is_on(bench: Bench) -> None:
+    async with bench.shard("a") as shard:
+        lease = await bench.leases.get(shard.lease)
+
+        assert lease.metadata.label(RING_LABEL) == bench.ring
+        assert lease.spec.lease_duration_seconds == 5
+
+
+async def test_a_secret_moves_from_shard_to_shard(bench: Bench) -> None:
+    async with bench.shard("a") as first, bench.shard("b") as second:
+        ref = await bench.create_secret(first.name, "v1")
+        made = await eventually(lambda: bench.checksums(ref), within=5)
+
+        await bench.label(ref, {bench.drain: "true"})
+        await eventually(lambda: _is_let_go(bench, ref), within=5)
+        await bench.configmaps.patch(
+            made.metadata.ref, {"metadata": {"labels": {bench.owner: second.name}}}
+        )
+        await bench.label(ref, {bench.owner: second.name})
+        await bench.write(ref, "v2")
+
+        await eventually(lambda: bench.has_checksum(ref, "v2"), within=5)
+        assert (await bench.checksums(ref)).metadata.uid == made.metadata.uid
+        messages = [r["message"] for r in first.records() if r.get("object") == str(ref)]
+        assert messages[-1] == "drain acknowledged"
+
+
+async def test_another_shards_configmap_is_left_alone(bench: Bench) -> None:
+    async with bench.shard("a") as shard:
+        ref = await bench.create_secret(shard.name, "v1")
+        made = await eventually(lambda: bench.checksums(ref), within=5)
+        theirs: Json = {"metadata": {"labels": {bench.owner: "somebody"}}}
+        await bench.configmaps.patch(made.metadata.ref, theirs)
+
+        await bench.write(ref, "v2")
+
+        await never(lambda: bench.has_checksum(ref, "v2"), during=2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_shard_that_is_asked_to_stop_gives_its_lease_back(
+    bench: Bench, number: signal.Signals
+) -> None:
+    async with bench.shard("a") as shard:
+        shard.send(number)
+
+        assert await shard.exit_code() == 0
+        assert (await bench.leases.get(shard.lease)).spec.holder_identity == ""
+
+
+async def test_a_shard_whose_lease_is_stolen_ends_with_an_error(bench: Bench) -> None:
+    async with bench.shard("a") as shard:
+        await bench.steal(shard)
+
+        assert await shard.exit_code() == 1
+        assert (await bench.leases.get(shard.lease)).spec.holder_identity == SHARDER_IDENTITY
+        assert shard.records()[-1]["message"].startswith("shard failed: lost lease ")
+
+
+@pytest.mark.slow
+async def test_a_shard_that_wakes_up_after_its_lease_was_stolen_writes_nothing(
+    bench: Bench,
+) -> None:
+    async with bench.shard("a") as shard:
+        ref = await bench.create_secret(shard.name, "v1")
+        await eventually(lambda: bench.has_checksum(ref, "v1"), within=5)
+        shard.send(signal.SIGSTOP)
+        await bench.write(ref, "v2")
+        await bench.steal(shard)
+        await bench.label(ref, {bench.owner: "somebody"})
+        # Longer than the renew deadline, as when the sharder gives a shard up.
+        await never(lambda: bench.has_checksum(ref, "v2"), during=4)
+
+        shard.send(signal.SIGCONT)
+
+        assert await shard.exit_code() == 1
+        assert await bench.has_checksum(ref, "v1")
+
+
+async def test_the_controller_in_the_documentation_works(
+    admin: Client, kubeconfig: Path, tmp_path: Path
+) -> None:
+    _, snippet, *_ = re.split(r"```python\n|```\n", (ROOT / "docs" / "sdk.md").read_text())
+    program = tmp_path / "snippet.py"
+    program.write_text(snippet)
+    bench = Bench(admin, "my-ring", kubeconfig=kubeconfig, directory=tmp_path)
+    identity = {
+        "SHARD_NAME": "snippet",
+        "SHARD_NAMESPACE": NAMESPACE,
+        "KUBECONFIG": str(kubeconfig),
+    }
+
+    async with bench.process("snippet", program, **identity):
+        ref = await bench.create_secret("snippet", "v1")
+
+        made = await eventually(
+            lambda: bench.configmaps.get(ref._replace(name=f"{ref.name}-keys")), within=5
+        )
+        await eventually(lambda: _says(bench, made.metadata.ref, {"keys": "key"}), within=5)
+
+
+def test_the_server_accepts_the_manifests_of_the_example(control_plane: ControlPlane) -> None:
+    control_plane.apply(CRD)
+    control_plane.kubectl("wait", "--for=condition=Established", "-f", str(CRD))
+    # A dry run creates no namespace for what comes after it.
+    control_plane.apply(EXAMPLE / "deploy" / "namespace.yaml")
+
+    accepted = control_plane.kubectl(
+        "apply", "--server-side", "--dry-run=server", "--kustomize", str(EXAMPLE)
+    )
+
+    assert "controllerring.sharding.timebertt.dev/checksum serverside-applied" in accepted
+    assert "deployment.apps/checksum-controller serverside-applied" in accepted
+
+
+async def _says(bench: Bench, ref: ObjectRef, data: dict[str, str]) -> bool:
+    return (await bench.configmaps.get(ref)).data == data
+
+
+async def _is_let_go(bench: Bench, ref: ObjectRef) -> bool:
+    labels = await bench.labels(ref)
+    return bench.owner not in labels and bench.drain not in labels

@@ -1,0 +1,156 @@
+"""Who a shard is, from its environment."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from sharder.errors import ConfigError
+from sharder.names import (
+    CAPACITY_ANNOTATION,
+    HOSTNAME_LABEL,
+    POOL_ANNOTATION,
+    REGION_LABEL,
+    REVISION_LABEL,
+    RING_LABEL,
+    WEIGHT_ANNOTATION,
+    ZONE_LABEL,
+    RingName,
+)
+from sharder.sdk import LeaseTiming, Settings
+from sharder.sdk.settings import settings_from
+
+SOUND = Settings(name="shard-a", namespace="default")
+
+
+def test_without_variables_the_host_and_the_account_say_who_the_shard_is() -> None:
+    settings = settings_from({}, host="Node-1", namespace="apps")
+
+    assert settings == Settings(name="node-1", namespace="apps")
+
+
+def test_the_pods_name_and_namespace_come_before_the_hosts() -> None:
+    environment = {"POD_NAME": "pod-1", "POD_NAMESPACE": "team"}
+
+    settings = settings_from(environment, host="node-1", namespace="apps")
+
+    assert (settings.name, settings.namespace) == ("pod-1", "team")
+
+
+def test_the_shards_own_variables_come_first() -> None:
+    environment = {
+        "SHARD_NAME": "shard-1",
+        "POD_NAME": "pod-1",
+        "SHARD_NAMESPACE": "shards",
+        "POD_NAMESPACE": "team",
+    }
+
+    settings = settings_from(environment, host="node-1", namespace="")
+
+    assert (settings.name, settings.namespace) == ("shard-1", "shards")
+
+
+def test_times_are_seconds() -> None:
+    environment = {
+        "SHARD_LEASE_DURATION": "5",
+        "SHARD_RENEW_DEADLINE": "3.5",
+        "SHARD_RETRY_PERIOD": "1",
+        "SHARD_DRAIN_GRACE": "0.5",
+        "SHARD_STOP_GRACE": "7",
+        "SHARD_WORKERS": "4",
+    }
+
+    settings = settings_from(environment, host="h", namespace="n")
+
+    assert settings.lease == LeaseTiming(lease_duration=5, renew_deadline=3.5, retry_period=1.0)
+    assert settings.drain_grace == timedelta(seconds=0.5)
+    assert settings.stop_grace == timedelta(seconds=7)
+    assert settings.workers == 4
+
+
+def test_the_lease_says_where_and_what_the_shard_is() -> None:
+    environment = {
+        "SHARD_REGION": "r",
+        "SHARD_ZONE": "z",
+        "SHARD_HOSTNAME": "h",
+        "SHARD_REVISION": "abc",
+        "SHARD_POOL": "p",
+        "SHARD_CAPACITY": "objects=10",
+        "SHARD_WEIGHT": "2",
+    }
+
+    settings = settings_from(environment, host="h", namespace="n")
+
+    assert settings.lease_labels(RingName("demo")) == {
+        RING_LABEL: "demo",
+        REGION_LABEL: "r",
+        ZONE_LABEL: "z",
+        HOSTNAME_LABEL: "h",
+        REVISION_LABEL: "abc",
+    }
+    assert settings.lease_annotations() == {
+        POOL_ANNOTATION: "p",
+        CAPACITY_ANNOTATION: "objects=10",
+        WEIGHT_ANNOTATION: "2",
+    }
+
+
+def test_kubectls_variable_says_how_to_reach_the_cluster() -> None:
+    settings = settings_from({"KUBECONFIG": "/a:/b"}, host="h", namespace="n")
+
+    assert settings.kubeconfig == "/a:/b"
+
+
+def test_what_is_not_known_is_not_on_the_lease() -> None:
+    assert SOUND.lease_labels(RingName("demo")) == {RING_LABEL: "demo"}
+    assert SOUND.lease_annotations() == {}
+
+
+def test_all_malformed_variables_are_named_together() -> None:
+    environment = {
+        "SHARD_WORKERS": "many",
+        "SHARD_DRAIN_GRACE": "inf",
+        "SHARD_RENEW_DEADLINE": "20",
+    }
+
+    with pytest.raises(ConfigError) as caught:
+        settings_from(environment, host="h", namespace="n")
+
+    message = str(caught.value)
+    assert all(part in message for part in ("SHARD_WORKERS", "SHARD_DRAIN_GRACE", "renew"))
+
+
+@pytest.mark.parametrize(
+    "lease",
+    [
+        LeaseTiming(),
+        LeaseTiming(lease_duration=3600),
+        LeaseTiming(lease_duration=1, renew_deadline=0.6, retry_period=0.2),
+    ],
+)
+def test_sound_settings_pass(lease: LeaseTiming) -> None:
+    replace(SOUND, lease=lease).check("demo")
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (replace(SOUND, name="x" * 64), "shard name"),
+        (replace(SOUND, name=""), "shard name"),
+        (replace(SOUND, name="shardlease-controller"), "reserved"),
+        (replace(SOUND, namespace=""), "SHARD_NAMESPACE or POD_NAMESPACE"),
+        (replace(SOUND, lease=LeaseTiming(lease_duration=3601)), "1 to 3600"),
+        (replace(SOUND, workers=0), "workers"),
+        (replace(SOUND, zone="not a label"), ZONE_LABEL),
+    ],
+)
+def test_settings_with_which_no_shard_can_run_are_refused(
+    settings: Settings, problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        settings.check("demo")
+
+
+def test_a_ring_that_no_label_can_name_is_refused() -> None:
+    with pytest.raises(ConfigError, match="ring"):
+        SOUND.check("")

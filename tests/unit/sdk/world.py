@@ -1,0 +1,244 @@
+"""A cluster in memory with Secrets and ConfigMaps, and a shard at work on it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+import msgspec
+
+from sharder.api.lease import Lease
+from sharder.api.meta import Json, PartialObject
+from sharder.errors import NotFound
+from sharder.names import GroupResource, ObjectRef, RingName, drain_label, owner_label
+from sharder.ports import Listed, Resource, WatchEvent
+from sharder.sdk import LeaseTiming, Reconcile, Request, Settings, Shard
+from tests.support.fake_clock import FakeClock, settle
+from tests.support.fakes import FakeStore, Tree, fake_leases
+
+RING = RingName("demo")
+ME, OTHER = "shard-a", "shard-b"
+OWNER, DRAIN = owner_label(RING), drain_label(RING)
+SECRETS = Resource(id=GroupResource("", "secrets"), version="v1", kind="Secret", namespaced=True)
+CONFIGMAPS = Resource(
+    id=GroupResource("", "configmaps"), version="v1", kind="ConfigMap", namespaced=True
+)
+LEASE = ObjectRef("default", ME)
+TIMING = LeaseTiming(lease_duration=5, renew_deadline=3.0, retry_period=1.0)
+SETTINGS = Settings(name=ME, namespace="default", lease=TIMING)
+
+
+class HalfWay:
+    """Randomness that is always in the middle."""
+
+    def random(self) -> float:
+        return 0.5
+
+
+class FakeDocuments:
+    """Whole objects of a store, as bytes."""
+
+    def __init__(self, store: FakeStore[Tree]) -> None:
+        self._store = store
+
+    async def get(self, ref: ObjectRef) -> msgspec.Raw:
+        return _raw(await self._store.get(ref))
+
+    async def create(self, namespace: str, body: Json) -> msgspec.Raw:
+        return _raw(await self._store.create(namespace, body))
+
+    async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
+        return _raw(await self._store.patch(ref, body))
+
+
+class OwnView:
+    """The metadata of a shard's objects; what watches show and writes answer can be held up."""
+
+    def __init__(
+        self, view: FakeStore[PartialObject], *, watches: asyncio.Event, answers: asyncio.Event
+    ) -> None:
+        self._view = view
+        self._watches = watches
+        self._answers = answers
+
+    async def list(self) -> Listed[PartialObject]:
+        return await self._view.list()
+
+    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[PartialObject]]:
+        async for event in self._view.watch(resource_version):
+            await self._watches.wait()
+            yield event
+
+    async def patch(self, ref: ObjectRef, body: Json) -> PartialObject:
+        result = await self._view.patch(ref, body)
+        await self._answers.wait()
+        return result
+
+
+class FakeCluster:
+    """`sharder.sdk.cluster.Cluster` in memory; tests act on the stores as third parties do."""
+
+    def __init__(self) -> None:
+        self.lease_store: FakeStore[Lease] = fake_leases()
+        self.secrets: FakeStore[Tree] = FakeStore(dict, SECRETS)
+        self.configmaps: FakeStore[Tree] = FakeStore(dict, CONFIGMAPS)
+        self.watches_flow = asyncio.Event()
+        self.watches_flow.set()
+        self.answers_flow = asyncio.Event()
+        self.answers_flow.set()
+
+    def leases(self) -> FakeStore[Lease]:
+        return self.lease_store
+
+    async def find(self, resource: GroupResource) -> Resource:
+        for known in (SECRETS, CONFIGMAPS):
+            if known.id == resource:
+                return known
+        raise NotFound(f"the API server does not serve {resource}")
+
+    def objects(self, resource: Resource, labels: str) -> OwnView:
+        view = FakeStore(PartialObject, resource, labels=labels)
+        view._state = self._store(resource)._state
+        return OwnView(view, watches=self.watches_flow, answers=self.answers_flow)
+
+    def documents(self, resource: Resource) -> FakeDocuments:
+        return FakeDocuments(self._store(resource))
+
+    def statuses(self, resource: Resource) -> FakeDocuments:
+        return FakeDocuments(self._store(resource).status())
+
+    def _store(self, resource: Resource) -> FakeStore[Tree]:
+        return self.secrets if resource == SECRETS else self.configmaps
+
+
+@dataclass
+class World:
+    """The cluster, the clock, and what third parties do."""
+
+    cluster: FakeCluster = field(default_factory=FakeCluster)
+    clock: FakeClock = field(default_factory=FakeClock)
+
+    @property
+    def secrets(self) -> FakeStore[Tree]:
+        return self.cluster.secrets
+
+    @property
+    def configmaps(self) -> FakeStore[Tree]:
+        return self.cluster.configmaps
+
+    async def create_secret(self, name: str, owner: str = ME) -> ObjectRef:
+        body: Json = {"metadata": {"name": name, "labels": {OWNER: owner}}, "data": {"k": "djE="}}
+        await self.secrets.create("default", body)
+        await settle()
+        return ObjectRef("default", name)
+
+    async def label(self, ref: ObjectRef, labels: Mapping[str, str | None]) -> None:
+        await self.secrets.patch(ref, {"metadata": {"labels": labels}})
+        await settle()
+
+    async def drain(self, ref: ObjectRef) -> None:
+        await self.label(ref, {DRAIN: "true"})
+
+    async def labels(self, ref: ObjectRef) -> Mapping[str, str]:
+        tree = await self.secrets.get(ref)
+        return msgspec.convert(tree, PartialObject).metadata.labels or {}
+
+    def hold_up_watches(self) -> None:
+        """Let the shard see nothing new until `let_watches_flow`."""
+        self.cluster.watches_flow.clear()
+
+    async def let_watches_flow(self) -> None:
+        self.cluster.watches_flow.set()
+        await settle()
+
+    async def steal_lease(self) -> None:
+        """Do as the sharder does with a shard that it has given up."""
+        await self.cluster.lease_store.patch(
+            LEASE, {"spec": {"holderIdentity": "shardlease-controller"}}
+        )
+
+    async def holder(self) -> str | None:
+        return (await self.cluster.lease_store.get(LEASE)).spec.holder_identity
+
+
+@dataclass
+class Controller:
+    """An author's function that can be held up; keeps what it did."""
+
+    is_held: bool = False
+    result: float | timedelta | None = None
+    started: list[str] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    overlapped: bool = False
+    cleanup: asyncio.Event | None = None
+    """A reconcile that is cancelled goes on until this is set."""
+    requests: list[Request] = field(default_factory=list)
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    errors: list[Exception] = field(default_factory=list)
+    """Raised one by one, instead of doing anything."""
+
+    @property
+    def running(self) -> set[str]:
+        counts = {name: self.started.count(name) - self.ended.count(name) for name in self.started}
+        return {name for name, count in counts.items() if count}
+
+    async def __call__(self, request: Request) -> float | timedelta | None:
+        name = request.ref.name
+        self.overlapped |= name in self.running
+        self.started.append(name)
+        self.requests.append(request)
+        try:
+            if self.errors:
+                raise self.errors.pop(0)
+            if self.is_held:
+                await self.released.wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(name)
+            if self.cleanup is not None:
+                await self.cleanup.wait()
+            raise
+        finally:
+            self.ended.append(name)
+        return self.result
+
+
+@asynccontextmanager
+async def at_work(
+    world: World,
+    reconcile: Reconcile,
+    *,
+    drain_grace: timedelta = timedelta(seconds=10),
+    stop_grace: timedelta = timedelta(seconds=20),
+    reacquire: bool = False,
+    workers: int = 10,
+) -> AsyncGenerator[tuple[Shard, asyncio.Task[None]], None]:
+    """Start a shard and let it take up its work; it is cancelled at the end."""
+    settings = replace(
+        SETTINGS,
+        drain_grace=drain_grace,
+        stop_grace=stop_grace,
+        reacquire=reacquire,
+        workers=workers,
+    )
+    shard = Shard(
+        ring=RING,
+        resource="secrets",
+        reconcile=reconcile,
+        owns=["configmaps"],
+        settings=settings,
+    )
+    task = asyncio.create_task(
+        shard.serve_on(world.cluster, clock=world.clock, rng=HalfWay()), name="shard"
+    )
+    await settle()
+    try:
+        yield shard, task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def _raw(tree: Tree) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(tree))
