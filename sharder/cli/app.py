@@ -1,0 +1,233 @@
+"""The commands and their options; what they do stands in modules that only they import.
+
+`--help` must be quick: nothing here imports the Kubernetes client, the web server or tables.
+"""
+
+# ruff: noqa: PLC0415 - see above
+
+import asyncio
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sharder import __version__
+from sharder.cli.options import (
+    ContextOption,
+    KubeconfigOption,
+    Output,
+    OutputOption,
+    RingArgument,
+)
+from sharder.config import LogFormat, LogLevel, Part
+from sharder.errors import SharderError
+
+FAILED, INTERRUPTED = 1, 130
+
+_app = typer.Typer(
+    name="sharder",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run the command line and exit: 0 done, 1 failed, 2 called wrongly."""
+    program = Path(sys.argv[0]).name
+    sys.exit(run_command(sys.argv[1:], program.replace("kubectl-", "kubectl ")))
+
+
+def run_command(arguments: list[str], program: str = "sharder") -> int:
+    """Run a command and return its exit code; an error becomes one line on stderr."""
+    try:
+        code = _app(arguments or ["--help"], prog_name=program, standalone_mode=False)
+        sys.stdout.flush()
+    except typer.TyperException as error:
+        return _fail(f"{error.format_message()} (see {program} --help)", error.exit_code)
+    except SharderError as error:
+        return _fail(str(error), FAILED)
+    except BrokenPipeError:
+        sys.stdout = None  # whoever read it has seen enough; nothing is left to flush at exit
+        return FAILED
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"sharder: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it like that
+    if wanted:
+        print(f"sharder {__version__}")
+        raise typer.Exit
+
+
+@_app.callback()
+def sharder(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    """Scale Kubernetes controllers out: every replica works, each on objects of its own.
+
+    \b
+    See what there is:            sharder rings
+    Who works on what:            sharder shards my-ring
+    Why an object is where it is: sharder explain my-ring secrets default/my-secret
+    What would move:              sharder plan my-ring
+    Run the service:              sharder run --config config.yaml
+    """  # noqa: D301 - typer's mark for a block that is not wrapped
+
+
+@_app.command()
+def run(
+    *,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A SharderConfig; default: all defaults.")
+    ] = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Overrides clientConnection.kubeconfig.")
+    ] = None,
+    only: Annotated[Part | None, typer.Option(help="Run this part alone; default: both.")] = None,
+    strict_config: Annotated[
+        bool, typer.Option("--strict-config", help="Take unknown fields for errors.")
+    ] = False,
+    log_level: Annotated[LogLevel | None, typer.Option(help="Overrides logging.level.")] = None,
+    log_format: Annotated[LogFormat | None, typer.Option(help="Overrides logging.format.")] = None,
+) -> None:
+    """Run the service: the admission webhook, and the controllers while this replica leads.
+
+    Every field of the configuration has a variable: controller.sharder.syncPeriod is
+    SHARDER_CONTROLLER_SHARDER_SYNC_PERIOD.  Flags win over variables, variables over the file.
+
+    \b
+    sharder run --config config.yaml
+    sharder run --kubeconfig ~/.kube/config --log-format text --log-level debug
+    """  # noqa: D301
+    from sharder.cli.start import start
+
+    flags = {
+        "clientConnection.kubeconfig": kubeconfig,
+        "logging.level": log_level,
+        "logging.format": log_format,
+    }
+    given = {path: str(value) for path, value in flags.items() if value is not None}
+    start(config, flags=given, only=only, strict=strict_config)
+
+
+@_app.command()
+def rings(
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    form: OutputOption = Output.TABLE,
+) -> None:
+    """List the rings: their shards, their objects, and how many of those nobody works on.
+
+    \b
+    sharder rings
+    sharder rings -o json | jq '.rings[] | select(.unassigned > 0) | .name'
+    """  # noqa: D301
+    from sharder.cli import live, output, tables
+
+    report = asyncio.run(live.read(kubeconfig, context, live.rings))
+    output.show(report, form, tables.rings)
+
+
+@_app.command()
+def shards(
+    ring: RingArgument,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    form: OutputOption = Output.TABLE,
+) -> None:
+    """List the shards of a ring: their state, their objects, their last renewal.
+
+    \b
+    sharder shards my-ring
+    sharder shards my-ring -o json | jq '.shards[] | select(.available | not)'
+    """  # noqa: D301
+    from sharder.cli import live, output, tables
+
+    report = asyncio.run(live.read(kubeconfig, context, partial(live.shards, name=ring)))
+    output.show(report, form, tables.shards)
+
+
+@_app.command()
+def explain(
+    *,
+    ring: RingArgument,
+    resource: Annotated[
+        str, typer.Argument(metavar="RESOURCE", help="As in secrets or deployments.apps.")
+    ],
+    name: Annotated[
+        str, typer.Argument(metavar="NAMESPACE/NAME", help="NAME alone if it has no namespace.")
+    ],
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    form: OutputOption = Output.TABLE,
+) -> None:
+    """Tell who owns an object, who should, what happens next, and why.
+
+    Like plan it believes the Leases as they are now: a shard without one counts as gone, where the
+    service first waits until it may be sure.
+
+    \b
+    sharder explain my-ring secrets default/my-secret
+    sharder explain my-ring deployments.apps default/web -o json
+    """  # noqa: D301
+    from sharder.cli import explanation, live, output, tables
+
+    ask = partial(explanation.explain, ring=ring, resource=resource, name=name)
+    report = asyncio.run(live.read(kubeconfig, context, ask))
+    output.show(report, form, tables.explanation)
+
+
+@_app.command()
+def plan(
+    *,
+    ring: Annotated[
+        str | None, typer.Argument(metavar="RING", help="Name of a ControllerRing.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(metavar="DUMP", help="Plan from a dump instead of a cluster; - reads stdin."),
+    ] = None,
+    now: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="When to judge the Leases of a dump; default: the newest renewTime in it.",
+        ),
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    form: OutputOption = Output.TABLE,
+) -> None:
+    """Show what the next resync would do; changes nothing.
+
+    A dump is a YAML or JSON stream with one ControllerRing, its Leases and any objects; with
+    Namespaces in it the ring's namespaceSelector counts, without them every namespace does.
+
+    \b
+    sharder plan my-ring
+    kubectl get controllerring/my-ring -o yaml > dump.yaml; echo --- >> dump.yaml
+    kubectl get leases,secrets -A -o yaml >> dump.yaml
+    sharder plan --file dump.yaml -o json | jq .summary
+    """  # noqa: D301
+    from sharder.cli import live, offline, output, tables
+
+    if file is not None and ring is None:
+        report = offline.plan(file, now)
+    elif ring is not None and file is None:
+        if now is not None:
+            raise typer.BadParameter("--now goes with --file")
+        report = asyncio.run(live.read(kubeconfig, context, partial(live.plan, name=ring)))
+    else:
+        raise typer.BadParameter("give either RING or --file")
+    output.show(report, form, tables.plan)

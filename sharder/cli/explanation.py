@@ -1,0 +1,99 @@
+"""`sharder explain`: one object, its shard, and why."""
+
+from sharder.api.meta import PartialObject
+from sharder.cli.live import Cluster, View, view_of
+from sharder.cli.reports import Explanation
+from sharder.errors import ConfigError, NotFound
+from sharder.keys import main_key
+from sharder.names import GroupResource, ObjectRef
+from sharder.planner import Owners
+from sharder.ports import Resource
+from sharder.preview.glance import states_of
+from sharder.preview.report import Action, Planned, plan_object, why
+from sharder.snapshot import RingSnapshot, Role
+
+
+async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> Explanation:
+    """Read one object, and its controller if it follows one, and plan it.
+
+    Raises:
+        ConfigError: The ring, its resource or the object is not there.
+    """
+    view = await view_of(cluster, ring)
+    snapshot = view.snapshot
+    found = await cluster.objects.find(_resource_in(snapshot, resource))
+    obj = await _get(cluster, found, _ref_of(found, name))
+    owners = Owners()
+    role = snapshot.roles[found.id]
+    if role is Role.CONTROLLED:
+        await _plan_controller(cluster, snapshot, obj, owners)
+    return _explained(cluster, view, found, plan_object(snapshot, obj, role, owners))
+
+
+def _resource_in(snapshot: RingSnapshot, text: str) -> GroupResource:
+    """Return the ring's resource that is written as in `secrets` or `deployments.apps`."""
+    name, _, group = text.partition(".")
+    resource = GroupResource(group, name)
+    if resource not in snapshot.roles:
+        known = ", ".join(sorted(map(str, snapshot.roles)))
+        raise ConfigError(f"ring {snapshot.name} has no resource {text}, give one of {known}")
+    return resource
+
+
+def _ref_of(resource: Resource, text: str) -> ObjectRef:
+    namespace, slash, name = text.partition("/")
+    if bool(slash) != resource.namespaced or (slash and not (namespace and name)):
+        form = "NAMESPACE/NAME" if resource.namespaced else "NAME, they have no namespace"
+        raise ConfigError(f"{text} names none of {resource.id}, give {form}")
+    return ObjectRef(namespace, name) if slash else ObjectRef("", text)
+
+
+async def _get(cluster: Cluster, resource: Resource, ref: ObjectRef) -> PartialObject:
+    try:
+        return await cluster.objects.of(resource).get(ref)
+    except NotFound as error:
+        raise ConfigError(f"there is no {ref} in {resource.id}, check the name") from error
+
+
+async def _plan_controller(
+    cluster: Cluster, snapshot: RingSnapshot, obj: PartialObject, owners: Owners
+) -> None:
+    """Plan the object that controls `obj`, so that `owners` knows where it stays for now."""
+    reference = obj.metadata.controller
+    if reference is None:
+        return
+    for main, role in snapshot.roles.items():
+        if role is not Role.LEADING or main.group != reference.group:
+            continue
+        resource = await cluster.objects.find(main)
+        if resource.kind == reference.kind:
+            namespace = obj.metadata.namespace if resource.namespaced else ""
+            try:
+                owner = await cluster.objects.of(resource).get(
+                    ObjectRef(namespace, reference.name)
+                )
+            except NotFound:
+                return
+            plan_object(snapshot, owner, role, owners)
+
+
+def _explained(cluster: Cluster, view: View, resource: Resource, planned: Planned) -> Explanation:
+    snapshot, obj = view.snapshot, planned.obj
+    states = states_of(snapshot.name, view.leases, cluster.now)
+    is_controlled = snapshot.roles[resource.id] is Role.CONTROLLED
+    in_scope = snapshot.selects(obj)
+    outside = f"its namespace {obj.metadata.namespace} is not selected by the ring"
+    return Explanation(
+        ring=snapshot.name,
+        resource=str(resource.id),
+        object=main_key(obj),
+        key=planned.key,
+        controller=planned.key if is_controlled else None,
+        owner=planned.current,
+        owner_state=None if planned.current is None else states.get(planned.current),
+        draining=snapshot.is_draining(obj),
+        wanted=planned.desired,
+        action=planned.action if in_scope else Action.NONE,
+        to=planned.to if in_scope else planned.current,
+        why=why(planned) if in_scope else outside,
+    )

@@ -1,0 +1,196 @@
+"""Read a cluster for the commands: rings, shards, plans.  Nothing is written or watched."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from sharder.api.lease import Lease, parse_time
+from sharder.api.meta import PartialObject
+from sharder.api.ring import ControllerRing
+from sharder.cli.reports import RingRow, RingsReport, ShardRow, ShardsReport
+from sharder.clock import SystemClock
+from sharder.config import Settings
+from sharder.errors import ApiError, ConfigError, NotFound
+from sharder.kube.client import connect
+from sharder.kube.objects import KubeObjects
+from sharder.kube.stores import leases, namespaces
+from sharder.kube.stores import rings as controller_rings
+from sharder.leases import problem_of, state_of
+from sharder.membership import ring_of
+from sharder.names import RING_LABEL, GroupResource, RingName, ShardName
+from sharder.planner import Owners
+from sharder.ports import Objects, Readable
+from sharder.preview.census import Census
+from sharder.preview.glance import members_of, states_of
+from sharder.preview.report import Planned, PlanReport, plan_object, report
+from sharder.snapshot import RingSnapshot, Role, build
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """What there is to read."""
+
+    rings: Readable[ControllerRing]
+    leases: Readable[Lease]
+    namespaces: Readable[PartialObject]
+    objects: Objects
+    now: datetime
+    """When Leases are judged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One ring as it is now."""
+
+    snapshot: RingSnapshot
+    leases: tuple[Lease, ...]
+    """By name and namespace."""
+
+
+async def read(
+    kubeconfig: str | None, context: str | None, ask: Callable[[Cluster], Awaitable[T]]
+) -> T:
+    """Connect, return what `ask` finds, and disconnect."""
+    client = await connect(kubeconfig, context)
+    try:
+        cluster = Cluster(
+            rings=controller_rings(client),
+            leases=leases(client, labels=RING_LABEL),
+            namespaces=namespaces(client),
+            objects=KubeObjects(client),
+            now=SystemClock().now(),
+        )
+        return await ask(cluster)
+    finally:
+        await client.close()
+
+
+async def rings(cluster: Cluster) -> RingsReport:
+    """Count the objects of all rings."""
+    found = await _all_rings(cluster)
+    spaces = [namespace async for namespace in cluster.namespaces.stream()]
+    present = [lease async for lease in cluster.leases.stream()]
+    rows = [await _row(cluster, _view(ring, present, spaces)) for ring in found]
+    return RingsReport(rings=tuple(rows))
+
+
+async def shards(cluster: Cluster, *, name: str) -> ShardsReport:
+    """Count the objects of a ring's shards."""
+    view = await view_of(cluster, name)
+    census = await _count(cluster, view.snapshot)
+    return ShardsReport(
+        ring=view.snapshot.name,
+        shards=tuple(_shard(lease, view.snapshot, census, cluster.now) for lease in view.leases),
+        objects=census.objects,
+        unassigned=census.unassigned,
+        draining=census.draining.total(),
+    )
+
+
+async def plan(cluster: Cluster, *, name: str) -> PlanReport:
+    """Plan all objects of a ring."""
+    view = await view_of(cluster, name)
+    snapshot, owners = view.snapshot, Owners()
+    planned: list[Planned] = []
+    for resource, role in _leading_first(snapshot):
+        planned += [
+            plan_object(snapshot, obj, role, owners)
+            async for obj in stream(cluster, resource)
+            if snapshot.selects(obj)
+        ]
+    return report(snapshot, planned, states_of(snapshot.name, view.leases, cluster.now))
+
+
+async def view_of(cluster: Cluster, name: str) -> View:
+    """Read a ring, its Leases and the namespaces.
+
+    Raises:
+        ConfigError: There is no such ring; the message names those that there are.
+    """
+    found = {ring.name: ring for ring in await _all_rings(cluster)}
+    ring = found.get(RingName(name))
+    if ring is None:
+        names = ", ".join(found) or "none at all"
+        raise ConfigError(
+            f"there is no ControllerRing {name}, give one of those there are: {names}"
+        )
+    spaces = [namespace async for namespace in cluster.namespaces.stream()]
+    of_ring = cluster.leases.stream(f"{RING_LABEL}={name}")
+    return _view(ring, [lease async for lease in of_ring], spaces)
+
+
+async def stream(cluster: Cluster, resource: GroupResource) -> AsyncGenerator[PartialObject, None]:
+    """Yield all objects of a resource."""
+    async for obj in cluster.objects.of(await cluster.objects.find(resource)).stream():
+        yield obj
+
+
+async def _all_rings(cluster: Cluster) -> list[ControllerRing]:
+    try:
+        found = [ring async for ring in cluster.rings.stream()]
+    except NotFound as error:
+        raise ConfigError("this cluster knows no ControllerRings: install the CRD") from error
+    return sorted(found, key=lambda ring: ring.name)
+
+
+def _view(ring: ControllerRing, present: list[Lease], spaces: list[PartialObject]) -> View:
+    of_ring = [lease for lease in present if ring_of(lease) == ring.name]
+    default = Settings().webhook.config.namespace_selector
+    selector = ring.spec.namespace_selector or default
+    selected = (s.metadata.name for s in spaces if selector.matches(s.metadata.labels or {}))
+    return View(
+        snapshot=build(
+            ring, members=members_of(ring.name, of_ring), namespaces=frozenset(selected)
+        ),
+        leases=tuple(sorted(of_ring, key=lambda lease: lease.metadata.ref[::-1])),
+    )
+
+
+async def _row(cluster: Cluster, view: View) -> RingRow:
+    snapshot, problem, census = view.snapshot, None, None
+    try:
+        census = await _count(cluster, snapshot)
+    except ApiError as error:
+        problem = str(error)
+    ready = (c.status for c in snapshot.ring.status.conditions if c.type == "Ready")
+    return RingRow(
+        name=snapshot.name,
+        resources=tuple(sorted(map(str, snapshot.roles))),
+        shards=len(view.leases),
+        available_shards=len(snapshot.members.available),
+        objects=None if census is None else census.objects,
+        unassigned=None if census is None else census.unassigned,
+        draining=None if census is None else census.draining.total(),
+        ready=next(ready, "Unknown"),
+        problem=problem,
+    )
+
+
+async def _count(cluster: Cluster, snapshot: RingSnapshot) -> Census:
+    census = Census(snapshot)
+    for resource, role in snapshot.roles.items():
+        async for obj in stream(cluster, resource):
+            census.count(obj, role)
+    return census
+
+
+def _shard(lease: Lease, snapshot: RingSnapshot, census: Census, now: datetime) -> ShardRow:
+    name, renewed = ShardName(lease.metadata.name), parse_time(lease.spec.renew_time)
+    return ShardRow(
+        name=name,
+        namespace=lease.metadata.namespace,
+        state=state_of(lease, now),
+        available=name in snapshot.members.available,
+        objects=census.by_shard[name],
+        draining=census.draining[name],
+        renew_time=lease.spec.renew_time,
+        renewed_seconds_ago=None if renewed is None else round((now - renewed).total_seconds(), 1),
+        problem=problem_of(lease),
+    )
+
+
+def _leading_first(snapshot: RingSnapshot) -> Iterator[tuple[GroupResource, Role]]:
+    yield from sorted(snapshot.roles.items(), key=lambda item: item[1] is Role.CONTROLLED)

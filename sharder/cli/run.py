@@ -1,0 +1,292 @@
+"""Compose the service and run it: the one place where adapters meet decisions.
+
+Start: health, identity, certificates, synced snapshots, webhook, ready.  Stop, in the reverse
+order: not ready, controllers and leader Lease, open requests, sockets.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import random  # noqa: TID251 - the root makes what others are given
+import signal
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TypeVar
+from uuid import uuid4
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from sharder import __version__
+from sharder.cli.certificates import Source, find_certificate, registration_of
+from sharder.clock import SystemClock
+from sharder.config import Part, Settings, address_of
+from sharder.controllers.gauges import Gauges
+from sharder.controllers.leader import AlwaysLeader, Holder, Leader
+from sharder.controllers.world import World
+from sharder.errors import ApiError, ConfigError, Forbidden, NotFound, Unavailable
+from sharder.kube.client import Client, connect
+from sharder.kube.events import KubeRecorder
+from sharder.kube.objects import KubeObjects
+from sharder.kube.stores import KubeWebhookConfigurations, leases, namespaces, rings, whoami
+from sharder.leases import ShardState
+from sharder.metrics import Metrics
+from sharder.names import RING_LABEL, ObjectRef
+from sharder.runtime.claim import LeaseTiming
+from sharder.runtime.holder import LeaseHolder
+from sharder.runtime.supervise import supervise
+from sharder.tls import KeyPair
+from webhook.app import create_app, create_health_app, create_metrics_app
+from webhook.server import Server
+from webhook.tls import ServerTls
+
+PATIENCE_SECONDS = 60.0
+"""How long a start waits for API server, CRD and rights before it gives up."""
+
+RETIRE_SECONDS = 5.0
+"""How long we serve on when not ready, so that endpoints are dropped before sockets close."""
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+async def serve(settings: Settings, only: Part | None) -> None:
+    """Run the service until SIGTERM or SIGINT; a second one ends it at once.
+
+    Raises:
+        ConfigError: it cannot start; the message says what to do.
+    """
+    client = await connect(settings.client_connection.kubeconfig)
+    service = Service(settings, only, client)
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(service.run(), name="service")
+
+            def stop() -> None:
+                if not service.stop():
+                    task.cancel()
+
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stop)
+    finally:
+        await client.close()
+
+
+class Service:
+    """One replica."""
+
+    def __init__(self, settings: Settings, only: Part | None, client: Client) -> None:
+        self._settings = settings
+        self._client = client
+        self._only = only
+        self._clock = SystemClock()
+        self._rng = random.Random()  # noqa: S311 - jitter, no secret
+        self._metrics = Metrics(
+            CollectorRegistry(), version=__version__, shard_states=list(ShardState)
+        )
+        self._world = World(
+            clock=self._clock,
+            rng=self._rng,
+            default_namespaces=settings.webhook.config.namespace_selector,
+        )
+        self._sharders = frozenset(settings.sharder_user_names)
+        self._deadline = self._clock.monotonic() + PATIENCE_SECONDS
+        self._ca_bundle = ""
+        self._not_ready: str | None = "starting"
+        self._stop = asyncio.Event()
+
+    def stop(self) -> bool:
+        """Ask for a clean stop; False if there is nothing to stop cleanly, or it was asked."""
+        if self._not_ready is not None:
+            return False
+        self._not_ready = "stopping"
+        self._stop.set()
+        return True
+
+    async def run(self) -> None:
+        """Start, serve until `stop`, stop."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(
+                self._listening(
+                    self._settings.health.bind_address, create_health_app(lambda: self._not_ready)
+                )
+            )
+            await stack.enter_async_context(
+                self._listening(
+                    self._settings.metrics.bind_address, create_metrics_app(self._metrics.render)
+                )
+            )
+            if not self._sharders:
+                name = await self._insist("ask the API server who we are", self._whoami)
+                self._sharders = frozenset({name})
+            source = await self._insist("find the webhook's certificate", self._certificate)
+            async with asyncio.TaskGroup() as group:
+                world = group.create_task(self._follow_world(), name="world")
+                await self._sync()
+                await self._serve(source)
+                world.cancel()
+
+    async def _serve(self, source: Source) -> None:
+        """Serve the webhook and lead, from ready to stopped."""
+        async with AsyncExitStack() as stack:
+            tls = ServerTls(source.pair.certificate, source.pair.key)
+            self._ca_bundle = source.ca_bundle
+            server: Server | None = None
+            if self._only is not Part.CONTROLLERS:
+                server = await stack.enter_async_context(self._webhook(tls))
+
+            def use(pair: KeyPair, ca_bundle: str) -> None:
+                tls.replace(pair.certificate, pair.key)
+                self._ca_bundle = ca_bundle
+
+            tasks: dict[str, Callable[[], Awaitable[None]]] = {
+                "certificates": lambda: source.keep(use)
+            }
+            if self._only is not Part.WEBHOOK:
+                leader = self._leader()
+                tasks["controllers"] = lambda: leader.campaign(self._lead)
+            async with asyncio.TaskGroup() as group:
+                running = group.create_task(self._supervise(tasks), name="supervisor")
+                self._not_ready = None
+                _log.info("ready")
+                await self._stop.wait()
+                _log.info("stopping")
+                running.cancel()
+            if server is not None:
+                await self._retire(server)
+
+    async def _retire(self, server: Server) -> None:
+        """Serve on until nobody calls any more, then end open requests, all in good time."""
+        timeout = self._settings.graceful_shutdown_timeout.total_seconds()
+        pause = RETIRE_SECONDS if timeout < 0 else min(RETIRE_SECONDS, timeout / 3)
+        server.retire()
+        await self._clock.sleep(pause)
+        await server.stop(float("inf") if timeout < 0 else timeout - pause)
+
+    async def _follow_world(self) -> None:
+        gauges = Gauges(self._world, self._metrics, self._clock)
+        with self._world.subscribed(gauges.subscriber()):
+            await self._supervise({"watches": self._watch})
+
+    async def _watch(self) -> None:
+        await self._world.run(
+            rings=rings(self._client),
+            leases=leases(self._client, labels=RING_LABEL),
+            namespaces=namespaces(self._client),
+        )
+
+    async def _supervise(self, tasks: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
+        await supervise(tasks, clock=self._clock, rng=self._rng, on_crash=self._metrics.crashed)
+
+    async def _sync(self) -> None:
+        """Wait until everything was listed once."""
+        while (missing := self._world.not_synced()) is not None:
+            if self._clock.monotonic() >= self._deadline:
+                raise ConfigError(
+                    f"{missing} ({PATIENCE_SECONDS:g} s long); check that the API server runs, "
+                    "the ControllerRing CRD is installed and the sharder may list and watch them"
+                )
+            await self._clock.sleep(0.05)
+        # What is known now lives long: no collection need look at it again.
+        gc.collect()
+        gc.freeze()
+
+    async def _insist(self, doing: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Try until it works or the start has taken too long."""
+        while True:
+            try:
+                return await call()
+            except ApiError as error:
+                if self._clock.monotonic() >= self._deadline:
+                    reason = f"cannot {doing} for {PATIENCE_SECONDS:g} s: {advice(error)}"
+                    raise ConfigError(reason) from error
+                _log.warning("cannot start yet", extra={"why": doing, "error": str(error)})
+            await self._clock.sleep(1.0)
+
+    async def _whoami(self) -> str:
+        return await whoami(self._client)
+
+    async def _certificate(self) -> Source:
+        return await find_certificate(self._settings, self._client, self._clock)
+
+    @asynccontextmanager
+    async def _webhook(self, tls: ServerTls) -> AsyncIterator[Server]:
+        settings = self._settings.webhook.server
+        app = create_app(
+            self._world.snapshot,
+            sharders=lambda: self._sharders,
+            readiness=lambda: self._not_ready,
+            observer=self._metrics,
+            max_request_bytes=settings.max_request_bytes,
+        )
+        server = Server(app, host=settings.bind_address, port=settings.port, tls=tls)
+        async with server:
+            _log.info("webhook listens", extra={"why": f"port {server.port}"})
+            yield server
+
+    @asynccontextmanager
+    async def _listening(self, bind_address: str, app: FastAPI) -> AsyncIterator[None]:
+        address = address_of(bind_address)
+        if address is None:
+            yield
+            return
+        async with Server(app, host=address.host, port=address.port):
+            yield
+
+    def _leader(self) -> Leader:
+        sharder = self._settings.controller.sharder
+        return Leader(
+            world=self._world,
+            objects=KubeObjects(self._client),
+            leases=leases(self._client),
+            ring_status=rings(self._client).status(),
+            configurations=KubeWebhookConfigurations(self._client),
+            registration=lambda: registration_of(self._settings, self._ca_bundle, self._sharders),
+            recorder=KubeRecorder(self._client, clock=self._clock),
+            meter=self._metrics,
+            holder=self._holder(),
+            clock=self._clock,
+            rng=self._rng,
+            limit=sharder.concurrent_moves,
+            sync_period=sharder.sync_period.total_seconds(),
+        )
+
+    def _holder(self) -> Holder:
+        election = self._settings.leader_election
+        if not election.leader_elect:
+            return AlwaysLeader(self._clock)
+        ref = ObjectRef(election.resource_namespace, election.resource_name)
+        return LeaseHolder(
+            leases(self._client, namespace=ref.namespace),
+            ref,
+            f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid4()}",
+            clock=self._clock,
+            rng=self._rng,
+            on_error=self._world.note_outage,
+            timing=LeaseTiming(
+                lease_duration=int(election.lease_duration.total_seconds()),
+                renew_deadline=election.renew_deadline.total_seconds(),
+                retry_period=election.retry_period.total_seconds(),
+            ),
+        )
+
+    def _lead(self, leading: bool) -> None:  # noqa: FBT001 - an observer of one flag
+        self._metrics.set_leading(leading=leading)
+        _log.info("leads" if leading else "leads no more")
+
+
+def advice(error: ApiError) -> str:
+    """Return the error with what the operator can do about it."""
+    match error:
+        case Forbidden():
+            return f"{error}; grant it to the sharder's ServiceAccount, as the chart does"
+        case NotFound():
+            return f"{error}; install the CRD and the namespace, as the chart does"
+        case Unavailable():
+            return f"{error}; check the kubeconfig's server and that it runs"
+        case _:
+            return str(error)

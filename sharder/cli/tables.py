@@ -1,0 +1,134 @@
+"""Reports as tables for people; nothing here is an interface."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sharder.cli.reports import Explanation, RingsReport, ShardRow, ShardsReport
+from sharder.preview.report import Action, PlanReport
+
+_PIPE_WIDTH = 10_000
+"""Columns where nobody looks: nothing is wrapped or cut, so that grep and awk work."""
+
+_SHOWN_MOVES = 50
+
+
+def rings(report: RingsReport) -> None:
+    """Print the rings."""
+    if not report.rings:
+        _print("there are no rings")
+        return
+    columns = (
+        *("RING", "READY", "SHARDS", "AVAILABLE"),
+        *("OBJECTS", "UNASSIGNED", "DRAINING", "RESOURCES"),
+    )
+    rows = (
+        (
+            ring.name,
+            ring.ready,
+            ring.shards,
+            ring.available_shards,
+            ring.objects,
+            ring.unassigned,
+            ring.draining,
+            ", ".join(ring.resources),
+        )
+        for ring in report.rings
+    )
+    _print(_table(columns, rows))
+    _print(*(f"{ring.name}: {ring.problem}" for ring in report.rings if ring.problem))
+
+
+def shards(report: ShardsReport) -> None:
+    """Print the shards of a ring."""
+    columns = ("SHARD", "STATE", "AVAILABLE", "OBJECTS", "DRAINING", "RENEWED", "NAMESPACE")
+    rows = (
+        (
+            shard.name,
+            shard.state,
+            "yes" if shard.available else "no",
+            shard.objects,
+            shard.draining,
+            _age(shard),
+            shard.namespace,
+        )
+        for shard in report.shards
+    )
+    _print(
+        _table(columns, rows),
+        f"{report.objects} objects, {report.unassigned} without a working shard, "
+        f"{report.draining} draining",
+    )
+    _print(*(f"{shard.name}: {shard.problem}" for shard in report.shards if shard.problem))
+
+
+def explanation(report: Explanation) -> None:
+    """Print why an object is where it is."""
+    owner = report.owner and f"{report.owner} ({report.owner_state or 'has no Lease'})"
+    rows = {
+        "Object": report.object,
+        "Controlled by": report.controller,
+        "Key": report.key,
+        "Owner": owner,
+        "Wanted": report.wanted,
+        "Draining": "yes" if report.draining else "no",
+        "Next": report.action if report.to == report.owner else f"{report.action} to {report.to}",
+        "Why": report.why,
+    }
+    _print(_table((), ((name, value) for name, value in rows.items() if value is not None)))
+
+
+def plan(report: PlanReport) -> None:
+    """Print the shards before and after, and what moves."""
+    before = Counter(assignment.origin for assignment in report.assignments)
+    shards = ((s.name, s.state, before[s.name], s.objects) for s in report.shards)
+    _print(_table(("SHARD", "STATE", "OBJECTS", "AFTER"), shards), "")
+    moving = [a for a in report.assignments if a.action not in {Action.KEEP, Action.NONE}]
+    moves = ((a.object, a.action, a.origin, a.to) for a in islice(moving, _SHOWN_MOVES))
+    if moving:
+        _print(_table(("OBJECT", "ACTION", "FROM", "TO"), moves))
+    if len(moving) > _SHOWN_MOVES:
+        _print(f"and {len(moving) - _SHOWN_MOVES} more: see -o json")
+    summary = report.summary
+    _print(
+        f"{summary.objects} objects, {summary.moves} moves, {len(report.unassigned)} without a "
+        f"working shard; imbalance {_ratio(summary.imbalance_before)}, then "
+        f"{_ratio(summary.imbalance_after)}"
+    )
+
+
+def _age(shard: ShardRow) -> str:
+    return (
+        "never" if shard.renewed_seconds_ago is None else f"{shard.renewed_seconds_ago:.0f}s ago"
+    )
+
+
+def _ratio(imbalance: float | None) -> str:
+    return "-" if imbalance is None else f"{imbalance:.2f}"
+
+
+def _table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
+    headers = list(columns)
+    table = Table(
+        *headers, box=None, show_header=bool(headers), pad_edge=False, padding=(0, 3, 0, 0)
+    )
+    for row in rows:
+        table.add_row(*map(_cell, row))
+    return table
+
+
+def _cell(value: object) -> Text:
+    """Names may hold anything, control characters of the terminal too: those are escaped."""
+    text = "-" if value is None else str(value)
+    return Text(text if text.isprintable() else repr(text))
+
+
+def _print(*parts: Table | str) -> None:
+    console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
+    for part in parts:
+        console.print(part if isinstance(part, Table) else _cell(part), soft_wrap=True)

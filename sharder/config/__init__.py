@@ -1,0 +1,27 @@
+"""The settings of the service: file, environment and flags, merged into one frozen value."""
+
+from sharder.config.layers import Loaded, environment_names, load
+from sharder.config.settings import (
+    Address,
+    CertificateMode,
+    LogFormat,
+    LogLevel,
+    Part,
+    Settings,
+    address_of,
+    certificate_mode,
+)
+
+__all__ = [
+    "Address",
+    "CertificateMode",
+    "Loaded",
+    "LogFormat",
+    "LogLevel",
+    "Part",
+    "Settings",
+    "address_of",
+    "certificate_mode",
+    "environment_names",
+    "load",
+]

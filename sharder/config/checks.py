@@ -1,0 +1,114 @@
+"""What is wrong with settings whose fields are fine one by one."""
+
+import base64
+import binascii
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+from sharder.api.selector import OPERATORS
+from sharder.config.settings import (
+    Certificates,
+    LeaderElection,
+    Settings,
+    WebhookClientConfig,
+    WebhookConfig,
+    address_of,
+)
+from sharder.durations import format_duration
+
+JITTER: Final = 1.2
+"""Retries are spread by up to this factor (client-go, leaderelection.JitterFactor)."""
+
+_SECOND: Final = timedelta(seconds=1)
+
+
+def problems_of(settings: Settings) -> list[str]:
+    """Return every problem, each as `field: what is wrong`; empty if there is none."""
+    return [
+        *_leader_election(settings.leader_election),
+        *_addresses(settings),
+        *_positive("controller.sharder.syncPeriod", settings.controller.sharder.sync_period),
+        *_client_config(settings.webhook.config.client_config),
+        *_selector(settings.webhook.config),
+        *_certificates(settings.certificates),
+    ]
+
+
+def _leader_election(election: LeaderElection) -> Iterator[str]:
+    duration, deadline = election.lease_duration, election.renew_deadline
+    if duration < _SECOND or duration % _SECOND:
+        yield "leaderElection.leaseDuration: must be whole seconds, at least 1s"
+    if duration <= deadline:
+        yield (
+            f"leaderElection.leaseDuration: must be longer than renewDeadline "
+            f"({format_duration(deadline)}), but is {format_duration(duration)}"
+        )
+    yield from _positive("leaderElection.retryPeriod", election.retry_period)
+    if deadline <= election.retry_period * JITTER:
+        yield (
+            f"leaderElection.renewDeadline: must be longer than {JITTER} times retryPeriod "
+            f"({format_duration(election.retry_period)}), but is {format_duration(deadline)}"
+        )
+
+
+def _addresses(settings: Settings) -> Iterator[str]:
+    for name, address in (
+        ("health", settings.health.bind_address),
+        ("metrics", settings.metrics.bind_address),
+    ):
+        try:
+            address_of(address)
+        except ValueError as error:
+            yield f"{name}.bindAddress: {error}"
+
+
+def _positive(name: str, duration: timedelta) -> Iterator[str]:
+    if duration <= timedelta():
+        yield f"{name}: must be longer than 0s"
+
+
+def _client_config(client: WebhookClientConfig) -> Iterator[str]:
+    name = "webhook.config.clientConfig"
+    if client.url and not _is_webhook_url(client.url):
+        yield f"{name}.url: must be https://host[:port][/path], but is {client.url!r}"
+    if client.service.path and not client.service.path.startswith("/"):
+        yield f"{name}.service.path: must begin with /, but is {client.service.path!r}"
+    try:
+        base64.b64decode("".join(client.ca_bundle.split()), validate=True)
+    except (binascii.Error, ValueError):
+        yield f"{name}.caBundle: is not base64"
+
+
+def _is_webhook_url(url: str) -> bool:
+    """Judge as the API server does: https, a host, no user, query or fragment."""
+    try:
+        parts = urlsplit(url)
+        is_plain = not (parts.query or parts.fragment or parts.username or parts.password)
+        return parts.scheme == "https" and bool(parts.hostname) and parts.port != 0 and is_plain
+    except ValueError:
+        return False
+
+
+def _selector(config: WebhookConfig) -> Iterator[str]:
+    for index, requirement in enumerate(config.namespace_selector.match_expressions):
+        where = f"webhook.config.namespaceSelector.matchExpressions[{index}]"
+        if requirement.operator not in OPERATORS:
+            known = ", ".join(sorted(OPERATORS))
+            yield f"{where}: operator must be one of {known}, but is {requirement.operator!r}"
+            continue
+        takes_values = requirement.operator in {"In", "NotIn"}
+        if takes_values != bool(requirement.values):
+            what = f"{requirement.operator} {'needs' if takes_values else 'takes no'} values"
+            yield f"{where}: {what}"
+
+
+def _certificates(certificates: Certificates) -> Iterator[str]:
+    yield from _positive("certificates.rotateBefore", certificates.rotate_before)
+    if certificates.validity <= certificates.rotate_before:
+        yield (
+            f"certificates.validity: must be longer than rotateBefore "
+            f"({format_duration(certificates.rotate_before)}), "
+            f"but is {format_duration(certificates.validity)}"
+        )

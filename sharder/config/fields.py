@@ -1,0 +1,122 @@
+"""Which fields there are, and how a single one is decoded.
+
+Every field is decoded on its own, so that one mistake does not hide the next.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from difflib import get_close_matches
+from enum import EnumMeta
+from functools import cache
+from typing import Final, TypeAlias, get_args, get_origin
+
+import msgspec
+
+from sharder.api.selector import LabelSelector
+from sharder.config.settings import Settings
+from sharder.durations import parse_duration
+
+Path: TypeAlias = tuple[str, ...]
+
+ALIASES: Final[Mapping[Path, Path]] = {("gracefulShutdownTimeout",): ("gracefulShutDown",)}
+MEANINGLESS: Final[tuple[Path, ...]] = (
+    ("clientConnection", "acceptContentTypes"),
+    ("clientConnection", "contentType"),
+    ("clientConnection", "qps"),
+    ("clientConnection", "burst"),
+    ("debugging", "enableProfiling"),
+    ("debugging", "enableContentionProfiling"),
+    ("leaderElection", "resourceLock"),
+)
+"""Fields that mean something to the reference alone."""
+
+
+@cache
+def fields() -> Mapping[Path, object]:
+    """Return the type of every field by its path."""
+    return dict(_leaves(Settings, ()))
+
+
+@cache
+def groups() -> frozenset[Path]:
+    """Return the paths of everything that has fields."""
+    return frozenset(path[:depth] for path in fields() for depth in range(1, len(path)))
+
+
+def decode(path: Path, value: object) -> object:
+    """Return the value of the field as it stands in `Settings`.
+
+    Raises:
+        ValueError: The message says why not, without naming the field.
+    """
+    return _convert(value, fields()[path], strict=True)
+
+
+def decode_text(path: Path, text: str) -> object:
+    """Return the same from text; lists and mappings are written as in YAML.
+
+    Raises:
+        ValueError: The message says why not, without naming the field.
+    """
+    kind = fields()[path]
+    if not _is_collection(kind):
+        return _convert(text, kind, strict=False)
+    try:
+        value = msgspec.yaml.decode(text)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"is not YAML such as [a, b] or {{key: value}}, but {text!r}") from error
+    return _convert(value, kind, strict=True)
+
+
+def resembling(name: str) -> str:
+    """Return a hint at the field that was meant, empty if none looks like `name`."""
+    known = [".".join(path) for path in (*fields(), *groups())]
+    close = get_close_matches(name, known, n=1, cutoff=0.8)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _leaves(group: type[msgspec.Struct], prefix: Path) -> Iterator[tuple[Path, object]]:
+    for field in msgspec.structs.fields(group):
+        path = (*prefix, field.encode_name)
+        if _is_group(field.type):
+            yield from _leaves(field.type, path)
+        else:
+            yield path, field.type
+
+
+def _is_group(kind: object) -> bool:
+    """A selector is no group: one that is given replaces the default as a whole."""
+    return (
+        isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not LabelSelector
+    )
+
+
+def _is_collection(kind: object) -> bool:
+    return kind is LabelSelector or get_origin(kind) in {dict, tuple}
+
+
+def _convert(value: object, kind: object, *, strict: bool) -> object:
+    if kind is timedelta:
+        if not isinstance(value, str):
+            raise ValueError(f"must be a duration such as 15s or 5m, but is {value!r}")
+        return parse_duration(value)
+    if kind is LabelSelector and isinstance(value, Mapping):
+        _check_selector(value)
+    try:
+        return msgspec.convert(value, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        raise ValueError(_explain(kind, value, error)) from error
+
+
+def _check_selector(value: Mapping[object, object]) -> None:
+    """Refuse what would be skipped: a misspelt selector selects everything."""
+    unknown = sorted(map(str, value.keys() - {"matchLabels", "matchExpressions"}))
+    if unknown:
+        raise ValueError(f"knows matchLabels and matchExpressions only, not {', '.join(unknown)}")
+
+
+def _explain(kind: object, value: object, error: msgspec.ValidationError) -> str:
+    choices = [e for e in (kind, *get_args(kind)) if isinstance(e, EnumMeta)]
+    if choices:
+        return f"must be one of {', '.join(map(str, choices[0]))}, but is {value!r}"
+    return f"{error} (it is {value!r})"

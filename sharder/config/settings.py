@@ -1,0 +1,281 @@
+"""What can be set: `SharderConfig` with all fields of the reference, and ours.
+
+Source: timebertt/kubernetes-controller-sharding, pkg/apis/config/v1alpha1, whose files apply
+unchanged.  Durations are written as in Go (`15s`, `1h30m`); an empty text means the default.
+"""
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from sharder.api.selector import LabelSelector, Requirement
+from sharder.names import SYSTEM_NAMESPACE
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+"""A TCP port; 0 stands for any that is free."""
+
+Count = Annotated[int, Meta(ge=1)]
+
+DEFAULT_CERT_DIR: Final = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 - the reference's
+INJECTOR_PREFIX: Final = "cert-manager.io/inject-"
+"""Annotations that make cert-manager write the caBundle of a webhook configuration."""
+
+_DEFAULT_NAMESPACES: Final = LabelSelector(
+    match_expressions=(
+        Requirement(
+            key="kubernetes.io/metadata.name",
+            operator="NotIn",
+            values=("kube-system", SYSTEM_NAMESPACE),
+        ),
+    )
+)
+
+
+class LogLevel(StrEnum):
+    """The least severe records that are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """What a record looks like: one JSON object a line, or text for people."""
+
+    JSON = "json"
+    TEXT = "text"
+
+
+class Part(StrEnum):
+    """What of the service a process runs, where not all of it."""
+
+    WEBHOOK = "webhook"
+    CONTROLLERS = "controllers"
+
+
+class CertificateMode(StrEnum):
+    """Who makes the webhook's serving certificate."""
+
+    SELF_MANAGED = "SelfManaged"
+    """The sharder, with a CA of its own in a Secret."""
+    FILES = "Files"
+    """Somebody else, who puts files into certDir; caBundle is theirs as well."""
+
+
+class ClientConnection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How to reach the API server."""
+
+    kubeconfig: str = ""
+    """Path of a kubeconfig; default: the variable `KUBECONFIG`, else the account of the pod that
+    we run in, else `~/.kube/config`."""
+    accept_content_types: str = ""
+    """Accepted, without effect: metadata comes as JSON."""
+    content_type: str = ""
+    """Accepted, without effect."""
+    qps: float = 0
+    """Accepted, without effect: concurrency is bounded, not the rate."""
+    burst: int = 0
+    """Accepted, without effect."""
+
+
+class LeaderElection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which replica runs the controllers; the webhook runs on all of them."""
+
+    leader_elect: bool = True
+    """Default true; false is for a single replica."""
+    resource_name: str = "sharder"
+    """Name of the Lease; default `sharder`."""
+    resource_namespace: str = SYSTEM_NAMESPACE
+    """Namespace of the Lease; default `sharding-system`."""
+    lease_duration: timedelta = timedelta(seconds=15)
+    """Whole seconds, default 15s: so long after its last renewal the leader may be replaced."""
+    renew_deadline: timedelta = timedelta(seconds=10)
+    """Default 10s: the leader gives up when it could not renew for so long."""
+    retry_period: timedelta = timedelta(seconds=2)
+    """Default 2s: pause between attempts to acquire or renew."""
+    resource_lock: str = "leases"
+    """Accepted, without effect: the lock is always a Lease."""
+
+
+class Debugging(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Profiling of a Go process; accepted, without effect."""
+
+    enable_profiling: bool = True
+    """Accepted, without effect."""
+    enable_contention_profiling: bool = False
+    """Accepted, without effect."""
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where /healthz and /readyz answer."""
+
+    bind_address: str = ":8081"
+    """`host:port`, default `:8081` (all interfaces); `0` turns it off."""
+
+
+class Metrics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where Prometheus reads."""
+
+    bind_address: str = ":8080"
+    """`host:port`, default `:8080` (all interfaces); `0` turns it off."""
+
+
+class SharderController(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How the objects of a ring are looked after."""
+
+    sync_period: timedelta = timedelta(minutes=5)
+    """Default 5m: how often all objects of a ring are checked though nothing has changed."""
+    concurrent_moves: Count = 100
+    """Writes under way at a time, over all rings; default 100, at least 1."""
+
+
+class Controllers(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the leader does."""
+
+    sharder: SharderController = SharderController()
+
+
+class WebhookServer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The HTTPS server that the API server calls."""
+
+    cert_dir: str = DEFAULT_CERT_DIR
+    """Directory of the certificate files in mode `Files`; default as in the reference."""
+    cert_name: str = "tls.crt"
+    """File name of the certificate chain in certDir; default `tls.crt`."""
+    key_name: str = "tls.key"
+    """File name of the private key in certDir; default `tls.key`."""
+    port: Port = 9443
+    """Default 9443; 0 takes any free port."""
+    bind_address: str = ""
+    """Host or IP to listen on; default all interfaces."""
+    max_request_bytes: Count = 32 * 1024 * 1024
+    """Largest admission review; default 32 MiB: an object of 3 MiB may be 18 MiB when escaped, and
+    updates carry two."""
+
+
+class ServiceReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The Service in front of the webhook server."""
+
+    namespace: str = SYSTEM_NAMESPACE
+    """Default `sharding-system`."""
+    name: str = "sharder"
+    """Default `sharder`."""
+    path: str = ""
+    """Put before the ring's own path; default none."""
+    port: Annotated[int, Meta(ge=1, le=65535)] = 443
+    """Default 443."""
+
+
+class WebhookClientConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How the API server reaches the webhook: by `service`, or by `url` alone."""
+
+    service: ServiceReference = ServiceReference()
+    url: str = ""
+    """https URL for an API server that cannot reach Services; the ring's path is appended."""
+    ca_bundle: str = ""
+    """PEM certificates in base64; default: the sharder's own CA in mode `SelfManaged`."""
+
+
+class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the sharder writes into the MutatingWebhookConfigurations."""
+
+    annotations: dict[str, str] = {}
+    """Put on every webhook configuration; default none."""
+    client_config: WebhookClientConfig = WebhookClientConfig()
+    namespace_selector: LabelSelector = _DEFAULT_NAMESPACES
+    """For rings without one; default all namespaces but kube-system and sharding-system."""
+
+
+class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The admission webhook: the server, and how the API server finds it."""
+
+    server: WebhookServer = WebhookServer()
+    config: WebhookConfig = WebhookConfig()
+
+
+class Certificates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The webhook's serving certificate."""
+
+    mode: CertificateMode | None = None
+    """`SelfManaged` or `Files`; default: see `certificate_mode`."""
+    secret_name: str = "sharder-certificates"  # noqa: S105 - a name, no secret
+    """Secret of the CA and the serving certificate, in the namespace of the leader election
+    Lease; default `sharder-certificates`."""
+    validity: timedelta = timedelta(days=90)
+    """How long a serving certificate is valid; default 2160h (90 days)."""
+    rotate_before: timedelta = timedelta(days=30)
+    """How long before its end it is replaced; default 720h (30 days)."""
+
+
+class Logging(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is written to stderr."""
+
+    level: LogLevel = LogLevel.INFO
+    """`debug`, `info`, `warning` or `error`; default `info`."""
+    format: LogFormat = LogFormat.JSON
+    """`json` or `text`; default `json`."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """All settings of `sharder run`."""
+
+    client_connection: ClientConnection = ClientConnection()
+    leader_election: LeaderElection = LeaderElection()
+    debugging: Debugging = Debugging()
+    health: Health = Health()
+    metrics: Metrics = Metrics()
+    controller: Controllers = Controllers()
+    webhook: Webhook = Webhook()
+    certificates: Certificates = Certificates()
+    sharder_user_names: tuple[str, ...] = ()
+    """User names of the sharder, whose writes the webhook leaves alone; default: the name that
+    the API server knows this process by."""
+    logging: Logging = Logging()
+    graceful_shutdown_timeout: timedelta = msgspec.field(
+        name="gracefulShutDown", default=timedelta(seconds=15)
+    )
+    """Default 15s: how long open requests may take after a stop signal.  0s ends them at once, a
+    negative duration waits for them without limit.  `gracefulShutdownTimeout` is the same."""
+
+
+class Address(NamedTuple):
+    """Where to listen; an empty host stands for all interfaces."""
+
+    host: str
+    port: int
+
+
+def address_of(bind_address: str) -> Address | None:
+    """Return what a bindAddress says, None if it turns the server off (`0`).
+
+    Raises:
+        ValueError: it is neither `0` nor `host:port`; IPv6 hosts stand in brackets.
+    """
+    if bind_address == "0":
+        return None
+    host, colon, port = bind_address.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    is_bracketed = host != bare and host == f"[{bare}]"
+    is_number = port.isascii() and port.isdigit() and int(port) <= 65535
+    if not colon or not is_number or (":" in bare) != is_bracketed:
+        raise ValueError(f"{bind_address!r} is neither host:port nor 0")
+    return Address(bare, int(port))
+
+
+def certificate_mode(settings: Settings, *, has_certificate: bool) -> CertificateMode:
+    """Return the mode to work in.
+
+    Unless set it is `Files` where somebody else provides certificates: certDir holds one
+    (`has_certificate`), or an injector is named in the annotations.
+    """
+    if settings.certificates.mode is not None:
+        return settings.certificates.mode
+    annotations = settings.webhook.config.annotations
+    is_injected = any(key.startswith(INJECTOR_PREFIX) for key in annotations)
+    return (
+        CertificateMode.FILES if has_certificate or is_injected else CertificateMode.SELF_MANAGED
+    )

@@ -1,0 +1,207 @@
+"""Plan from a dump: a file with a ControllerRing, its Leases and any objects, no cluster.
+
+The file is a YAML or JSON stream, as several `kubectl get -o yaml` in a row write it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, TypeAlias, TypeVar
+
+import msgspec
+
+from sharder.api.lease import Lease, parse_time
+from sharder.api.meta import PartialObject, api_group
+from sharder.api.ring import ControllerRing
+from sharder.api.selector import LabelSelector
+from sharder.errors import ConfigError
+from sharder.names import API_GROUP, GroupResource, ObjectRef
+from sharder.planner import Owners
+from sharder.preview.glance import members_of, states_of
+from sharder.preview.kinds import resource_of
+from sharder.preview.manifests import parse_stream
+from sharder.preview.report import Planned, PlanReport, plan_object, report
+from sharder.snapshot import RingSnapshot, Role, build
+
+KubeObject = TypeVar("KubeObject", ControllerRing, Lease, PartialObject)
+
+Document: TypeAlias = Mapping[str, object]
+
+_LIST: Final = "List"
+_RESOURCES: Final = "APIResourceList"
+
+
+class _Resource(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    kind: str
+    group: str = ""
+
+
+class _Served(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the server's discovery calls an APIResourceList."""
+
+    group_version: str
+    resources: tuple[_Resource, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dump:
+    """What a file holds, of which a plan can be made."""
+
+    ring: ControllerRing
+    leases: tuple[Lease, ...]
+    namespaces: tuple[PartialObject, ...]
+    objects: tuple[tuple[GroupResource, PartialObject], ...]
+    """All objects, each with its resource, in any order."""
+
+    def newest_renewal(self) -> datetime:
+        """Return the moment that the file shows: the newest renewTime in it.
+
+        The epoch if there is none; no state depends on it then.
+        """
+        times = (parse_time(lease.spec.renew_time) for lease in self.leases)
+        return max(filter(None, times), default=datetime.fromtimestamp(0, UTC))
+
+
+def plan_dump(dump: Dump, now: datetime, default_namespaces: LabelSelector) -> PlanReport:
+    """Return the plan for the objects of the ring's resources; `now` is aware.
+
+    Every namespace is selected if the file has no Namespaces; else those that the ring selects,
+    or `default_namespaces` if it does not say.
+    """
+    snapshot = build(
+        dump.ring,
+        members=members_of(dump.ring.name, dump.leases),
+        namespaces=_selected(dump, default_namespaces),
+    )
+    states = states_of(dump.ring.name, dump.leases, now)
+    return report(snapshot, _plan(snapshot, dump), states)
+
+
+def decode_dump(data: bytes) -> Dump:
+    """Return what the file holds; of an object that stands there twice the last one counts.
+
+    Raises:
+        ConfigError: it is neither YAML nor JSON, an object in it cannot be understood, or it has
+            not exactly one ControllerRing.
+    """
+    documents = [item for document in parse_stream(data) for item in _flatten(document)]
+    rings = [_decode(d, ControllerRing) for d in documents if _is(d, API_GROUP, "ControllerRing")]
+    if len(rings) != 1:
+        names = ", ".join(ring.name for ring in rings) or "none"
+        raise ConfigError(f"a dump has exactly one ControllerRing, this one has {names}")
+    known = _known_resources(documents)
+    leases: dict[ObjectRef, Lease] = {}
+    objects: dict[tuple[GroupResource, ObjectRef], PartialObject] = {}
+    for document in documents:
+        if document.get("kind") == _RESOURCES:
+            continue
+        obj = _decode(document, PartialObject)
+        objects[resource_of(obj.api_version, obj.kind, known), obj.metadata.ref] = obj
+        if _is(document, "coordination.k8s.io", "Lease"):
+            leases[obj.metadata.ref] = _decode(document, Lease)
+    return Dump(
+        ring=rings[0],
+        leases=tuple(leases.values()),
+        namespaces=tuple(obj for obj in objects.values() if _is_namespace(obj)),
+        objects=tuple((resource, obj) for (resource, _), obj in objects.items()),
+    )
+
+
+def _selected(dump: Dump, default: LabelSelector) -> frozenset[str]:
+    if not dump.namespaces:
+        return frozenset(obj.metadata.namespace for _, obj in dump.objects)
+    selector = dump.ring.spec.namespace_selector or default
+    return frozenset(
+        namespace.metadata.name
+        for namespace in dump.namespaces
+        if selector.matches(namespace.metadata.labels or {})
+    )
+
+
+def _plan(snapshot: RingSnapshot, dump: Dump) -> Iterator[Planned]:
+    """Plan what is in scope, what leads before what follows."""
+    owners = Owners()
+    of_ring = [
+        (snapshot.roles[resource], obj)
+        for resource, obj in dump.objects
+        if resource in snapshot.roles and snapshot.selects(obj)
+    ]
+    for role, obj in sorted(of_ring, key=lambda pair: pair[0] is Role.CONTROLLED):
+        yield plan_object(snapshot, obj, role, owners)
+
+
+def _flatten(document: object, kind: str = "", api_version: str = "") -> Iterator[Document]:
+    """Yield the objects of a document, those of lists too.
+
+    Items of a `SecretList` need not say what they are; `kind` and `api_version` do.
+    """
+    if document is None:
+        return
+    if not isinstance(document, Mapping):
+        raise ConfigError(f"a dump holds Kubernetes objects, this one has {str(document)[:40]!r}")
+    obj: Document = {"kind": kind, "apiVersion": api_version, **document}
+    of, version = str(obj["kind"]), str(obj["apiVersion"])
+    if not of:
+        raise ConfigError("an object in the dump has no kind: write it with kubectl get -o yaml")
+    if not of.endswith(_LIST) or "items" not in obj:
+        yield obj
+        return
+    for item in _items(obj):
+        yield from _flatten(item, of.removesuffix(_LIST), "" if of == _LIST else version)
+
+
+def _items(document: Document) -> Iterable[object]:
+    items = document["items"]
+    return items if isinstance(items, list) else ()
+
+
+def _decode(document: Document, of: type[KubeObject]) -> KubeObject:
+    """Decode what matters of an object; null counts as absent, as in the API server."""
+    wanted = {field.encode_name for field in msgspec.structs.fields(of)}
+    plain = {name: _without_nulls(value) for name, value in document.items() if name in wanted}
+    try:
+        obj = msgspec.convert(plain, of)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{document.get('kind')} {_name_of(document)}: {error}") from error
+    if not obj.metadata.name:
+        raise ConfigError(f"a {document.get('kind')} in the dump has no name")
+    return obj
+
+
+def _name_of(document: Document) -> str:
+    metadata = document.get("metadata")
+    return str(metadata.get("name")) if isinstance(metadata, Mapping) else "without metadata"
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _is(document: Document, group: str, kind: str) -> bool:
+    return document.get("kind") == kind and api_group(str(document["apiVersion"])) == group
+
+
+def _is_namespace(obj: PartialObject) -> bool:
+    return obj.kind == "Namespace" and not obj.group
+
+
+def _known_resources(documents: Iterable[Document]) -> dict[tuple[str, str], GroupResource]:
+    known = {}
+    for document in documents:
+        if document.get("kind") == _RESOURCES:
+            for group, resource in _served(document):
+                if "/" not in resource.name:
+                    known[group, resource.kind] = GroupResource(group, resource.name)
+    return known
+
+
+def _served(document: Document) -> Iterator[tuple[str, _Resource]]:
+    try:
+        served = msgspec.convert(document, _Served)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{_RESOURCES}: {error}") from error
+    for resource in served.resources:
+        yield resource.group or api_group(served.group_version), resource

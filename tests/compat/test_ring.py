@@ -1,0 +1,44 @@
+"""The consistent hash of the reference, as computed with its own package (see ring.json)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sharder.names import ShardName
+from sharder.preview.report import PlanReport
+from sharder.ring import ConsistentHash
+from tests.vectors import Ring, RingFile, check, dump_of, main
+
+FILE = Path(__file__).with_name("ring.json")
+RINGS = msgspec.json.decode(FILE.read_bytes(), type=RingFile).rings
+SHARDER = Path(sys.executable).with_name("sharder")
+
+by_size = pytest.mark.parametrize("ring", RINGS, ids=lambda ring: f"{len(ring.members)} members")
+
+
+@by_size
+def test_keys_belong_to_the_shards_that_the_reference_gives_them_to(ring: Ring) -> None:
+    hashing = ConsistentHash(map(ShardName, ring.members))
+
+    assert {key: hashing.owner(key) for key in ring.assignments} == ring.assignments
+
+
+@by_size
+def test_the_program_plans_as_the_reference_assigns(ring: Ring, tmp_path: Path) -> None:
+    dump = tmp_path / "dump.json"
+    dump.write_bytes(dump_of(ring))
+
+    done = subprocess.run(
+        [SHARDER, "plan", "--file", dump, "-o", "json"], check=True, capture_output=True
+    )
+
+    report = msgspec.json.decode(done.stdout, type=PlanReport)
+    assert {a.object: a.to for a in report.assignments} == ring.assignments
+
+
+def test_the_frozen_vectors_pass_their_own_check() -> None:
+    assert main([str(FILE)]) == 0
+    assert len(list(check(FILE.read_bytes()))) == 2 * len(RINGS)

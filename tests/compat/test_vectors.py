@@ -1,0 +1,86 @@
+"""Facts about `tests.vectors`: what passes, and what must not pass unnoticed."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.vectors import check, main
+
+
+def problems(text: str) -> list[str]:
+    return [problem for result in check(text.encode()) for problem in result.problems]
+
+
+def cases(text: str) -> list[str]:
+    return [result.case for result in check(text.encode())]
+
+
+def test_a_wrong_owner_is_told_by_hash_and_by_plan() -> None:
+    text = '{"rings": [{"members": ["a"], "assignments": {"/Secret/ns/s": "b"}}]}'
+
+    assert problems(text) == ["/Secret/ns/s: expected 'b', got 'a'"] * 2
+
+
+@pytest.mark.parametrize("nobody", ["null", '""'])
+def test_without_members_nobody_owns_anything(nobody: str) -> None:
+    text = f'{{"rings": [{{"members": [], "assignments": {{"/Secret/ns/s": {nobody}}}}}]}}'
+
+    assert problems(text) == []
+
+
+def test_members_that_share_tokens_are_planned_as_they_are_hashed() -> None:
+    keys = ",".join(f'"/Secret/ns/s{i}": "op-1"' for i in range(100))
+
+    told = problems(f'{{"rings": [{{"members": ["op-11", "op-1"], "assignments": {{{keys}}}}}]}}')
+
+    assert told[: len(told) // 2] == told[len(told) // 2 :]
+
+
+def test_kinds_of_every_sort_are_planned() -> None:
+    keys = [
+        "/Namespace//team-0",
+        "/Secret/team-0/s",
+        "apps/Deployment/kube-system/web",
+        "coordination.k8s.io/Lease/team-0/l",
+        "networking.k8s.io/NetworkPolicy/team-0/n",
+        "rbac.authorization.k8s.io/ClusterRole//system:basic-user",
+    ]
+    assignments = ",".join(f'"{key}": "a"' for key in keys)
+
+    text = f'{{"rings": [{{"members": ["a"], "assignments": {{{assignments}}}}}]}}'
+
+    assert problems(text) == []
+    assert cases(text)[1].endswith("6 keys: plan")
+
+
+@pytest.mark.parametrize(
+    ("member", "key"), [("ünïcode", "/Secret/ns/s"), ("", "/Secret/ns/s"), ("a", "no-key")]
+)
+def test_what_no_cluster_can_hold_is_hashed_only(member: str, key: str) -> None:
+    text = f'{{"rings": [{{"members": ["{member}"], "assignments": {{"{key}": "{member}"}}}}]}}'
+
+    assert "no plan" in cases(text)[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"answers": []}', "[]", "not json", '{"rings": []}', '{"rings": [{"members": "a"}]}'],
+)
+def test_a_file_of_another_schema_fails(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "vectors.json"
+    file.write_text(text)
+
+    assert main([str(file)]) == 1
+
+
+def test_a_system_that_is_not_in_scope_is_named_and_fails() -> None:
+    assert cases('{"scoring_cases": []}') == ["selector spread"]
+    assert problems('{"scoring_cases": []}') == ["not in scope yet"]
+
+
+def test_a_missing_file_fails(tmp_path: Path) -> None:
+    assert main([str(tmp_path / "none.json")]) == 1
+
+
+def test_no_file_is_a_wrong_call() -> None:
+    assert main([]) == 2

@@ -1,0 +1,210 @@
+"""Facts about `sharder.cli.app`: exit codes, error lines, quick help, and plans from a dump."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from sharder import __version__
+from sharder.cli.app import run_command
+from sharder.preview.report import PlanReport
+
+SHARDER = Path(sys.executable).with_name("sharder")
+DUMP = """
+apiVersion: sharding.timebertt.dev/v1alpha1
+kind: ControllerRing
+metadata: {name: demo}
+spec: {resources: [{resource: secrets}]}
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata:
+  name: shard-a
+  namespace: default
+  labels: {alpha.sharding.timebertt.dev/controllerring: demo}
+spec:
+  holderIdentity: shard-a
+  leaseDurationSeconds: 15
+  acquireTime: 2026-03-01T12:00:00.000000Z
+  renewTime: 2026-03-01T12:00:00.000000Z
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: one, namespace: default}
+---
+apiVersion: v1
+kind: Secret
+metadata:
+  name: two
+  namespace: default
+  labels: {shard.alpha.sharding.timebertt.dev/demo: shard-a}
+"""
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> str:
+    file = tmp_path / "dump.yaml"
+    file.write_text(DUMP)
+    return str(file)
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("command", ["", "run", "rings", "shards", "explain", "plan"])
+def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run_command([*command.split(), "--help"])
+
+    assert code == 0
+    assert f"\n  sharder {command or 'rings'}" in capsys.readouterr().out.replace(
+        "See what there is:            ", ""
+    )
+
+
+def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command([]) == 0
+    assert "sharder plan my-ring" in capsys.readouterr().out
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["--version"]) == 0
+    assert capsys.readouterr().out == f"sharder {__version__}\n"
+
+
+def test_help_loads_neither_client_nor_server() -> None:
+    heavy = "kubernetes aiohttp fastapi uvicorn cryptography prometheus_client rich"
+    program = (
+        "import sys; from sharder.cli.app import run_command; run_command(['plan', '--help'])\n"
+        f"sys.exit(', '.join(set({heavy.split()}) & set(sys.modules)))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+
+    assert done.stderr.decode() == "\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bogus"], "No such command 'bogus'"),
+        (["shards"], "Missing argument 'RING'"),
+        (["plan"], "give either RING or --file"),
+        (["plan", "demo", "--file", "x"], "give either RING or --file"),
+        (["plan", "demo", "--now", "2026-03-01T12:00:00Z"], "--now goes with --file"),
+        (["rings", "-o", "xml"], "'xml' is not one of 'table', 'json', 'yaml'"),
+        (["run", "--only", "both"], "'both' is not one of 'webhook', 'controllers'"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_exits_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run_command(arguments)
+
+    told = capsys.readouterr()
+    assert (code, told.out, told.err.count("\n")) == (2, "", 1)
+    assert told.err.startswith("sharder: ")
+    assert message in told.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plan", "--file", "/none"], "cannot read /none: No such file or directory"),
+        (["plan", "--file", "/dev/null"], "exactly one ControllerRing, this one has none"),
+        (["run", "--config", "/none"], "cannot read /none: No such file or directory"),
+        (["rings"], "no kubeconfig at "),
+        (["shards", "demo"], "no kubeconfig at "),
+        (["explain", "demo", "secrets", "a/b"], "no kubeconfig at "),
+        (["plan", "demo"], "no kubeconfig at "),
+    ],
+)
+@pytest.mark.usefixtures("nowhere")
+def test_a_failure_is_one_line_and_exits_1(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run_command(arguments)
+
+    told = capsys.readouterr()
+    assert (code, told.out, told.err.count("\n")) == (1, "", 1)
+    assert told.err.startswith("sharder: ")
+    assert message in told.err
+
+
+def test_a_plan_from_a_dump_is_a_table(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run_command(["plan", "--file", dump])
+
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert code == 0
+    assert ["shard-a", "ready", "1", "2"] in lines
+    assert ["/Secret/default/one", "assign", "-", "shard-a"] in lines
+    assert lines[-1][:6] == ["2", "objects,", "1", "moves,", "0", "without"]
+
+
+def test_a_plan_is_the_same_in_json_and_yaml(
+    dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_command(["plan", "--file", dump, "-o", "json"])
+    from_json = msgspec.json.decode(capsys.readouterr().out, type=PlanReport)
+    run_command(["plan", "--file", dump, "-o", "yaml"])
+    from_yaml = msgspec.convert(yaml.safe_load(capsys.readouterr().out), PlanReport)
+
+    assert from_json == from_yaml
+    assert from_json.summary.objects == 2
+
+
+def test_leases_are_judged_at_the_given_time(
+    dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_command(["plan", "--file", dump, "--now", "2026-03-01T12:00:20Z", "-o", "json"])
+
+    report = msgspec.json.decode(capsys.readouterr().out, type=PlanReport)
+    assert [shard.state for shard in report.shards] == ["expired"]
+
+
+def test_a_time_that_is_none_is_refused(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["plan", "--file", dump, "--now", "noon"]) == 1
+    assert "--now noon is no time" in capsys.readouterr().err
+
+
+def test_a_dump_may_come_from_stdin() -> None:
+    done = subprocess.run(
+        [SHARDER, "plan", "--file", "-", "-o", "json"],
+        input=DUMP.encode(),
+        capture_output=True,
+        check=True,
+    )
+
+    assert msgspec.json.decode(done.stdout, type=PlanReport).summary.objects == 2
+
+
+def test_a_reader_that_leaves_early_is_no_failure_to_tell(dump: str) -> None:
+    with subprocess.Popen(
+        [SHARDER, "plan", "--file", dump], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        told = process.stderr.read()
+
+    assert (process.returncode, told) == (1, b"")
+
+
+def test_many_moves_are_cut_in_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "dump.yaml"
+    more = "\n".join(
+        f"---\n{{apiVersion: v1, kind: Secret, metadata: {{name: s{i}, namespace: default}}}}"
+        for i in range(60)
+    )
+    file.write_text(DUMP + more)
+
+    run_command(["plan", "--file", str(file)])
+
+    assert "and 11 more: see -o json" in capsys.readouterr().out

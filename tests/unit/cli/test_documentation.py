@@ -1,0 +1,51 @@
+"""What docs/cli.md says of the output is so: the documents are whole, and nothing is left out."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sharder.cli.app import run_command
+from sharder.cli.reports import Explanation, RingsReport, ShardsReport
+from sharder.config import load
+from sharder.preview.report import Action, PlanReport
+from tests.support.documents import blocks, section
+
+CLI = Path("docs/cli.md")
+SHOWN = [block.text for block in blocks("json") if block.document == CLI]
+
+
+@pytest.mark.parametrize(
+    ("index", "report"),
+    [(0, RingsReport), (1, ShardsReport), (2, Explanation), (3, PlanReport)],
+)
+def test_a_document_that_is_shown_has_all_fields_and_no_other(
+    index: int, report: type[msgspec.Struct]
+) -> None:
+    shown = SHOWN[index]
+
+    encoded = msgspec.json.encode(msgspec.json.decode(shown, type=report))
+
+    assert msgspec.json.decode(encoded) == msgspec.json.decode(shown)
+
+
+def test_every_action_is_described() -> None:
+    text = section(CLI, "sharder plan")
+
+    assert [action for action in Action if f"| `action` `{action}` |" not in text] == []
+
+
+def test_the_configuration_that_is_shown_is_valid() -> None:
+    (shown,) = (block.text for block in blocks("yaml") if block.document == CLI)
+
+    assert load(shown.encode(), strict=True).meaningless == ()
+
+
+def test_every_command_has_a_section(capsys: pytest.CaptureFixture[str]) -> None:
+    run_command(["--help"])
+    _, _, listed = capsys.readouterr().out.partition("Commands:\n")
+
+    commands = [line.split()[0] for line in listed.splitlines()]
+
+    assert len(commands) >= 5
+    assert [command for command in commands if not section(CLI, f"sharder {command}")] == []

@@ -1,0 +1,232 @@
+"""Facts about `sharder.cli.live` and `sharder.cli.explanation`: what is read and made of it."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from sharder.api.meta import Json, PartialObject
+from sharder.cli.explanation import explain
+from sharder.cli.live import Cluster, plan, rings, shards
+from sharder.errors import ConfigError, Forbidden, NotFound
+from sharder.names import GroupResource
+from sharder.ports import Resource
+from sharder.preview.report import Action
+from tests.support.fakes import FakeObjects, FakeStore, fake_leases, fake_rings
+from tests.support.values import (
+    CONFIGMAPS,
+    DEMO,
+    NOW,
+    SECRETS,
+    WIDGETS,
+    A,
+    B,
+    C,
+    lease,
+    named,
+    obj,
+    ring,
+    snapshot,
+)
+
+NAMESPACES = Resource(
+    id=GroupResource("", "namespaces"), version="v1", kind="Namespace", namespaced=False
+)
+RESOURCES = (
+    Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=True),
+    Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),
+    Resource(id=CONFIGMAPS, version="v1", kind="ConfigMap", namespaced=True),
+)
+
+
+class Fake:
+    """A cluster with the ring `demo`, the namespace `default` and the shards a and b."""
+
+    def __init__(self, *resources: Resource) -> None:
+        self.rings, self.leases = fake_rings(), fake_leases()
+        self.namespaces = FakeStore(PartialObject, NAMESPACES)
+        self.objects = FakeObjects(*(resources or RESOURCES))
+        self.cluster = Cluster(
+            rings=self.rings,
+            leases=self.leases,
+            namespaces=self.namespaces,
+            objects=self.objects,
+            now=NOW + timedelta(seconds=20),
+        )
+
+    async def filled(self) -> "Fake":
+        await self.rings.create("", as_body(ring()))
+        await self.namespaces.create("", {"metadata": {"name": "default"}})
+        for name in (A, B):
+            await self.leases.create("default", as_body(lease(name)))
+        return self
+
+    async def add(self, resource: GroupResource, thing: PartialObject) -> None:
+        await self.objects.stores[resource].create(thing.metadata.namespace, as_body(thing))
+
+
+def as_body(thing: msgspec.Struct) -> Json:
+    body: Json = msgspec.to_builtins(thing)
+    return body
+
+
+async def test_rings_are_counted() -> None:
+    fake = await Fake().filled()
+    await fake.add(WIDGETS, obj(WIDGETS, "one", owner=A, drain="true"))
+    await fake.add(WIDGETS, obj(WIDGETS, "two"))
+    await fake.add(CONFIGMAPS, obj(CONFIGMAPS, "controlled by nothing"))
+
+    (row,) = (await rings(fake.cluster)).rings
+
+    assert (row.name, row.shards, row.available_shards, row.ready) == (DEMO, 2, 2, "Unknown")
+    assert (row.objects, row.unassigned, row.draining, row.problem) == (2, 1, 1, None)
+    assert row.resources == ("configmaps", "secrets", "widgets.example.com")
+
+
+async def test_a_ring_whose_resource_is_not_served_is_listed_with_its_problem() -> None:
+    fake = await Fake(*RESOURCES[1:]).filled()
+
+    (row,) = (await rings(fake.cluster)).rings
+
+    assert (row.objects, row.problem) == (
+        None,
+        "the API server does not serve widgets.example.com",
+    )
+
+
+async def test_shards_have_their_state_and_their_objects() -> None:
+    fake = await Fake().filled()
+    await fake.leases.create("default", as_body(lease(C, renewed=None)))
+    await fake.leases.create("default", as_body(lease("other", of="other")))
+    await fake.add(WIDGETS, obj(WIDGETS, "one", owner=A))
+    await fake.add(WIDGETS, obj(WIDGETS, "two", owner="nobody"))
+
+    report = await shards(fake.cluster, name=DEMO)
+
+    rows = [(row.name, row.state, row.available, row.objects) for row in report.shards]
+    assert rows == [(A, "expired", True, 1), (B, "expired", True, 0), (C, "expired", False, 0)]
+    assert [row.renewed_seconds_ago for row in report.shards] == [20.0, 20.0, None]
+    assert [row.problem is None for row in report.shards] == [True, True, False]
+    assert (report.objects, report.unassigned) == (2, 1)
+
+
+async def test_a_plan_of_a_cluster_lets_children_follow_their_owners() -> None:
+    fake = await Fake().filled()
+    name = named(SECRETS, B, snapshot())
+    await fake.add(SECRETS, obj(SECRETS, name, owner=A))
+    await fake.add(CONFIGMAPS, obj(CONFIGMAPS, "child", controlled_by=name))
+    await fake.add(WIDGETS, obj(WIDGETS, "out of scope", namespace="elsewhere"))
+
+    report = await plan(fake.cluster, name=DEMO)
+
+    assert {a.object: (a.action, a.to) for a in report.assignments} == {
+        "/ConfigMap/default/child": (Action.ASSIGN, A),
+        f"/Secret/default/{name}": (Action.DRAIN, B),
+    }
+
+
+async def test_a_ring_that_is_not_there_is_told_with_those_that_are() -> None:
+    fake = await Fake().filled()
+
+    with pytest.raises(ConfigError, match=r"no ControllerRing other, .* there are: demo$"):
+        await plan(fake.cluster, name="other")
+
+
+async def test_a_cluster_without_the_crd_is_told() -> None:
+    fake = Fake()
+    fake.rings.fail(NotFound("404"))
+
+    with pytest.raises(ConfigError, match="install the CRD"):
+        await rings(fake.cluster)
+
+
+async def test_what_is_forbidden_is_told() -> None:
+    fake = await Fake().filled()
+    fake.leases.fail(Forbidden("no"))
+
+    with pytest.raises(Forbidden):
+        await shards(fake.cluster, name=DEMO)
+
+
+async def test_an_object_is_explained() -> None:
+    fake = await Fake().filled()
+    name = named(WIDGETS, B, snapshot())
+    await fake.add(WIDGETS, obj(WIDGETS, name, owner=A))
+
+    told = await explain(
+        fake.cluster, ring=DEMO, resource="widgets.example.com", name=f"default/{name}"
+    )
+
+    assert (told.owner, told.owner_state, told.wanted) == (A, "expired", B)
+    assert (told.action, told.to, told.draining) == (Action.DRAIN, B, False)
+    assert told.key == told.object == f"example.com/Widget/default/{name}"
+    assert told.controller is None
+    assert told.why.startswith("it belongs on shard-b; shard-a may be working on it")
+
+
+async def test_a_controlled_object_is_explained_by_the_object_that_controls_it() -> None:
+    fake = await Fake().filled()
+    name = named(SECRETS, B, snapshot())
+    await fake.add(SECRETS, obj(SECRETS, name, owner=A))
+    await fake.add(CONFIGMAPS, obj(CONFIGMAPS, "child", owner=B, controlled_by=name))
+
+    told = await explain(fake.cluster, ring=DEMO, resource="configmaps", name="default/child")
+
+    assert told.controller == told.key == f"/Secret/default/{name}"
+    assert (told.wanted, told.action, told.to) == (A, Action.RELABEL, A)
+
+
+@pytest.mark.parametrize(("controller", "action"), [("not there", "assign"), (None, "none")])
+async def test_a_controlled_object_without_owner_to_ask_is_explained_too(
+    controller: str | None, action: str
+) -> None:
+    fake = await Fake().filled()
+    await fake.add(CONFIGMAPS, obj(CONFIGMAPS, "child", controlled_by=controller))
+
+    told = await explain(fake.cluster, ring=DEMO, resource="configmaps", name="default/child")
+
+    assert told.action == action
+
+
+async def test_an_object_out_of_scope_is_said_to_be() -> None:
+    fake = await Fake().filled()
+    await fake.add(WIDGETS, obj(WIDGETS, "w", owner="x", namespace="elsewhere"))
+
+    told = await explain(
+        fake.cluster, ring=DEMO, resource="widgets.example.com", name="elsewhere/w"
+    )
+
+    assert (told.action, told.to, told.owner_state) == (Action.NONE, "x", None)
+    assert told.why == "its namespace elsewhere is not selected by the ring"
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "problem"),
+    [
+        (
+            "pods",
+            "default/x",
+            "ring demo has no resource pods, give one of configmaps, secrets, widgets",
+        ),
+        ("secrets", "x", "x names none of secrets, give NAMESPACE/NAME"),
+        ("secrets", "default/", "default/ names none of secrets, give NAMESPACE/NAME"),
+        ("secrets", "default/x", "there is no default/x in secrets, check the name"),
+    ],
+)
+async def test_an_object_that_is_not_there_is_told(resource: str, name: str, problem: str) -> None:
+    fake = await Fake().filled()
+
+    with pytest.raises(ConfigError, match=problem):
+        await explain(fake.cluster, ring=DEMO, resource=resource, name=name)
+
+
+async def test_a_cluster_scoped_object_has_no_namespace_in_its_name() -> None:
+    cluster_wide = Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=False)
+    fake = await Fake(cluster_wide, *RESOURCES[1:]).filled()
+    await fake.add(WIDGETS, obj(WIDGETS, "w", namespace=""))
+
+    told = await explain(fake.cluster, ring=DEMO, resource="widgets.example.com", name="w")
+
+    assert told.object == "example.com/Widget//w"
+    with pytest.raises(ConfigError, match="give NAME, they have no namespace"):
+        await explain(fake.cluster, ring=DEMO, resource="widgets.example.com", name="a/w")

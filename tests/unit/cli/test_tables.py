@@ -1,0 +1,121 @@
+"""Facts about `sharder.cli.tables`: what people see, and what names cannot do to a terminal."""
+
+import pytest
+
+from sharder.cli import tables
+from sharder.cli.reports import Explanation, RingRow, RingsReport, ShardRow, ShardsReport
+from sharder.leases import ShardState
+from sharder.names import RingName, ShardName
+from sharder.preview.report import Action
+
+RING = RingName("demo")
+A, B = ShardName("shard-a"), ShardName("shard-b")
+
+
+def shard(name: ShardName, **changes: float | str | None) -> ShardRow:
+    problem, ago = changes.get("problem"), changes.get("ago", 3.2)
+    return ShardRow(
+        name=name,
+        namespace="default",
+        state=ShardState.READY,
+        available=problem is None,
+        objects=2,
+        draining=1,
+        renew_time=None,
+        renewed_seconds_ago=ago if isinstance(ago, float) else None,
+        problem=problem if isinstance(problem, str) else None,
+    )
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+    return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_rings_are_printed_with_their_counts_and_problems(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    row = RingRow(
+        name=RING,
+        resources=("secrets", "configmaps"),
+        shards=3,
+        available_shards=2,
+        objects=None,
+        unassigned=None,
+        draining=None,
+        ready="False",
+        problem="no right to list secrets",
+    )
+
+    tables.rings(RingsReport(rings=(row,)))
+
+    header, line, problem = printed(capsys)
+    assert header[0] == "RING"
+    assert line == ["demo", "False", "3", "2", "-", "-", "-", "secrets,", "configmaps"]
+    assert problem[0] == "demo:"
+
+
+def test_no_rings_are_said_to_be_none(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.rings(RingsReport(rings=()))
+
+    assert capsys.readouterr().out == "there are no rings\n"
+
+
+def test_shards_are_printed_with_their_age_and_problems(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = (shard(A), shard(B, ago=None, problem="renewTime is missing"))
+
+    tables.shards(ShardsReport(ring=RING, shards=rows, objects=5, unassigned=1, draining=2))
+
+    lines = printed(capsys)
+    assert lines[1] == ["shard-a", "ready", "yes", "2", "1", "3s", "ago", "default"]
+    assert lines[2] == ["shard-b", "ready", "no", "2", "1", "never", "default"]
+    assert " ".join(lines[3]) == "5 objects, 1 without a working shard, 2 draining"
+    assert " ".join(lines[4]) == "shard-b: renewTime is missing"
+
+
+@pytest.mark.parametrize(("to", "step"), [(B, "drain to shard-b"), (A, "drain")])
+def test_an_object_is_explained(
+    to: ShardName, step: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables.explanation(
+        Explanation(
+            ring=RING,
+            resource="secrets",
+            object="/Secret/default/s",
+            key="/Secret/default/s",
+            controller=None,
+            owner=A,
+            owner_state=None,
+            draining=True,
+            wanted=B,
+            action=Action.DRAIN,
+            to=to,
+            why="because",
+        )
+    )
+
+    lines = [" ".join(line) for line in printed(capsys)]
+    assert "Owner shard-a (has no Lease)" in lines
+    assert f"Next {step}" in lines
+    assert not [line for line in lines if line.startswith("Controlled by")]
+
+
+def test_names_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = (shard(ShardName("[red]\x1b[2J\nnew")),)
+
+    tables.shards(ShardsReport(ring=RING, shards=rows, objects=0, unassigned=0, draining=0))
+
+    out = capsys.readouterr().out
+    assert r"'[red]\x1b[2J\nnew'" in out
+    assert "\x1b" not in out
+
+
+def test_long_lines_are_not_cut_where_programs_read(capsys: pytest.CaptureFixture[str]) -> None:
+    name = ShardName("s" * 300)
+
+    tables.shards(
+        ShardsReport(ring=RING, shards=(shard(name),), objects=0, unassigned=0, draining=0)
+    )
+
+    assert name in capsys.readouterr().out

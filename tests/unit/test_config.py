@@ -1,0 +1,401 @@
+"""Facts about `sharder.config`: defaults, layers, and how mistakes are told."""
+
+import ast
+import re
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from sharder.api.selector import LabelSelector, Requirement
+from sharder.config import (
+    Address,
+    CertificateMode,
+    LogFormat,
+    LogLevel,
+    Settings,
+    address_of,
+    certificate_mode,
+    environment_names,
+    load,
+)
+from sharder.config import settings as config_settings
+from sharder.errors import ConfigError
+
+HEADER = "apiVersion: config.sharding.timebertt.dev/v1alpha1\nkind: SharderConfig\n"
+
+EVERY_FIELD_OF_THE_REFERENCE = f"""{HEADER}
+clientConnection:
+  kubeconfig: /etc/kubeconfig
+  acceptContentTypes: application/json
+  contentType: application/vnd.kubernetes.protobuf
+  qps: 100
+  burst: 150
+leaderElection:
+  leaderElect: true
+  leaseDuration: 30s
+  renewDeadline: 20s
+  retryPeriod: 4s
+  resourceLock: leases
+  resourceName: sharder
+  resourceNamespace: sharding-system
+debugging:
+  enableProfiling: true
+  enableContentionProfiling: false
+health:
+  bindAddress: :8081
+metrics:
+  bindAddress: 127.0.0.1:8080
+controller:
+  sharder:
+    syncPeriod: 10m
+webhook:
+  server:
+    certDir: /certs
+    certName: tls.crt
+    keyName: tls.key
+  config:
+    annotations:
+      cert-manager.io/inject-ca-from: sharding-system/webhook-server
+    clientConfig:
+      caBundle: Zm9v
+      service:
+        namespace: sharding-system
+        name: sharder
+        path: /prefix
+        port: 8443
+    namespaceSelector:
+      matchLabels:
+        sharded: "true"
+gracefulShutDown: 1m
+"""
+
+
+def settings(text: str = "") -> Settings:
+    return load((HEADER + text).encode()).settings
+
+
+def problems(text: str = "", environment: dict[str, str] | None = None) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load((HEADER + text).encode(), environment, strict=True)
+    return str(caught.value).split("; ")
+
+
+def test_nothing_given_means_the_defaults_of_the_reference() -> None:
+    defaults = load().settings
+
+    assert defaults == Settings()
+    assert defaults.leader_election.lease_duration == timedelta(seconds=15)
+    assert defaults.leader_election.resource_name == "sharder"
+    assert defaults.leader_election.resource_namespace == "sharding-system"
+    assert defaults.health.bind_address == ":8081"
+    assert defaults.metrics.bind_address == ":8080"
+    assert defaults.controller.sharder.sync_period == timedelta(minutes=5)
+    assert defaults.controller.sharder.concurrent_moves == 100
+    assert defaults.graceful_shutdown_timeout == timedelta(seconds=15)
+    assert defaults.webhook.config.client_config.service.name == "sharder"
+
+
+def test_kube_system_and_our_own_namespace_are_left_out_by_default() -> None:
+    selector = Settings().webhook.config.namespace_selector
+
+    selected = [
+        name
+        for name in ("default", "kube-system", "sharding-system")
+        if selector.matches({"kubernetes.io/metadata.name": name})
+    ]
+    assert selected == ["default"]
+
+
+def test_a_file_of_the_reference_is_taken_as_it_is() -> None:
+    loaded = load(EVERY_FIELD_OF_THE_REFERENCE.encode(), strict=True)
+
+    webhook = loaded.settings.webhook
+    assert loaded.unknown == ()
+    assert loaded.settings.graceful_shutdown_timeout == timedelta(minutes=1)
+    assert loaded.settings.leader_election.renew_deadline == timedelta(seconds=20)
+    assert webhook.config.client_config.service.port == 8443
+    assert webhook.config.namespace_selector == LabelSelector(match_labels={"sharded": "true"})
+
+
+def test_fields_without_meaning_here_are_named() -> None:
+    assert load(EVERY_FIELD_OF_THE_REFERENCE.encode()).meaningless == (
+        "clientConnection.acceptContentTypes",
+        "clientConnection.contentType",
+        "clientConnection.qps",
+        "clientConnection.burst",
+        "debugging.enableProfiling",
+        "debugging.enableContentionProfiling",
+        "leaderElection.resourceLock",
+    )
+
+
+def test_the_environment_wins_over_the_file_and_flags_over_both() -> None:
+    text = f"{HEADER}logging: {{level: debug, format: text}}\nhealth: {{bindAddress: ':1'}}"
+    environment = {"SHARDER_LOGGING_LEVEL": "warning", "SHARDER_LOGGING_FORMAT": "json"}
+
+    merged = load(text.encode(), environment, {"logging.level": "error"}).settings
+
+    assert merged.logging.level is LogLevel.ERROR
+    assert merged.logging.format is LogFormat.JSON
+    assert merged.health.bind_address == ":1"
+
+
+def test_every_field_has_a_variable() -> None:
+    environment = {
+        "SHARDER_LEADER_ELECTION_LEADER_ELECT": "false",
+        "SHARDER_CONTROLLER_SHARDER_SYNC_PERIOD": "1m",
+        "SHARDER_WEBHOOK_SERVER_PORT": "1234",
+        "SHARDER_WEBHOOK_CONFIG_ANNOTATIONS": "{a: b}",
+        "SHARDER_WEBHOOK_CONFIG_NAMESPACE_SELECTOR": "{}",
+        "SHARDER_SHARDER_USER_NAMES": "[one, two]",
+        "SHARDER_GRACEFUL_SHUTDOWN_TIMEOUT": "3s",
+    }
+
+    merged = load(environment=environment, strict=True).settings
+
+    assert set(environment) <= set(environment_names())
+    assert not merged.leader_election.leader_elect
+    assert merged.controller.sharder.sync_period == timedelta(minutes=1)
+    assert merged.webhook.server.port == 1234
+    assert merged.webhook.config.annotations == {"a": "b"}
+    assert merged.webhook.config.namespace_selector == LabelSelector()
+    assert merged.sharder_user_names == ("one", "two")
+    assert merged.graceful_shutdown_timeout == timedelta(seconds=3)
+
+
+def test_kubeconfig_of_the_environment_is_the_last_resort() -> None:
+    text = f"{HEADER}clientConnection: {{kubeconfig: /file}}"
+    environment = {"KUBECONFIG": "/usual"}
+
+    assert load(environment=environment).settings.client_connection.kubeconfig == "/usual"
+    assert load(text.encode(), environment).settings.client_connection.kubeconfig == "/file"
+
+
+def test_variables_of_a_service_named_sharder_are_no_settings() -> None:
+    environment = {
+        "SHARDER_SERVICE_HOST": "10.0.0.1",
+        "SHARDER_SERVICE_PORT": "443",
+        "SHARDER_SERVICE_PORT_WEBHOOK": "443",
+        "SHARDER_PORT": "tcp://10.0.0.1:443",
+        "SHARDER_PORT_443_TCP_ADDR": "10.0.0.1",
+        "SHARDER_METRICS_SERVICE_HOST": "10.0.0.2",
+        "SHARDER_WEBHOOK_SERVER_PORT": "tcp://10.0.0.3:443",
+    }
+
+    assert load(environment=environment, strict=True).settings == Settings()
+
+
+def test_an_empty_text_and_null_mean_the_default() -> None:
+    text = "health: {bindAddress: ''}\nmetrics:\nleaderElection: {resourceName: null}"
+
+    assert settings(text) == Settings()
+
+
+def test_a_selector_in_the_file_replaces_the_default_as_a_whole() -> None:
+    text = """webhook: {config: {namespaceSelector: {matchExpressions: [
+        {key: team, operator: In, values: [a, b]}]}}}"""
+
+    assert settings(text).webhook.config.namespace_selector == LabelSelector(
+        match_expressions=(Requirement(key="team", operator="In", values=("a", "b")),)
+    )
+
+
+def test_unknown_fields_are_told_one_by_one_with_what_may_be_meant() -> None:
+    text = f"{HEADER}health: {{bindAdress: ':1'}}\nextra: {{a: 1}}"
+    environment = {"SHARDER_EXTRA": "1", "OTHER": "2"}
+
+    assert load(text.encode(), environment).unknown == (
+        "health.bindAdress: unknown field (did you mean health.bindAddress?)",
+        "extra: unknown field",
+        "SHARDER_EXTRA: unknown variable",
+    )
+
+
+def test_unknown_fields_are_errors_if_so_wanted() -> None:
+    assert problems("extra: 1") == ["extra: unknown field"]
+
+
+def test_all_problems_are_told_together() -> None:
+    text = """
+leaderElection: {leaseDuration: soon, leaderElect: 3}
+health: {bindAddress: nowhere}
+controller: {sharder: {syncPeriod: 5, concurrentMoves: 0}}
+certificates: {mode: Magic}
+"""
+
+    assert problems(text, {"SHARDER_WEBHOOK_SERVER_PORT": "high"}) == [
+        "leaderElection.leaseDuration: 'soon' is not a duration such as 100ms, 15s, 5m or 1h30m",
+        "leaderElection.leaderElect: Expected `bool`, got `int` (it is 3)",
+        "controller.sharder.syncPeriod: must be a duration such as 15s or 5m, but is 5",
+        "controller.sharder.concurrentMoves: Expected `int` >= 1 (it is 0)",
+        "certificates.mode: must be one of SelfManaged, Files, but is 'Magic'",
+        "SHARDER_WEBHOOK_SERVER_PORT: Expected `int`, got `str` (it is 'high')",
+        "health.bindAddress: 'nowhere' is neither host:port nor 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "leaderElection: {leaseDuration: 10s}",
+            "leaderElection.leaseDuration: must be longer than renewDeadline (10s), but is 10s",
+        ),
+        (
+            "leaderElection: {renewDeadline: 2400ms}",
+            "leaderElection.renewDeadline: must be longer than 1.2 times retryPeriod (2s), "
+            "but is 2.4s",
+        ),
+        (
+            "leaderElection: {leaseDuration: 15500ms}",
+            "leaderElection.leaseDuration: must be whole seconds, at least 1s",
+        ),
+        (
+            "leaderElection: {retryPeriod: 0s}",
+            "leaderElection.retryPeriod: must be longer than 0s",
+        ),
+        (
+            "controller: {sharder: {syncPeriod: -1s}}",
+            "controller.sharder.syncPeriod: must be longer than 0s",
+        ),
+        ("metrics: {bindAddress: 'x:99999'}", "metrics.bindAddress: 'x:99999' is neither host"),
+        (
+            "certificates: {validity: 720h}",
+            "certificates.validity: must be longer than rotateBefore (720h0m0s), but is 720h0m0s",
+        ),
+        (
+            "certificates: {rotateBefore: 0s}",
+            "certificates.rotateBefore: must be longer than 0s",
+        ),
+        ("health: 8081", "health: must be a mapping, but is 8081"),
+        (
+            "gracefulShutDown: 1s\ngracefulShutdownTimeout: 2s",
+            "gracefulShutdownTimeout: given twice, under two names",
+        ),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(text: str, problem: str) -> None:
+    assert any(told.startswith(problem) for told in problems(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{url: 'http://h/'}", "url: must be https://host[:port][/path], but is 'http://h/'"),
+        ("{url: 'https://u@h'}", "url: must be https"),
+        ("{url: 'https://h/?q'}", "url: must be https"),
+        ("{url: 'https://[h'}", "url: must be https"),
+        ("{url: 'https://h', service: {name: s}}", " set either service or url"),
+        ("{service: {path: p}}", "service.path: must begin with /, but is 'p'"),
+        ("{service: {port: 0}}", "service.port: Expected `int` >= 1 (it is 0)"),
+        ("{caBundle: '???'}", "caBundle: is not base64"),
+    ],
+)
+def test_a_client_config_that_the_api_server_would_refuse_is_refused(
+    text: str, problem: str
+) -> None:
+    told = problems(f"webhook: {{config: {{clientConfig: {text}}}}}")
+
+    assert len(told) == 1
+    assert re.fullmatch(rf"webhook\.config\.clientConfig[.:]{re.escape(problem)}.*", told[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{matchLabel: {a: b}}", "knows matchLabels and matchExpressions only, not matchLabel"),
+        ("{matchExpressions: [{key: a, operator: In}]}", "In needs values"),
+        (
+            "{matchExpressions: [{key: a, operator: Exists, values: [b]}]}",
+            "Exists takes no values",
+        ),
+        ("{matchExpressions: [{key: a, operator: Like}]}", "operator must be one of"),
+        ("[]", "Expected `object`, got `array`"),
+    ],
+)
+def test_a_selector_that_is_not_one_is_refused(text: str, problem: str) -> None:
+    (told,) = problems(f"webhook: {{config: {{namespaceSelector: {text}}}}}")
+
+    assert problem in told
+
+
+def test_lists_in_variables_are_yaml() -> None:
+    (told,) = problems(environment={"SHARDER_SHARDER_USER_NAMES": "[a"})
+
+    assert told == (
+        "SHARDER_SHARDER_USER_NAMES: is not YAML such as [a, b] or {key: value}, but '[a'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        (b"kind: SharderConfig", "apiVersion: must be config.sharding"),
+        (HEADER.replace("SharderConfig", "Pod").encode(), "kind: must be SharderConfig"),
+        (b"- a", "the file holds no mapping"),
+        (b"a: [", "the file is not YAML"),
+    ],
+)
+def test_a_file_of_something_else_is_refused(file: bytes, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        load(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (":8080", Address("", 8080)),
+        ("127.0.0.1:0", Address("127.0.0.1", 0)),
+        ("[::1]:443", Address("::1", 443)),
+        ("localhost:1", Address("localhost", 1)),
+        ("0", None),
+    ],
+)
+def test_addresses_name_host_and_port(text: str, address: Address | None) -> None:
+    assert address_of(text) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["", "8080", "host", "::1:80", "[::1]", "[h]:1", "h:", "h:-1", "h:65536", "h:٣"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="neither host:port nor 0"):
+        address_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "has_certificate", "mode"),
+    [
+        ("", False, CertificateMode.SELF_MANAGED),
+        ("", True, CertificateMode.FILES),
+        (
+            "webhook: {config: {annotations: {cert-manager.io/inject-ca-from: a/b}}}",
+            False,
+            CertificateMode.FILES,
+        ),
+        ("certificates: {mode: SelfManaged}", True, CertificateMode.SELF_MANAGED),
+    ],
+)
+def test_certificates_are_our_own_unless_somebody_else_provides_them(
+    text: str, has_certificate: bool, mode: CertificateMode
+) -> None:
+    assert certificate_mode(settings(text), has_certificate=has_certificate) is mode
+
+
+def test_every_field_is_explained() -> None:
+    source = Path(config_settings.__file__).read_text()
+    groups = [n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.keywords]
+    names = {group.name for group in groups}
+
+    silent = [
+        f"{group.name}.{ast.unparse(field.target)}"
+        for group in groups
+        for field, after in pairwise([*group.body, group])
+        if isinstance(field, ast.AnnAssign)
+        and ast.unparse(field.annotation) not in names
+        and not (isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant))
+    ]
+    assert len(names) > 10
+    assert silent == []
