@@ -1,0 +1,58 @@
+{{- define "sharder.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "sharder.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- $name := include "sharder.name" . }}
+{{- ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "sharder.serviceAccountName" -}}
+{{- default (include "sharder.fullname" .) .Values.serviceAccount.name }}
+{{- end }}
+
+{{- define "sharder.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "sharder.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "sharder.labels" -}}
+{{ include "sharder.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{/* The SharderConfig: the values of the user over what follows from the release. */}}
+{{- define "sharder.config" -}}
+{{- $values := default dict .Values.config }}
+{{- $namespaceSelector := dict "matchExpressions" (list (dict
+      "key" "kubernetes.io/metadata.name"
+      "operator" "NotIn"
+      "values" (list "kube-system" .Release.Namespace | uniq)))
+}}
+{{- $webhook := dict "config" (dict "namespaceSelector" $namespaceSelector) "server" (dict "port" 9443) }}
+{{- if not (dig "webhook" "config" "clientConfig" "url" "" $values) }}
+{{- $service := dict "namespace" .Release.Namespace "name" (include "sharder.fullname" .) }}
+{{- $_ := set $webhook.config "clientConfig" (dict "service" $service) }}
+{{- end }}
+{{- $config := dict
+      "apiVersion" "config.sharding.timebertt.dev/v1alpha1"
+      "kind" "SharderConfig"
+      "leaderElection" (dict "resourceNamespace" .Release.Namespace)
+      "health" (dict "bindAddress" ":8081")
+      "metrics" (dict "bindAddress" ":8080")
+      "certificates" (dict "secretName" (printf "%s-certificates" (include "sharder.fullname" .)))
+      "webhook" $webhook
+}}
+{{- mergeOverwrite $config (deepCopy $values) | toYaml }}
+{{- end }}
+
+{{/* The port of an address such as :8081; nothing for 0, which turns the server off. */}}
+{{- define "sharder.port" -}}
+{{- if ne (toString .) "0" }}{{ regexFind "[0-9]+$" . }}{{ end }}
+{{- end }}

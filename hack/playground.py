@@ -1,0 +1,145 @@
+"""A running service: sharders and shards as processes on a real control plane.
+
+The demo, the end-to-end tests and the benchmarks all set their scene with this.  Everything runs
+under identities of its own, none of them in system:masters, with 5 s Leases unless told otherwise.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import yaml
+
+from hack.control_plane import ControlPlane
+
+ROOT = Path(__file__).parent.parent
+CRD = ROOT / "charts/sharder/templates/crd.yaml"
+MANIFESTS = ROOT / "hack/manifests"
+EXAMPLE = ROOT / "examples/checksum-controller"
+RING = "checksum"
+NAMESPACE = "demo"
+SHARDS = "checksum-controller"
+SYSTEM = "sharding-system"
+
+
+class Playground:
+    """A control plane on which the CRD, all identities and one ring are installed."""
+
+    def __init__(self, plane: ControlPlane, *, lease_seconds: int = 5) -> None:
+        """`plane` runs already and ends the playground's processes with itself."""
+        self.plane = plane
+        self.lease_seconds = lease_seconds
+        self._probes: dict[str, str] = {}
+        self._kubeconfigs: dict[str, Path] = {}
+
+    def install(self) -> None:
+        """Install CRD, identities and the example with its ring; idempotent."""
+        self.plane.apply(CRD)
+        self.plane.apply(MANIFESTS / "sharder.yaml")
+        self.install_example()
+
+    def install_example(self) -> None:
+        """Install the rest where CRD and the sharder's identity are there, as from the chart."""
+        self.plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        self.plane.apply(MANIFESTS / "viewer.yaml")
+        self.plane.apply(_namespace(NAMESPACE))
+        for manifest in ("namespace.yaml", "rbac.yaml", "ring.yaml"):
+            self.plane.apply(EXAMPLE / "deploy" / manifest)
+        self._kubeconfigs = {
+            "viewer": self.plane.kubeconfig("viewer"),
+            "sharder": self.plane.token_kubeconfig(SYSTEM, "sharder"),
+            "shard": self.plane.token_kubeconfig(SHARDS, "checksum-controller"),
+        }
+
+    @property
+    def viewer(self) -> Path:
+        """Kubeconfig of a person who looks at everything and creates Secrets."""
+        return self._kubeconfigs["viewer"]
+
+    def kubeconfig_of(self, identity: str) -> Path:
+        """Return the kubeconfig of `sharder`, `shard` or `viewer`."""
+        return self._kubeconfigs[identity]
+
+    def start_sharder(self, name: str = "sharder-0", **config: object) -> None:
+        """Start a sharder; `config` is merged over the top level of its SharderConfig."""
+        webhook, health, metrics = _free_ports(3)
+        settings = {
+            "apiVersion": "config.sharding.timebertt.dev/v1alpha1",
+            "kind": "SharderConfig",
+            "health": {"bindAddress": f"127.0.0.1:{health}"},
+            "metrics": {"bindAddress": f"127.0.0.1:{metrics}"},
+            "webhook": {
+                "server": {"bindAddress": "127.0.0.1", "port": webhook},
+                "config": {"clientConfig": {"url": f"https://127.0.0.1:{webhook}"}},
+            },
+            "certificates": {"secretName": "sharder-certificates"},
+            **config,
+        }
+        file = self.plane.directory / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(settings))
+        kubeconfig = str(self._kubeconfigs["sharder"])
+        program = str(Path(sys.executable).parent / "sharder")
+        command = [program, "run", "--config", str(file), "--kubeconfig", kubeconfig]
+        environment = {**os.environ, "POD_NAME": name, "POD_NAMESPACE": SYSTEM}
+        self.plane.supervisor.run(name, command, environment)
+        self._probes[name] = f"http://127.0.0.1:{health}/readyz"
+
+    def is_ready(self, name: str = "sharder-0") -> bool:
+        """Tell whether the sharder calls itself ready.
+
+        Raises:
+            RuntimeError: its process has ended; the message has the end of its log.
+        """
+        code = self.plane.supervisor.exit_code(name)
+        if code is not None:
+            raise RuntimeError(f"{name} ended with {code}{self.plane.log_tail(name)}")
+        try:
+            with urllib.request.urlopen(self._probes[name], timeout=2) as answer:  # noqa: S310
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def start_shard(self, name: str, **environment: str) -> None:
+        """Start a checksum-controller as shard `name`."""
+        seconds = self.lease_seconds
+        variables = {
+            **os.environ,
+            "KUBECONFIG": str(self._kubeconfigs["shard"]),
+            "SHARD_NAME": name,
+            "SHARD_NAMESPACE": SHARDS,
+            "SHARD_LEASE_DURATION": str(seconds),
+            "SHARD_RENEW_DEADLINE": str(seconds * 2 / 3),
+            "SHARD_RETRY_PERIOD": str(seconds / 7.5),
+            **environment,
+        }
+        command = [sys.executable, str(EXAMPLE / "controller.py")]
+        self.plane.supervisor.run(name, command, variables)
+
+    def kill(self, name: str) -> None:
+        """End a process by SIGKILL: it has no chance to say good-bye."""
+        self.plane.supervisor.stop(name, signal.SIGKILL)
+
+    def stop(self, name: str) -> int:
+        """End a process by SIGTERM, wait for it and return its exit code."""
+        return self.plane.supervisor.stop(name)
+
+
+def _namespace(name: str) -> str:
+    labels = {"checksum.example.com/enabled": "true"}
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    )
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [int(each.getsockname()[1]) for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

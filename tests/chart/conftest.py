@@ -1,0 +1,10 @@
+import pytest
+
+from hack import binaries
+from tests.chart.rendering import Helm
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """helm without a cluster."""
+    return Helm(program=binaries.helm(), home=tmp_path_factory.mktemp("helm"))

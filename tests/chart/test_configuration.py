@@ -1,0 +1,172 @@
+"""The SharderConfig that the chart renders, and what follows from it."""
+
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+import yaml
+
+from sharder.config import load
+from tests.chart.rendering import Helm, HelmError, find
+
+
+class Port(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: str
+    container_port: int
+
+
+class ServicePort(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+
+
+class ServiceSpec(msgspec.Struct, frozen=True, kw_only=True):
+    ports: tuple[ServicePort, ...]
+
+
+class Container(msgspec.Struct, frozen=True, kw_only=True):
+    ports: tuple[Port, ...]
+
+
+class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
+    containers: tuple[Container]
+
+
+class PodMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    annotations: Mapping[str, str]
+
+
+class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    metadata: PodMetadata
+    spec: PodSpec
+
+
+def config_of(rendered: str) -> dict[str, object]:
+    text = find(rendered, "ConfigMap", "sharder").data["config.yaml"]
+    return msgspec.convert(yaml.safe_load(text), dict[str, object])
+
+
+def pods_of(rendered: str) -> PodTemplate:
+    return msgspec.convert(find(rendered, "Deployment", "sharder").spec["template"], PodTemplate)
+
+
+def ports_of(rendered: str) -> dict[str, int]:
+    [container] = pods_of(rendered).spec.containers
+    return {port.name: port.container_port for port in container.ports}
+
+
+def checksum_of(rendered: str) -> str:
+    return pods_of(rendered).metadata.annotations["checksum/config"]
+
+
+def test_the_configuration_follows_from_the_release(helm: Helm) -> None:
+    assert config_of(helm.template(namespace="ns")) == {
+        "apiVersion": "config.sharding.timebertt.dev/v1alpha1",
+        "kind": "SharderConfig",
+        "certificates": {"secretName": "sharder-certificates"},
+        "health": {"bindAddress": ":8081"},
+        "leaderElection": {"resourceNamespace": "ns"},
+        "metrics": {"bindAddress": ":8080"},
+        "webhook": {
+            "config": {
+                "clientConfig": {"service": {"name": "sharder", "namespace": "ns"}},
+                "namespaceSelector": {
+                    "matchExpressions": [
+                        {
+                            "key": "kubernetes.io/metadata.name",
+                            "operator": "NotIn",
+                            "values": ["kube-system", "ns"],
+                        }
+                    ]
+                },
+            },
+            "server": {"port": 9443},
+        },
+    }
+
+
+def test_the_service_knows_every_field_of_the_configuration(helm: Helm) -> None:
+    text = find(helm.template(namespace="ns"), "ConfigMap", "sharder").data["config.yaml"]
+
+    loaded = load(text.encode(), strict=True)
+
+    service = loaded.settings.webhook.config.client_config.service
+    assert (service.namespace, service.name, service.port) == ("ns", "sharder", 443)
+    assert loaded.settings.leader_election.resource_namespace == "ns"
+    assert not loaded.meaningless
+
+
+def test_values_are_merged_into_the_configuration(helm: Helm) -> None:
+    values = {
+        "config": {
+            "controller": {"sharder": {"syncPeriod": "10m"}},
+            "leaderElection": {"leaseDuration": "30s"},
+        }
+    }
+
+    config = config_of(helm.template(values))
+
+    assert config["controller"] == {"sharder": {"syncPeriod": "10m"}}
+    assert config["leaderElection"] == {
+        "leaseDuration": "30s",
+        "resourceNamespace": "sharding-system",
+    }
+
+
+def test_an_emptied_configuration_is_the_default(helm: Helm) -> None:
+    assert config_of(helm.template({"config": None})) == config_of(helm.template())
+
+
+def test_a_url_takes_the_place_of_the_service(helm: Helm) -> None:
+    client = {"url": "https://sharder.example.com"}
+
+    config = config_of(
+        helm.template({"config": {"webhook": {"config": {"clientConfig": client}}}})
+    )
+
+    webhook = msgspec.convert(config["webhook"], dict[str, dict[str, object]])
+    assert webhook["config"]["clientConfig"] == client
+
+
+def test_the_ports_of_the_pod_are_those_of_the_configuration(helm: Helm) -> None:
+    values = {
+        "config": {
+            "health": {"bindAddress": "0.0.0.0:1081"},
+            "metrics": {"bindAddress": ":1080"},
+            "webhook": {"server": {"port": 1443}},
+        }
+    }
+
+    assert ports_of(helm.template()) == {"webhook": 9443, "metrics": 8080, "health": 8081}
+    assert ports_of(helm.template(values)) == {"webhook": 1443, "metrics": 1080, "health": 1081}
+
+
+def test_metrics_that_are_off_have_no_port(helm: Helm) -> None:
+    rendered = helm.template({"config": {"metrics": {"bindAddress": "0"}}})
+
+    service = msgspec.convert(find(rendered, "Service", "sharder").spec, ServiceSpec)
+    assert [port.name for port in service.ports] == ["webhook"]
+    assert ports_of(rendered) == {"webhook": 9443, "health": 8081}
+
+
+def test_health_cannot_be_turned_off(helm: Helm) -> None:
+    with pytest.raises(HelmError, match=r"the probes need config\.health\.bindAddress"):
+        helm.template({"config": {"health": {"bindAddress": "0"}}})
+
+
+def test_the_rights_follow_the_namespace_of_the_lease(helm: Helm) -> None:
+    values = {"config": {"leaderElection": {"resourceNamespace": "elsewhere"}}}
+
+    rendered = helm.template(values)
+
+    assert find(rendered, "Role", "sharder").metadata.namespace == "elsewhere"
+    assert find(rendered, "RoleBinding", "sharder").metadata.namespace == "elsewhere"
+
+
+def test_a_change_of_the_configuration_replaces_the_pods(helm: Helm) -> None:
+    values = {"config": {"gracefulShutDown": "20s"}}
+
+    assert checksum_of(helm.template()) != checksum_of(helm.template(values))
+
+
+def test_another_change_keeps_the_checksum(helm: Helm) -> None:
+    assert checksum_of(helm.template()) == checksum_of(helm.template({"replicaCount": 3}))

@@ -1,0 +1,287 @@
+"""The chart on a real API server: what it accepts, what it keeps, which rights it gives."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+
+from hack import binaries
+from hack.control_plane import ControlPlane
+from hack.kubectl import KubectlError
+from tests.chart.rendering import CHART, Helm, decode_manifests, find
+
+CRD_NAME = "controllerrings.sharding.timebertt.dev"
+VALUES = {"shardedResources": [{"group": "apps", "resources": ["deployments"]}]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """The chart as installed under a name and in a namespace that nobody else has."""
+
+    name: str
+    helm: Helm
+    control_plane: ControlPlane
+
+    @property
+    def namespace(self) -> str:
+        return self.name
+
+    @property
+    def user(self) -> str:
+        return f"system:serviceaccount:{self.namespace}:{self.name}"
+
+    def allows(self, verb: str, resource: str, *, namespace: str = "", name: str = "") -> bool:
+        """Return whether the sharder may do it.
+
+        Args:
+            verb: As RBAC calls it.
+            resource: As `GROUP/RESOURCE` or `GROUP/RESOURCE/SUBRESOURCE`.
+            namespace: Empty for all.
+            name: Empty for all.
+        """
+        group, plural, *subresource = resource.split("/")
+        attributes = {
+            "verb": verb,
+            "group": group,
+            "resource": plural,
+            "subresource": "".join(subresource),
+            "namespace": namespace,
+            "name": name,
+        }
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": self.user, "resourceAttributes": attributes},
+        }
+        create = ("create", "-f", "-", "-o", "jsonpath={.status.allowed}")
+        return self.control_plane.kubectl(*create, stdin=json.dumps(review)) == "true"
+
+
+@pytest.fixture(scope="module")
+def release(
+    control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Release]:
+    home = tmp_path_factory.mktemp("helm")
+    helm = Helm(program=binaries.helm(), home=home, kubeconfig=control_plane.admin_kubeconfig)
+    name = f"sharder-{uuid.uuid4().hex[:8]}"
+    # Other tests put the CRD there by kubectl, so it may have to be taken over.
+    helm.run(
+        "install", name, str(CHART), "-n", name, "--create-namespace", "--take-ownership",
+        "--force-conflicts", values=VALUES,
+    )  # fmt: skip
+    control_plane.kubectl("wait", "--for=condition=Established", f"crd/{CRD_NAME}")
+    yield Release(name=name, helm=helm, control_plane=control_plane)
+    helm.run("uninstall", name, "-n", name)
+
+
+def ring(spec: object, name: str = "chart-test") -> str:
+    """Return the manifest of a ControllerRing."""
+    return json.dumps(
+        {
+            "apiVersion": "sharding.timebertt.dev/v1alpha1",
+            "kind": "ControllerRing",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+    )
+
+
+def dry_run(control_plane: ControlPlane, manifest: str) -> str:
+    return control_plane.kubectl(
+        "apply", "--dry-run=server", "-o", "json", "-f", "-", stdin=manifest
+    )
+
+
+def test_the_server_accepts_every_object(release: Release) -> None:
+    rendered = release.helm.template(VALUES, release="another", namespace=release.namespace)
+
+    accepted = dry_run(release.control_plane, rendered)
+
+    assert len(json.loads(accepted)["items"]) == len(decode_manifests(rendered))
+
+
+def test_the_pods_satisfy_the_restricted_pod_security_standard(release: Release) -> None:
+    enforce = "pod-security.kubernetes.io/enforce=restricted"
+    release.control_plane.kubectl("label", "--overwrite", "namespace", release.namespace, enforce)
+    rendered = release.helm.template(release=release.name, namespace=release.namespace)
+    template = msgspec.convert(
+        find(rendered, "Deployment", release.name).spec["template"], dict[str, object]
+    )
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "pod", "namespace": release.namespace},
+        "spec": template["spec"],
+    }
+
+    accepted = dry_run(release.control_plane, json.dumps(pod))
+
+    assert json.loads(accepted)["kind"] == "Pod"
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"),
+    [
+        ("watch", "sharding.timebertt.dev/controllerrings"),
+        ("patch", "sharding.timebertt.dev/controllerrings/status"),
+        ("update", "sharding.timebertt.dev/controllerrings/finalizers"),
+        ("patch", "coordination.k8s.io/leases"),
+        ("delete", "coordination.k8s.io/leases"),
+        ("watch", "/namespaces"),
+        ("create", "admissionregistration.k8s.io/mutatingwebhookconfigurations"),
+        ("create", "/events"),
+        ("patch", "apps/deployments"),
+    ],
+)
+def test_the_sharder_may_do_its_work_everywhere(
+    release: Release, verb: str, resource: str
+) -> None:
+    assert release.allows(verb, resource)
+
+
+@pytest.mark.parametrize("resource", ["coordination.k8s.io/leases", "/secrets"])
+def test_the_sharder_may_create_leases_and_secrets_in_its_namespace_only(
+    release: Release, resource: str
+) -> None:
+    assert release.allows("create", resource, namespace=release.namespace)
+    assert not release.allows("create", resource, namespace="default")
+
+
+@pytest.mark.parametrize("verb", ["get", "update", "patch"])
+def test_the_sharder_has_its_own_secret_and_no_other(release: Release, verb: str) -> None:
+    own = f"{release.name}-certificates"
+
+    assert release.allows(verb, "/secrets", namespace=release.namespace, name=own)
+    assert not release.allows(verb, "/secrets", namespace=release.namespace, name="another")
+    assert not release.allows(verb, "/secrets", namespace="default", name=own)
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"),
+    [
+        ("create", "apps/deployments"),
+        ("delete", "apps/deployments"),
+        ("list", "/pods"),
+        ("delete", "sharding.timebertt.dev/controllerrings"),
+        ("patch", "admissionregistration.k8s.io/validatingwebhookconfigurations"),
+        ("escalate", "rbac.authorization.k8s.io/clusterroles"),
+    ],
+)
+def test_the_sharder_may_do_nothing_else(release: Release, verb: str, resource: str) -> None:
+    assert not release.allows(verb, resource)
+
+
+def test_an_upgrade_keeps_the_rings(release: Release) -> None:
+    name = f"{release.name}-upgrade"
+    release.control_plane.apply(ring({}, name))
+
+    release.helm.run(
+        "upgrade", release.name, str(CHART), "-n", release.namespace,
+        values={**VALUES, "replicaCount": 1},
+    )  # fmt: skip
+
+    assert name in release.control_plane.kubectl("get", "controllerrings", name)
+
+
+def test_uninstalling_keeps_crd_and_rings(control_plane: ControlPlane, release: Release) -> None:
+    name = f"{release.name}-kept"
+    control_plane.apply(ring({}, name))
+    take = ("--take-ownership", "--force-conflicts")
+    release.helm.run("install", name, str(CHART), "-n", release.namespace, *take)
+
+    release.helm.run("uninstall", name, "-n", release.namespace)
+
+    assert name in control_plane.kubectl("get", "controllerrings", name)
+    assert not control_plane.kubectl(
+        "get", "clusterrole,deployment", "-A", "-l", f"app.kubernetes.io/instance={name}"
+    )
+
+
+def test_the_notes_warn_while_nothing_may_be_sharded(release: Release) -> None:
+    command = ("install", "x", str(CHART), "-n", release.namespace, "--dry-run=client")
+    take = ("--take-ownership", "--force-conflicts")
+
+    without = release.helm.run(*command, *take)
+    listed = release.helm.run(*command, *take, values=VALUES)
+
+    assert "WARNING: shardedResources is empty" in without
+    assert "WARNING" not in listed
+
+
+def test_a_ring_has_a_short_name_and_columns(release: Release) -> None:
+    name = f"{release.name}-columns"
+    release.control_plane.apply(ring({"resources": [{"resource": "secrets"}]}, name))
+    condition = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "ReconciliationSucceeded",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    status = {"status": {"availableShards": 2, "shards": 3, "conditions": [condition]}}
+    patch = ("--subresource=status", "--type=merge", "-p", json.dumps(status))
+    release.control_plane.kubectl("patch", "controllerring", name, *patch)
+
+    header, row = release.control_plane.kubectl("get", "ring", name).splitlines()
+
+    assert header.split() == ["NAME", "READY", "AVAILABLE", "SHARDS", "AGE"]
+    assert row.split()[1:4] == ["True", "2", "3"]
+
+
+def test_a_resource_without_group_is_one_of_the_core_group(release: Release) -> None:
+    resources = [{"resource": "secrets", "controlledResources": [{"resource": "configmaps"}]}]
+
+    accepted = json.loads(dry_run(release.control_plane, ring({"resources": resources})))
+
+    assert accepted["spec"]["resources"] == [
+        {
+            "group": "",
+            "resource": "secrets",
+            "controlledResources": [{"group": "", "resource": "configmaps"}],
+        }
+    ]
+
+
+def selecting(**requirement: object) -> dict[str, object]:
+    return {"namespaceSelector": {"matchExpressions": [{"key": "a", **requirement}]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ({"resources": [{"group": "apps"}]}, r"spec.resources\[0\].resource: Required value"),
+        (
+            {"resources": [{"resource": "secrets"}, {"resource": "secrets", "group": ""}]},
+            r"spec.resources\[1\]: Duplicate value",
+        ),
+        (
+            {"resources": [{"resource": "a", "controlledResources": [{"resource": "b"}] * 2}]},
+            r"spec.resources\[0\].controlledResources\[1\]: Duplicate value",
+        ),
+        ({"resources": [{"resource": "Secret"}]}, r'"Secret": .*should match'),
+        ({"resources": [{"resource": "pods/status"}]}, r'"pods/status": .*should match'),
+        ({"resources": [{"resource": "*"}]}, r'"\*": .*should match'),
+        ({"resources": [{"group": "apps/v1", "resource": "a"}]}, r'"apps/v1": .*should match'),
+        (selecting(operator="in"), 'supported values: "In", "NotIn", "Exists", "DoesNotExist"'),
+        (selecting(operator="In"), "In and NotIn need at least one of values"),
+        (
+            selecting(operator="Exists", values=["b"]),
+            "Exists and DoesNotExist take no values",
+        ),
+    ],
+)
+def test_a_mistake_in_a_ring_is_refused_by_the_server(
+    release: Release, spec: dict[str, object], complaint: str
+) -> None:
+    with pytest.raises(KubectlError, match=complaint):
+        dry_run(release.control_plane, ring(spec))
+
+
+def test_the_name_of_a_ring_has_at_most_63_characters(release: Release) -> None:
+    assert dry_run(release.control_plane, ring({}, "a" * 63))
+
+    with pytest.raises(KubectlError, match="must not be longer than 63 characters"):
+        dry_run(release.control_plane, ring({}, "a" * 64))
