@@ -1,0 +1,177 @@
+"""Everything that happened to the objects of the story, in the order of etcd.
+
+One etcd orders all writes by revision, so that what was true at a moment can be read off: who
+owned a Secret when its ConfigMap moved, and which shards held their Leases then.
+"""
+
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+from hack.ownership import CONFIGMAPS, DRAIN, OWNER, SECRETS
+from hack.playground import NAMESPACE, RING, SHARDS
+from sharder.api.lease import Lease, parse_time
+from sharder.api.meta import PartialObject
+from sharder.clock import SystemClock
+from sharder.kube.client import Client
+from sharder.kube.objects import KubeObjects
+from sharder.kube.stores import leases
+from sharder.leases import duration_of, is_held
+from sharder.names import RING_LABEL, GroupResource
+from sharder.ports import Changed, Listed, Removed, Watchable
+from sharder.runtime.watch import follow
+
+Thing = TypeVar("Thing", bound=PartialObject)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """The state of an object after a write to it; `obj` is its last one if it was deleted."""
+
+    revision: int
+    obj: PartialObject
+    seen: datetime
+    deleted: bool = False
+
+    @property
+    def owner(self) -> str:
+        """The shard that the object's label names, empty if none."""
+        return self.obj.metadata.label(OWNER)
+
+    @property
+    def is_draining(self) -> bool:
+        return self.obj.metadata.has_label(DRAIN)
+
+
+@dataclass(slots=True)
+class Trace:
+    """Writes by kind, each list in the order of revisions."""
+
+    secrets: list[Write] = field(default_factory=list)
+    configmaps: list[Write] = field(default_factory=list)
+    leases: list[Write] = field(default_factory=list)
+    now: dict[str, Write] = field(default_factory=dict)
+    """The last write to each object, by uid."""
+
+    def orphans(self, live: set[str]) -> list[str]:
+        """Return the objects that no shard of `live` may work on now."""
+        return [
+            w.obj.metadata.name for w in self.now.values() if w.owner not in live or w.is_draining
+        ]
+
+    async def record_objects(self, client: Client, resource: GroupResource) -> None:
+        """Record Secrets or ConfigMaps until cancelled."""
+        objects = KubeObjects(client)
+        store = objects.of(await objects.find(resource))
+        into = {SECRETS: self.secrets, CONFIGMAPS: self.configmaps}[resource]
+        async for obj, deleted in _events(store, str(resource)):
+            if obj.metadata.namespace == NAMESPACE:
+                into.append(_write(obj, deleted=deleted))
+                self.now[obj.metadata.uid] = into[-1]
+
+    async def record_leases(self, client: Client) -> None:
+        """Record the shards' Leases until cancelled."""
+        store = leases(client, namespace=SHARDS, labels=f"{RING_LABEL}={RING}")
+        async for lease, deleted in _events(store, "leases"):
+            self.leases.append(_write(lease, deleted=deleted))
+
+    def births(self) -> Counter[str]:
+        """Return how many ConfigMaps of each name there ever were."""
+        uids = {w.obj.metadata.uid: w.obj.metadata.name for w in self.configmaps}
+        return Counter(uids.values())
+
+    def first(self, name: str) -> Write:
+        """Return the Secret as it was created."""
+        return next(w for w in self.secrets if w.obj.metadata.name == name)
+
+    def drained_after(self, revision: int) -> set[str]:
+        """Return the Secrets that were asked to move after `revision`."""
+        return {
+            w.obj.metadata.name for w in self.secrets if w.revision > revision and w.is_draining
+        }
+
+    def last_revision(self) -> int:
+        """Return the newest revision seen."""
+        return max(w.revision for w in (*self.secrets, *self.configmaps, *self.leases))
+
+    def robberies(self) -> list[str]:
+        """Return the Secrets that were taken from a working shard without asking it."""
+        before: dict[str, Write] = {}
+        found = []
+        for write in self.secrets:
+            last = before.get(write.obj.metadata.uid)
+            before[write.obj.metadata.uid] = write
+            # Who lets go leaves the Secret without owner: its ConfigMap goes first.
+            if last is None or not last.owner or last.owner == write.owner or not write.owner:
+                continue
+            if self._held(last.owner, write.revision):
+                found.append(f"{write.obj.metadata.name}: {last.owner} -> {write.owner}")
+        return found
+
+    def early_leavers(self) -> list[str]:
+        """Return the ConfigMaps that left a working shard while their Secret was still there."""
+        before: dict[str, Write] = {}
+        found = []
+        for write in self.configmaps:
+            last = before.get(write.obj.metadata.uid)
+            before[write.obj.metadata.uid] = write
+            owner = write.obj.metadata.controller
+            if last is None or not last.owner or last.owner == write.owner or owner is None:
+                continue
+            stayed = self._owner_of(owner.uid, write.revision) == last.owner
+            if stayed and self._held(last.owner, write.revision):
+                found.append(f"{write.obj.metadata.name}: {last.owner} -> {write.owner}")
+        return found
+
+    def seconds_after_expiry(self, shard: str) -> float | None:
+        """Return how long the shard's Lease outlived its own duration, None if it is there."""
+        states = [w for w in self.leases if w.obj.metadata.name == shard]
+        if not states[-1].deleted:
+            return None
+        lease = states[-1].obj
+        assert isinstance(lease, Lease)
+        renewed = parse_time(lease.spec.renew_time)
+        assert renewed is not None
+        return (states[-1].seen - renewed - duration_of(lease)).total_seconds()
+
+    def _owner_of(self, uid: str, revision: int) -> str:
+        states = [w for w in self.secrets if w.obj.metadata.uid == uid and w.revision <= revision]
+        return states[-1].owner if states else ""
+
+    def _held(self, shard: str, revision: int) -> bool:
+        """Tell whether the shard held its Lease at `revision`."""
+        states = [
+            w for w in self.leases if w.obj.metadata.name == shard and w.revision <= revision
+        ]
+        if not states or states[-1].deleted:
+            return False
+        lease = states[-1].obj
+        assert isinstance(lease, Lease)
+        return is_held(lease)
+
+
+def _write(obj: PartialObject, *, deleted: bool) -> Write:
+    return Write(
+        revision=int(obj.metadata.resource_version),
+        obj=obj,
+        seen=SystemClock().now(),
+        deleted=deleted,
+    )
+
+
+async def _events(store: Watchable[Thing], doing: str) -> AsyncIterator[tuple[Thing, bool]]:
+    events = follow(store, doing=f"trace {doing}", clock=SystemClock(), rng=random.Random(1))
+    async with aclosing(events):
+        async for event in events:
+            match event:
+                case Listed(items):
+                    for item in items:
+                        yield item, False
+                case Changed(obj):
+                    yield obj, False
+                case Removed(obj):
+                    yield obj, True
