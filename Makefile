@@ -1,0 +1,71 @@
+# What people and CI run; `make` alone lists it.  Needed: Python >= 3.11 and Go (or the programs it
+# would build, named by KUBEBUILDER_ASSETS and HELM).  Only .venv, caches that git ignores, and the
+# cache directory that `make control-plane` prints are written.
+
+PYTHON ?= python3
+VENV := .venv/bin
+INSTALLED := .venv/installed
+
+# Modules without I/O: every branch is covered.
+CORE := $(wildcard $(addprefix sharder/, names.py errors.py durations.py keys.py leases.py \
+	membership.py ring.py admission.py plan.py planner.py patches.py snapshot.py \
+	api/*.py preview/*.py))
+
+# Compiled modules go to .venv too, not beside their sources.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
+
+PREFLIGHT = command -v $(PYTHON) >/dev/null \
+	|| { echo "error: no $(PYTHON): install Python >= 3.11, or name one with make PYTHON=..." >&2; exit 1; }; \
+	$(PYTHON) hack/preflight.py
+
+.NOTPARALLEL:
+.PHONY: help check test demo demo-stop control-plane helm fmt clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
+	do printf '%-22s %s\n' "$$target" "$$text"; done
+
+check: $(INSTALLED) ## format, lint, types, import contracts, tests without a server (under 50 s)
+	@$(VENV)/python -m hack.check
+
+test: $(INSTALLED) control-plane helm ## everything that CI runs: check, real API server, coverage
+	@rm -f .coverage .coverage.*
+	@$(VENV)/python -m hack.check --coverage
+	$(VENV)/coverage run -m pytest -m "apiserver or helm"
+	@$(VENV)/coverage combine -q
+	@$(VENV)/coverage report --fail-under=90
+	@echo "the core alone:"
+	@$(VENV)/coverage report --fail-under=100 --include="$$(echo $(CORE) | tr ' ' ,)"
+
+demo: $(INSTALLED) control-plane ## watch a real API server hand objects to shards (KEEP=1 leaves it running)
+	@$(VENV)/python -m hack.demo
+
+demo-stop: $(INSTALLED) ## end what KEEP=1 left running
+	@$(VENV)/python -m hack.demo --stop
+
+control-plane: ## find or build etcd, kube-apiserver and kubectl; print where they are
+	@$(PREFLIGHT)
+	@$(PYTHON) -m hack.binaries control-plane
+
+helm: ## find or build helm; print where it is
+	@$(PREFLIGHT)
+	@$(PYTHON) -m hack.binaries helm
+
+fmt: $(INSTALLED) ## format, and fix what ruff can fix
+	@$(VENV)/ruff format .
+	@$(VENV)/ruff check --fix .
+
+clean: ## remove .venv and caches, but not the programs that were built
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+		.coverage .coverage.* build dist *.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml hack/constraints.txt
+	@$(PREFLIGHT)
+	@echo "installing into .venv"
+	@$(PYTHON) -m venv .venv
+	@$(VENV)/python -m pip install -q --no-cache-dir --disable-pip-version-check \
+		-c hack/constraints.txt -e '.[server,dev]' >.venv/install.log 2>&1 \
+		|| { cat .venv/install.log >&2; exit 1; }
+	@rm -rf sharder.egg-info
+	@touch $@

@@ -1,0 +1,81 @@
+"""Run what needs no server: format, lint, types, import contracts and tests, side by side.
+
+`python -m hack.check` prints one line for each check that passes and everything that one says
+which does not.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+# Two halves that take equally long, one for each core.
+TESTS: Mapping[str, Sequence[str]] = {
+    "units": ("pytest", "-q", "tests/unit"),
+    "others": ("pytest", "-q", "-m", "not apiserver and not helm", "--ignore=tests/unit"),
+}
+CHECKS: Mapping[str, Sequence[str]] = {
+    "types": ("mypy",),
+    "imports": ("lint-imports",),
+    "lint": ("ruff", "check", "."),
+    "format": ("ruff", "format", "--check", "."),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a check ended."""
+
+    passed: bool
+    seconds: float
+    output: str
+
+
+def run(command: Sequence[str]) -> Outcome:
+    """Run a tool of the virtual environment that this Python belongs to."""
+    started = time.monotonic()
+    program = Path(sys.executable).parent / command[0]
+    done = subprocess.run(
+        [program, *command[1:]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return Outcome(
+        passed=done.returncode == 0,
+        seconds=time.monotonic() - started,
+        output=done.stdout.strip(),
+    )
+
+
+def main() -> int:
+    """Return 1 when a check failed; all are run in any case."""
+    parser = argparse.ArgumentParser(prog="python -m hack.check", description=__doc__)
+    parser.add_argument("--coverage", action="store_true", help="measure what the tests cover")
+    measure: bool = parser.parse_args().coverage
+    prefix = ("coverage", "run", "-m") if measure else ()
+    tests = {name: (*prefix, *command) for name, command in TESTS.items()}
+    checks: dict[str, Sequence[str]] = {**tests, **CHECKS}
+    failed = []
+    # The tools are processes of their own; the longest come first.
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        names = {pool.submit(run, command): name for name, command in checks.items()}
+        for done in as_completed(names):
+            outcome = done.result()
+            if not outcome.passed:
+                failed.append(names[done])
+                print(f"\n--- {names[done]}\n{outcome.output}\n", flush=True)
+            last_line = outcome.output.rpartition("\n")[2] if outcome.passed else "FAILED"
+            print(f"{names[done]:8} {outcome.seconds:4.1f} s  {last_line}", flush=True)
+    if failed:
+        print(f"error: {', '.join(failed)} failed, see above", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
