@@ -1,0 +1,76 @@
+"""The documents of the repository, and what stands in their fenced blocks."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from typing_extensions import override
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted(
+    path.relative_to(ROOT)
+    for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md")
+    for path in ROOT.glob(pattern)
+)
+
+_FENCE = re.compile(r"^```(?P<language>[a-z]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block; `language` is what follows the fence, maybe nothing."""
+
+    document: Path
+    line: int
+    language: str
+    text: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.document}:{self.line}"
+
+
+def read(document: Path) -> str:
+    """Return the text of a document, named from the root of the repository."""
+    return (ROOT / document).read_text()
+
+
+def prose(document: Path) -> str:
+    """Return the text without its fenced blocks."""
+    return _FENCE.sub("", read(document))
+
+
+def blocks(language: str) -> list[Block]:
+    """Return all blocks of a language, in order."""
+    return [
+        Block(document, text.count("\n", 0, found.start()) + 1, language, found["text"])
+        for document in DOCUMENTS
+        for text in [read(document)]
+        for found in _FENCE.finditer(text)
+        if found["language"] == language
+    ]
+
+
+def section(document: Path, heading: str) -> str:
+    """Return what stands under a heading of the second level."""
+    _, _, rest = read(document).partition(f"\n## {heading}\n")
+    return rest.partition("\n## ")[0]
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """Return every table of `text`: its rows without the heading, each a list of cells."""
+    lines = [line.strip() for line in text.splitlines()]
+    found: list[list[list[str]]] = []
+    for index, line in enumerate(lines):
+        if re.fullmatch(r"\|[-| ]+\|", line):
+            found.append([])
+            for row in lines[index + 1 :]:
+                if not row.startswith("|"):
+                    break
+                found[-1].append([cell.strip() for cell in row.strip("|").split(" | ")])
+    return found
+
+
+def code(text: str) -> list[str]:
+    """Return what stands between single backticks."""
+    return re.findall(r"`([^`\n]+)`", text)

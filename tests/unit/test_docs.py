@@ -1,0 +1,235 @@
+"""What the documents say is so: links, names, tables, and code that compiles."""
+
+import ast
+import importlib
+import re
+import runpy
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from sharder import names
+from sharder.cli.app import run_command
+from sharder.config import load
+from sharder.leases import ShardState
+from sharder.metrics import Metrics
+from sharder.names import RingName, ShardName
+from sharder.ring import ConsistentHash
+from tests.support.documents import (
+    DOCUMENTS,
+    ROOT,
+    Block,
+    blocks,
+    code,
+    prose,
+    read,
+    section,
+    tables,
+)
+
+PROTOCOL = Path("docs/protocol.md")
+ARCHITECTURE = Path("docs/architecture.md")
+SDK = Path("docs/sdk.md")
+FOLDERS = ("sharder/", "webhook/", "tests/", "hack/", "charts/", "docs/", "examples/", ".ci/")
+RING = RingName("<ring>")
+
+
+def anchors(document: Path) -> set[str]:
+    """Return the anchors of a document's headings as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", prose(document), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def links(document: Path) -> set[str]:
+    """Return where a document's links lead to, those to other sites left out."""
+    targets = re.findall(r"\]\(([^)\s]+)\)", prose(document))
+    return {target for target in targets if not target.startswith("https://")}
+
+
+def leads_somewhere(document: Path, target: str) -> bool:
+    path, _, anchor = target.partition("#")
+    place = (ROOT / document.parent / path).resolve() if path else ROOT / document
+    return place.exists() and (not anchor or anchor in anchors(place.relative_to(ROOT)))
+
+
+def has_section(document: Path, heading: str) -> bool:
+    is_there = (ROOT / document).exists()
+    return is_there and bool(re.search(rf"^#+ {heading}", read(document), re.MULTILINE))
+
+
+def commands(program: str) -> set[str]:
+    """Return the first words that follow a program's name in what readers are to type."""
+    typed = [span for document in DOCUMENTS for span in code(prose(document))]
+    typed += [line for block in blocks("sh") for line in block.text.splitlines()]
+    found = (re.match(rf"(?:[A-Z]+=\S+ )?{program} ([a-z][a-z-]*)", text) for text in typed)
+    return {match[1] for match in found if match}
+
+
+def names_in(text: str) -> dict[str, str]:
+    """Return the first column of all tables with the code in the last."""
+    return {row[0]: code(row[-1])[0] for table in tables(text) for row in table}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_the_links_of_a_document_lead_somewhere(document: Path) -> None:
+    assert [link for link in links(document) if not leads_somewhere(document, link)] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_the_paths_that_a_document_names_exist(document: Path) -> None:
+    named = [span for span in code(prose(document)) if span.startswith(FOLDERS)]
+
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_the_sections_that_the_code_refers_to_exist() -> None:
+    sources = [p for folder in FOLDERS for p in (ROOT / folder).rglob("*.py")]
+    texts = (" ".join(source.read_text().split()) for source in sources)
+    named = {
+        (document, heading)
+        for text in texts
+        for document, heading in re.findall(r'\((docs/[\w-]+\.md)(?:, "([^"]+)")?\)', text)
+    }
+
+    assert [(d, h) for d, h in sorted(named) if not has_section(Path(d), h)] == []
+
+
+def test_the_make_targets_that_are_named_exist() -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+    assert commands("make") - set(targets) == set()
+
+
+def test_the_commands_of_sharder_that_are_named_exist() -> None:
+    named = commands("sharder")
+
+    assert {name: run_command([name, "--help"]) for name in named} == dict.fromkeys(named, 0)
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=str)
+def test_a_block_of_yaml_parses(block: Block) -> None:
+    assert [document for document in yaml.safe_load_all(block.text) if not document] == []
+
+
+@pytest.mark.parametrize(
+    "block", [b for b in blocks("yaml") if names.CONFIG_API_VERSION in b.text], ids=str
+)
+def test_a_documented_configuration_has_nothing_unknown_in_it(block: Block) -> None:
+    loaded = load(block.text.encode(), strict=True)
+
+    assert (loaded.unknown, loaded.meaningless) == ((), ())
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=str)
+def test_a_block_of_python_compiles_and_imports_what_there_is(block: Block) -> None:
+    tree = ast.parse(block.text, str(block))
+    imports = [
+        (node.module, alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sharder")
+        for alias in node.names
+    ]
+
+    compile(tree, str(block), "exec")
+    assert [i for i in imports if not hasattr(importlib.import_module(str(i[0])), i[1])] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len(read(Path("README.md")).splitlines()) < 150
+
+
+def test_the_names_in_the_protocol_are_those_in_the_code() -> None:
+    assert names_in(section(PROTOCOL, "Names")) == {
+        "API group and version": f"{names.API_GROUP}/{names.API_VERSION}",
+        "configuration file": names.CONFIG_API_VERSION,
+        "system namespace": names.SYSTEM_NAMESPACE,
+        "Lease label: ring": names.RING_LABEL,
+        "Lease label: state": names.STATE_LABEL,
+        "object label: owner": names.owner_label(RING),
+        "object label: drain": names.drain_label(RING),
+        "object annotation: next": names.next_annotation(RING),
+        "holder of a Lease that the sharder took": names.SHARDER_IDENTITY,
+        "webhook configuration": names.webhook_configuration(RING),
+        "webhook": names.WEBHOOK_NAME,
+        "webhook path": names.webhook_path(RING),
+        "field manager of webhook configurations": names.FIELD_MANAGER,
+        "region": names.REGION_LABEL,
+        "zone": names.ZONE_LABEL,
+        "node": names.HOSTNAME_LABEL,
+        "revision of the controller": names.REVISION_LABEL,
+        "pool": names.POOL_ANNOTATION,
+        "capacity": names.CAPACITY_ANNOTATION,
+        "weight": names.WEIGHT_ANNOTATION,
+    }
+
+
+def test_no_name_in_the_code_is_missing_in_the_protocol() -> None:
+    values = [value for name, value in vars(names).items() if name.isupper()]
+    text = section(PROTOCOL, "Names")
+
+    assert [v for v in values if isinstance(v, str) and v not in text] == []
+
+
+def test_the_states_in_the_protocol_are_those_in_the_code() -> None:
+    states = {
+        code(row[0])[0]: row[-1] == "yes"
+        for row in tables(section(PROTOCOL, "Shards and their Leases"))[0]
+    }
+
+    dead = {ShardState.DEAD, ShardState.ORPHANED}
+    assert states == {state.value: state not in dead for state in ShardState}
+
+
+def test_the_metrics_in_the_protocol_are_those_in_the_code() -> None:
+    registry = CollectorRegistry()
+    Metrics(registry, version="1", shard_states=())
+    series = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in registry.collect()
+    }
+
+    assert {code(row[0])[0] for row in tables(section(PROTOCOL, "Metrics"))[0]} == series
+
+
+def test_the_ring_in_the_protocol_is_the_one_in_the_code(tmp_path: Path) -> None:
+    block = next(block for block in blocks("python") if block.document == PROTOCOL)
+    (tmp_path / "ring.py").write_text(block.text)
+    owner = runpy.run_path(str(tmp_path / "ring.py"))["owner"]
+    shards = [f"op-{index}" for index in range(12)]
+    keys = [f"/Secret/default/secret-{index}" for index in range(2000)]
+    ring = ConsistentHash(map(ShardName, shards))
+
+    assert [owner(key, shards) for key in keys] == [ring.owner(key) for key in keys]
+
+
+def test_the_map_has_every_module_and_no_other() -> None:
+    packages = [ROOT / "sharder", ROOT / "webhook"]
+    modules = {
+        str(path.relative_to(ROOT))
+        for path in packages[0].iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    rows = tables(section(ARCHITECTURE, "Map"))[0]
+    named = [name for row in rows for name in code(row[0])]
+
+    assert sorted(named) == sorted(modules - {"sharder/__init__.py"} | {"webhook"})
+
+
+def test_the_map_is_in_the_order_that_the_import_contract_demands() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = next(c for c in contracts["contracts"] if c["type"] == "layers")["layers"]
+    rows = tables(section(ARCHITECTURE, "Map"))[0]
+    row_of = {Path(name).stem: row for row, cells in enumerate(rows) for name in code(cells[0])}
+    order = [row_of[name] for layer in layers for name in re.findall(r"\w+", layer)]
+
+    assert order == sorted(order)
+
+
+def test_the_variables_of_the_sdk_are_those_in_the_code() -> None:
+    source = (ROOT / "sharder/sdk/settings.py").read_text()
+    text = section(SDK, "Settings")
+
+    assert set(re.findall(r"SHARD_[A-Z_]+", text)) == set(re.findall(r"SHARD_[A-Z_]+", source))
