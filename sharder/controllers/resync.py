@@ -8,7 +8,8 @@ those are remembered that wait for a drain and control others (docs/protocol.md,
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
 
@@ -133,7 +134,7 @@ class Pass:
 
     async def _rescue(self, main: RingResource, lock: asyncio.Lock) -> None:
         """Give objects that nobody works on to their shard; what they control goes first."""
-        resource = await self._objects.find(main.id)
+        resource = await self._find(main.id)
         if self._snapshot.roles[main.id] is not Role.LEADING:
             await self._move_all(resource, self._stranded, partial(plan_main, self._snapshot))
             return
@@ -148,15 +149,16 @@ class Pass:
         for other in self._snapshot.ring.spec.resources:
             if controlled & set(other.controlled_resources):
                 try:
-                    await self._learn(await self._objects.find(other.id), owners)
+                    await self._learn(await self._find(other.id), owners)
                 except NotFound as error:
                     self._unreadable(other.id, error)
         return owners
 
     async def _learn(self, resource: Resource, owners: Owners) -> None:
-        async for obj in self._objects.of(resource).stream():
-            if self._snapshot.selects(obj):
-                owners.note(self._snapshot, obj, plan_main(self._snapshot, obj))
+        with naming_the_rule(resource.id):
+            async for obj in self._objects.of(resource).stream():
+                if self._snapshot.selects(obj):
+                    owners.note(self._snapshot, obj, plan_main(self._snapshot, obj))
 
     async def _gather(self, main: RingResource, owners: Owners) -> None:
         """Bring what the main objects control to where these are, or will be in a moment."""
@@ -165,7 +167,7 @@ class Pass:
             if self._snapshot.roles[controlled.id] is not Role.CONTROLLED:
                 continue
             try:
-                resource = await self._objects.find(controlled.id)
+                resource = await self._find(controlled.id)
                 await self._move_all(resource, self._stranded, decide)
                 await self._move_all(resource, self._settled, decide)
             except NotFound as error:
@@ -180,7 +182,7 @@ class Pass:
 
     async def _follow_hash(self, main: RingResource) -> None:
         """Ask shards to let go of what the ring wants elsewhere."""
-        resource = await self._objects.find(main.id)
+        resource = await self._find(main.id)
         await self._move_all(resource, self._settled, self._plan_settled)
 
     def _plan_settled(self, obj: PartialObject) -> Step:
@@ -191,22 +193,24 @@ class Pass:
 
     async def _move_all(self, resource: Resource, labels: str, decide: Decide) -> None:
         """Move what matches; without shards only look whether it could be read."""
-        if not self._snapshot.members.available:
-            async with closing(self._objects.of(resource).stream(labels)) as objects:
-                await anext(objects, None)
-            return
-        async with batch(self._limit) as writes:
-            async for obj in self._objects.of(resource).stream(labels):
-                self._mover.check(self._snapshot)
-                if self._snapshot.selects(obj) and not isinstance(decide(obj), Keep):
-                    await writes.add(self._attempt(resource, obj, decide))
+        with naming_the_rule(resource.id):
+            if not self._snapshot.members.available:
+                async with closing(self._objects.of(resource).stream(labels)) as objects:
+                    await anext(objects, None)
+                return
+            async with batch(self._limit) as writes:
+                async for obj in self._objects.of(resource).stream(labels):
+                    self._mover.check(self._snapshot)
+                    if self._snapshot.selects(obj) and not isinstance(decide(obj), Keep):
+                        await writes.add(self._attempt(resource, obj, decide))
 
     async def _attempt(self, resource: Resource, obj: PartialObject, decide: Decide) -> None:
         """Move one object; one that cannot be written never keeps the others."""
         try:
-            await self._mover.move(self._snapshot, resource, obj, decide)
+            with naming_the_rule(resource.id):
+                await self._mover.move(self._snapshot, resource, obj, decide)
         except (ApiError, InvalidObject) as error:
-            self.problem = self.problem or f"cannot write {resource.id}: {advice(error)}"
+            self.problem = self.problem or f"cannot write {resource.id}: {error}"
 
     async def _noting(self, resource: GroupResource, work: Awaitable[None]) -> None:
         """Let the other resources go on when one cannot be read."""
@@ -218,15 +222,25 @@ class Pass:
             self._unreadable(resource, error)
 
     def _unreadable(self, resource: GroupResource, error: ApiError) -> None:
-        self.problem = self.problem or f"cannot read {resource}: {advice(error)}"
+        """Remember the first problem; `resource` or what it controls cannot be looked after."""
+        hint = "; correct spec.resources, or install it" if isinstance(error, NotFound) else ""
+        self.problem = self.problem or f"cannot read {resource}: {error}{hint}"
+
+    async def _find(self, resource: GroupResource) -> Resource:
+        with naming_the_rule(resource):
+            return await self._objects.find(resource)
 
 
-def advice(error: ApiError | InvalidObject) -> str:
-    """Return the error with what to do about it."""
-    match error:
-        case Forbidden():
-            return f"{error}; grant the sharder get, list, watch and patch on the resource"
-        case NotFound():
-            return f"{error}; correct spec.resources, or install what serves the resource"
-        case _:
-            return str(error)
+@contextmanager
+def naming_the_rule(resource: GroupResource) -> Iterator[None]:
+    """Let an error about rights say which rule to add."""
+    try:
+        yield
+    except Forbidden as error:
+        rule = (
+            f'{{apiGroups: ["{resource.group}"], resources: [{resource.resource}], '
+            "verbs: [get, list, watch, patch]}"
+        )
+        raise Forbidden(
+            f"{error}; add {rule} to the sharder's ClusterRole (in the chart: shardedResources)"
+        ) from error

@@ -299,7 +299,8 @@ async def test_an_unknown_resource_makes_only_its_own_ring_unready() -> None:
     assert (bad.status, good.status, later.status) == ("False", "True", "True")
     assert bad.message == (
         "cannot read secrets: secrets is forbidden: cannot list; "
-        "grant the sharder get, list, watch and patch on the resource"
+        'add {apiGroups: [""], resources: [secrets], verbs: [get, list, watch, patch]} '
+        "to the sharder's ClusterRole (in the chart: shardedResources)"
     )
 
 
