@@ -35,6 +35,7 @@ class Playground:
         self.plane = plane
         self.lease_seconds = lease_seconds
         self._probes: dict[str, str] = {}
+        self._webhook_ports: dict[str, int] = {}
         self._kubeconfigs: dict[str, Path] = {}
 
     def install(self) -> None:
@@ -88,6 +89,11 @@ class Playground:
         environment = {**os.environ, "POD_NAME": name, "POD_NAMESPACE": SYSTEM}
         self.plane.supervisor.run(name, command, environment)
         self._probes[name] = f"http://127.0.0.1:{health}/readyz"
+        self._webhook_ports[name] = webhook
+
+    def webhook_port(self, name: str) -> int:
+        """Return the port at which a sharder answers the API server."""
+        return self._webhook_ports[name]
 
     def is_ready(self, name: str = "sharder-0") -> bool:
         """Tell whether the sharder calls itself ready.

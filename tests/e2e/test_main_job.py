@@ -39,7 +39,9 @@ def _summary(story: Story) -> str:
 
 @pytest.fixture(scope="module")
 def story(request: pytest.FixtureRequest) -> Story:
-    with ControlPlane() as plane:
+    with pytest.MonkeyPatch.context() as environment, ControlPlane() as plane:
+        # Its processes are timed, so they are not traced; other tests cover the same lines.
+        environment.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
         story = asyncio.run(play(plane))
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         print(_summary(story))  # noqa: T201 - figures to compare from run to run
