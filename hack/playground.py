@@ -86,8 +86,7 @@ class Playground:
         kubeconfig = str(self._kubeconfigs["sharder"])
         program = str(Path(sys.executable).parent / "sharder")
         command = [program, "run", "--config", str(file), "--kubeconfig", kubeconfig]
-        environment = {**os.environ, "POD_NAME": name, "POD_NAMESPACE": SYSTEM}
-        self.plane.supervisor.run(name, command, environment)
+        self._run(name, command, {"POD_NAME": name, "POD_NAMESPACE": SYSTEM})
         self._probes[name] = f"http://127.0.0.1:{health}/readyz"
         self._webhook_ports[name] = webhook
 
@@ -114,7 +113,6 @@ class Playground:
         """Start a checksum-controller as shard `name`."""
         seconds = self.lease_seconds
         variables = {
-            **os.environ,
             "KUBECONFIG": str(self._kubeconfigs["shard"]),
             "SHARD_NAME": name,
             "SHARD_NAMESPACE": SHARDS,
@@ -124,7 +122,12 @@ class Playground:
             **environment,
         }
         command = [sys.executable, str(EXAMPLE / "controller.py")]
-        self.plane.supervisor.run(name, command, variables)
+        self._run(name, command, variables)
+
+    def _run(self, name: str, command: list[str], variables: dict[str, str]) -> None:
+        # What a killed process leaves in its temporary directory goes with the control plane.
+        variables["TMPDIR"] = str(self.plane.directory)
+        self.plane.supervisor.run(name, command, os.environ | variables)
 
     def kill(self, name: str) -> None:
         """End a process by SIGKILL: it has no chance to say good-bye."""
