@@ -203,12 +203,14 @@ def play(*, keep: bool) -> None:
                 f"  {control_plane() / 'kubectl'} get controllerrings\n"
                 f"  .venv/bin/sharder shards {RING}\n"
                 f"  .venv/bin/sharder explain {RING} secrets {NAMESPACE}/secret-000\n"
-                "End it:\n  make demo-stop"
+                "End it:\n  make demo-stop",
+                soft_wrap=True,
             )
     if not keep:
         console.print(
             "\nEverything is stopped and removed; KEEP=1 make demo leaves it running, and says "
-            f"how to point kubectl at it.\nKept for the next time: {control_plane()}"
+            f"how to point kubectl at it.\nKept for the next time: {control_plane()}",
+            soft_wrap=True,
         )
 
 
