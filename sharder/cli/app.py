@@ -53,6 +53,8 @@ def run_command(arguments: list[str], program: str = "sharder") -> int:
     except BrokenPipeError:
         sys.stdout = None  # whoever read it has seen enough; nothing is left to flush at exit
         return FAILED
+    except OSError as error:
+        return _fail(f"cannot print: {error.strerror or error}", FAILED)
     return code if isinstance(code, int) else 0
 
 

@@ -24,7 +24,7 @@ from sharder.tls import (
     problem,
 )
 
-LOOK_SECONDS = 600.0
+LOOK_SECONDS = 30.0
 """Between two looks at the Secret."""
 
 _log = logging.getLogger(__name__)

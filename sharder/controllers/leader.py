@@ -30,6 +30,10 @@ from sharder.runtime.queue import K, Worker, WorkQueue
 RING_BACKOFF = Backoff(base=5.0, cap=300.0)
 """Between attempts at a ring that fails, as in the reference."""
 
+APPLY_SECONDS = 30.0
+"""Between two applies of a webhook configuration that we believe in place: somebody may have
+deleted or edited it, and without it nobody is owned from the start."""
+
 LEASE_BACKOFF = Backoff(base=1.0, cap=30.0)
 """Between attempts at a Lease: short beside its life, for a takeover waits for it."""
 
@@ -211,7 +215,7 @@ class Leader:
             problems=problems,
             recorder=self.recorder,
             clock=self.clock,
-            sync_period=self.sync_period,
+            sync_period=min(self.sync_period, APPLY_SECONDS),
         )
 
     async def _sweep(self, controller: RingController, add: Callable[[RingName], None]) -> None:

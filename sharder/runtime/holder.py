@@ -204,7 +204,9 @@ class LeaseHolder:
 
     async def _touch(self) -> None:
         renew_time = format_time(self._clock.now())
-        await self._write(self._patch({}, {"renewTime": renew_time}), renew_time)
+        # The labels go along: a Lease that has lost them by mistake would count as gone.
+        write = self._patch({"labels": self._labels}, {"renewTime": renew_time})
+        await self._write(write, renew_time)
 
     async def _patch(self, metadata: Mapping[str, Json], spec: Json) -> Lease:
         """Change the Lease if it is as last seen."""

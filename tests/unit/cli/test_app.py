@@ -195,6 +195,22 @@ def test_a_reader_that_leaves_early_is_no_failure_to_tell(dump: str) -> None:
     assert (process.returncode, told) == (1, b"")
 
 
+def test_what_cannot_be_printed_is_told_in_one_line(dump: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [SHARDER, "plan", "--file", dump],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert (done.returncode, done.stderr) == (
+        1,
+        "sharder: cannot print: No space left on device\n",
+    )
+
+
 def test_many_moves_are_cut_in_the_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

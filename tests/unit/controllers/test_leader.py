@@ -9,7 +9,7 @@ import pytest
 from sharder.api.meta import Json
 from sharder.api.ring import Condition
 from sharder.controllers.configuration import Endpoint, Registration
-from sharder.controllers.leader import AlwaysLeader, Leader
+from sharder.controllers.leader import APPLY_SECONDS, AlwaysLeader, Leader
 from sharder.errors import Forbidden, NotFound, Unavailable
 from sharder.names import (
     APP_LABEL,
@@ -357,3 +357,18 @@ async def test_who_needs_no_lease_always_leads() -> None:
 
     assert running
     assert always.valid(1e9)
+
+
+async def test_a_configuration_that_somebody_deletes_is_applied_anew_soon() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+
+    async with cluster.watched(A, seconds=3600), service.running():
+        (name,) = service.configurations.bodies
+        meta = (await service.configurations.store.get(ObjectRef("", name))).metadata
+        await service.configurations.delete(
+            meta.ref, uid=meta.uid, resource_version=meta.resource_version
+        )
+        await cluster.clock.advance(APPLY_SECONDS)
+
+        assert set(service.configurations.bodies) == {name}

@@ -591,3 +591,17 @@ def test_two_never_hold_the_lease_at_once(
         return contenders.together
 
     assert set(asyncio.run(contend())) <= {1}
+
+
+async def test_a_lease_that_has_lost_its_labels_gets_them_back_when_it_is_renewed(
+    world: World,
+) -> None:
+    holder = world.holder(ring="demo")
+    await holder.acquire()
+
+    async with world.running(holder.keep()):
+        await world.store.patch(REF, {"metadata": {"labels": {"ring": None}}})
+        await world.clock.advance(2)
+        lease = await world.store.get(REF)
+
+    assert lease.metadata.labels == {"ring": "demo"}
