@@ -23,6 +23,7 @@ class ServerTls:
         Raises:
             ConfigError: they cannot be used.
         """
+        self._loaded = (certificate, key)
         self._current = _tested_context(certificate, key)
         self.context = _context(certificate, key)
         """For the listening socket."""
@@ -31,10 +32,16 @@ class ServerTls:
     def replace(self, certificate: bytes, key: bytes) -> None:
         """Show this certificate from the next handshake on; open connections are kept.
 
+        The one that is shown already is not loaded again: who looks after certificates looks
+        often.
+
         Raises:
             ConfigError: it cannot be used; the present one stays.
         """
+        if (certificate, key) == self._loaded:
+            return
         self._current = _tested_context(certificate, key)
+        self._loaded = (certificate, key)
 
     def _choose(
         self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _: ssl.SSLContext

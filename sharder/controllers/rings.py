@@ -25,6 +25,9 @@ from sharder.names import (
 )
 from sharder.ports import Recorder, WebhookConfigurations, Writable
 
+OURS = f"{APP_LABEL[0]}={APP_LABEL[1]},{RING_LABEL}"
+"""Selects the webhook configurations of all rings; `=` and a name behind it those of one."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -107,10 +110,9 @@ class RingController:
     async def find_left_over(self) -> list[RingName]:
         """Return the rings that are gone but still have a webhook configuration of ours."""
         self._insist_on_all()
-        labels = f"{APP_LABEL[0]}={APP_LABEL[1]},{RING_LABEL}"
         names = [
             RingName(configuration.metadata.label(RING_LABEL))
-            async for configuration in self._configurations.stream(labels)
+            async for configuration in self._configurations.stream(OURS)
         ]
         return [name for name in names if self._world.snapshot(name) is None]
 
@@ -178,8 +180,7 @@ class RingController:
         self._problems.forget(name)
         self._applied.pop(name, None)
         self._sent.pop(name, None)
-        labels = f"{APP_LABEL[0]}={APP_LABEL[1]},{RING_LABEL}={name}"
-        async for configuration in self._configurations.stream(labels):
+        async for configuration in self._configurations.stream(f"{OURS}={name}"):
             meta = configuration.metadata
             try:
                 await self._configurations.delete(

@@ -6,7 +6,7 @@ owned a Secret when its ConfigMap moved, and which shards held their Leases then
 
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -100,32 +100,21 @@ class Trace:
 
     def robberies(self) -> list[str]:
         """Return the Secrets that were taken from a working shard without asking it."""
-        before: dict[str, Write] = {}
-        found = []
-        for write in self.secrets:
-            last = before.get(write.obj.metadata.uid)
-            before[write.obj.metadata.uid] = write
+        return [
+            f"{write.obj.metadata.name}: {last.owner} -> {write.owner}"
+            for last, write in _departures(self.secrets)
             # Who lets go leaves the Secret without owner: its ConfigMap goes first.
-            if last is None or not last.owner or last.owner == write.owner or not write.owner:
-                continue
-            if self._held(last.owner, write.revision):
-                found.append(f"{write.obj.metadata.name}: {last.owner} -> {write.owner}")
-        return found
+            if write.owner and self._held(last.owner, write.revision)
+        ]
 
     def early_leavers(self) -> list[str]:
         """Return the ConfigMaps that left a working shard while their Secret was still there."""
-        before: dict[str, Write] = {}
-        found = []
-        for write in self.configmaps:
-            last = before.get(write.obj.metadata.uid)
-            before[write.obj.metadata.uid] = write
-            owner = write.obj.metadata.controller
-            if last is None or not last.owner or last.owner == write.owner or owner is None:
-                continue
-            stayed = self._owner_of(owner.uid, write.revision) == last.owner
-            if stayed and self._held(last.owner, write.revision):
-                found.append(f"{write.obj.metadata.name}: {last.owner} -> {write.owner}")
-        return found
+        return [
+            f"{write.obj.metadata.name}: {last.owner} -> {write.owner}"
+            for last, write in _departures(self.configmaps)
+            if self._owner_of_controller(write) == last.owner
+            and self._held(last.owner, write.revision)
+        ]
 
     def seconds_after_expiry(self, shard: str) -> float | None:
         """Return how long the shard's Lease outlived its own duration, None if it is there."""
@@ -138,8 +127,16 @@ class Trace:
         assert renewed is not None
         return (states[-1].seen - renewed - duration_of(lease)).total_seconds()
 
-    def _owner_of(self, uid: str, revision: int) -> str:
-        states = [w for w in self.secrets if w.obj.metadata.uid == uid and w.revision <= revision]
+    def _owner_of_controller(self, write: Write) -> str | None:
+        """Return the shard of what controls the object, at the moment of the write."""
+        controller = write.obj.metadata.controller
+        if controller is None:
+            return None
+        states = [
+            w
+            for w in self.secrets
+            if w.obj.metadata.uid == controller.uid and w.revision <= write.revision
+        ]
         return states[-1].owner if states else ""
 
     def _held(self, shard: str, revision: int) -> bool:
@@ -152,6 +149,16 @@ class Trace:
         lease = states[-1].obj
         assert isinstance(lease, Lease)
         return is_held(lease)
+
+
+def _departures(writes: list[Write]) -> Iterator[tuple[Write, Write]]:
+    """Yield each write by which an object left its shard, behind the write before it."""
+    before: dict[str, Write] = {}
+    for write in writes:
+        last = before.get(write.obj.metadata.uid)
+        before[write.obj.metadata.uid] = write
+        if last is not None and last.owner and last.owner != write.owner:
+            yield last, write
 
 
 def _write(obj: PartialObject, *, deleted: bool) -> Write:

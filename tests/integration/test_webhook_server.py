@@ -170,6 +170,16 @@ async def test_old_tls_is_not_spoken() -> None:
     assert server_tls().context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 
+async def test_the_certificate_that_is_shown_is_not_loaded_again() -> None:
+    pair = issued()
+    identity = ServerTls(pair.certificate, pair.key)
+    before = identity._current
+
+    identity.replace(pair.certificate, pair.key)
+
+    assert identity._current is before
+
+
 async def test_a_new_certificate_is_shown_from_the_next_handshake_on() -> None:
     first, second = issued(), issued()
     identity = ServerTls(first.certificate, first.key)
