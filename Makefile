@@ -1,13 +1,13 @@
 # What people and CI run; `make` alone lists it.  Needed: Python >= 3.11 and Go (or the programs it
-# would build, named by KUBEBUILDER_ASSETS and HELM).  Only .venv, caches that git ignores, and the
-# cache directory that `make control-plane` prints are written.
+# would build, named by KUBEBUILDER_ASSETS, HELM and GOSHARD).  Only .venv, caches that git ignores,
+# and the cache directory that `make control-plane` prints are written.
 
 PYTHON ?= python3
 VENV := .venv/bin
 INSTALLED := .venv/installed
 
 # Modules without I/O: every branch is covered.
-CORE := $(wildcard $(addprefix sharder/, names.py errors.py durations.py keys.py leases.py \
+CORE := $(wildcard $(addprefix sharder/, names.py errors.py durations.py nesting.py keys.py generated_name.py leases.py roster.py \
 	membership.py ring.py admission.py plan.py planner.py patches.py snapshot.py \
 	api/*.py preview/*.py))
 
@@ -19,7 +19,7 @@ PREFLIGHT = command -v $(PYTHON) >/dev/null \
 	$(PYTHON) hack/preflight.py
 
 .NOTPARALLEL:
-.PHONY: help check test demo demo-stop control-plane helm fmt clean
+.PHONY: help check test demo demo-stop control-plane helm goshard fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
@@ -28,7 +28,7 @@ help: ## list the targets
 check: $(INSTALLED) ## format, lint, types, import contracts, tests without a server (under 50 s)
 	@$(VENV)/python -m hack.check
 
-test: $(INSTALLED) control-plane helm ## everything that CI runs: check, real API server, coverage
+test: $(INSTALLED) control-plane helm goshard ## everything that CI runs: check, real API server, coverage
 	@rm -f .coverage .coverage.*
 	@$(VENV)/python -m hack.check --coverage
 	$(VENV)/coverage run -m pytest -m "apiserver or helm"
@@ -50,6 +50,10 @@ control-plane: ## find or build etcd, kube-apiserver and kubectl; print where th
 helm: ## find or build helm; print where it is
 	@$(PREFLIGHT)
 	@$(PYTHON) -m hack.binaries helm
+
+goshard: ## find or build the shard in Go that tests put beside Python's; print where it is
+	@$(PREFLIGHT)
+	@$(PYTHON) -m hack.binaries goshard
 
 fmt: $(INSTALLED) ## format, and fix what ruff can fix
 	@$(VENV)/ruff format .

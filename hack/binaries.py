@@ -1,8 +1,9 @@
-"""Find the programs of the test control plane, or build them from the Go module proxy.
+"""Find the programs that the tests need, or build them from the Go module proxy.
 
 Standard library only, because it runs before there is a virtual environment:
 `python3 -m hack.binaries control-plane` prints the directory of etcd, kube-apiserver and kubectl,
-`python3 -m hack.binaries helm` the path of helm.  Progress goes to standard error.
+`python3 -m hack.binaries helm` the path of helm, and `goshard` that of the shard in Go.
+Progress goes to standard error.
 
 The order is environment, cache, build.  Everything a build writes stays in the cache directory,
 Go's own caches too, and all but the programs is removed when it is done.
@@ -25,6 +26,8 @@ from pathlib import Path
 
 from hack.go_build import GoError, Progress, find_go
 
+ROOT = Path(__file__).resolve().parents[1]
+
 
 class BinariesError(Exception):
     """The programs can be neither found nor built; the message is one line, says what to do."""
@@ -32,22 +35,20 @@ class BinariesError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolset:
-    """Programs that one Go module under hack/ builds."""
+    """Programs that one Go module builds."""
 
     name: str
+    module: Path
+    """The folder of go.mod, go.sum and, for `package`, the sources."""
+    package: str = "tool"
+    """What to build: all of go.mod's tools, or the module's own package `.`."""
     programs: tuple[str, ...]
     version_module: str
     """The module whose version is the version of the whole."""
     version_variables: Mapping[str, str]
     """Linker variable to its value, a format of `version`, `major` and `minor`."""
     environment: str
-    """The variable that names programs to use instead of our own, and what its value is."""
-    environment_kind: str
-
-    @property
-    def module(self) -> Path:
-        """The folder of go.mod and go.sum."""
-        return Path(__file__).resolve().parent / self.name.replace("-", "")
+    """The variable that names the program, or the directory of several, to use instead."""
 
     @property
     def version(self) -> str:
@@ -60,10 +61,11 @@ class Toolset:
 
     @property
     def cached(self) -> Path:
-        """Where the built programs are kept; one place for each go.mod, go.sum, platform."""
+        """Where the built programs are kept; one place for each state of the module, platform."""
         digest = hashlib.sha256(f"{platform.system()} {platform.machine()}".encode())
-        for file in ("go.mod", "go.sum"):
-            digest.update((self.module / file).read_bytes())
+        sources = sorted(self.module.glob("*.go"))
+        for file in (self.module / "go.mod", self.module / "go.sum", *sources):
+            digest.update(file.read_bytes())
         return cache_directory() / f"{self.name}-{self.version}-{digest.hexdigest()[:12]}"
 
     @property
@@ -77,6 +79,7 @@ class Toolset:
 
 CONTROL_PLANE = Toolset(
     name="control-plane",
+    module=ROOT / "hack/controlplane",
     programs=("etcd", "kube-apiserver", "kubectl"),
     version_module="k8s.io/kubernetes",
     version_variables={
@@ -85,15 +88,23 @@ CONTROL_PLANE = Toolset(
         "k8s.io/component-base/version.gitMinor": "{minor}",
     },
     environment="KUBEBUILDER_ASSETS",
-    environment_kind="directory",
 )
 HELM = Toolset(
     name="helm",
+    module=ROOT / "hack/helm",
     programs=("helm",),
     version_module="helm.sh/helm/v4",
     version_variables={"helm.sh/helm/v4/internal/version.version": "{version}"},
     environment="HELM",
-    environment_kind="path",
+)
+GOSHARD = Toolset(
+    name="goshard",
+    module=ROOT / "tests/compat/goshard",
+    package=".",
+    programs=("goshard",),
+    version_module="k8s.io/client-go",
+    version_variables={},
+    environment="GOSHARD",
 )
 
 
@@ -127,11 +138,27 @@ def helm() -> Path:
     Raises:
         BinariesError: HELM names something that is no program, or helm cannot be built.
     """
-    named = os.environ.get(HELM.environment)
+    return _single(HELM)
+
+
+def goshard() -> Path:
+    """Return the path of the tests' shard in Go; build it when it is nowhere.
+
+    Raises:
+        BinariesError: GOSHARD names something that is no program, or it cannot be built.
+    """
+    return _single(GOSHARD)
+
+
+def _single(tools: Toolset) -> Path:
+    variable, (name,) = tools.environment, tools.programs
+    named = os.environ.get(variable)
     if not named:
-        return build_once(HELM) / "helm"
+        return build_once(tools) / name
     if not _is_program(Path(named)):
-        raise BinariesError(f"HELM={named} is no program: name one, or unset it to build helm")
+        raise BinariesError(
+            f"{variable}={named} is no program: name one, or unset it to build {name}"
+        )
     return Path(named).absolute()
 
 
@@ -166,13 +193,12 @@ def _build(tools: Toolset, workspace: Path) -> Path:
     progress = Progress(f"building {tools.name} {tools.version}")
     try:
         go = find_go(tools.module, workspace)
-        progress.total = len(progress.follow(go, "list", "-deps", "tool"))
+        progress.total = len(progress.follow(go, "list", "-deps", tools.package))
         flags = ("-v", "-trimpath", "-ldflags", tools.linker_flags)
-        progress.follow(go, "build", "-o", str(target), *flags, "tool")
+        progress.follow(go, "build", "-o", f"{target}/", *flags, tools.package)
     except GoError as problem:
-        what = (
-            f"{tools.environment} to the {tools.environment_kind} of {', '.join(tools.programs)}"
-        )
+        kind = "directory" if len(tools.programs) > 1 else "path"
+        what = f"{tools.environment} to the {kind} of {', '.join(tools.programs)}"
         raise BinariesError(
             f"cannot build {tools.name}: {problem}; install Go (https://go.dev/dl) or set {what}"
         ) from problem
@@ -204,11 +230,12 @@ def main() -> int:
         prog="python3 -m hack.binaries",
         description="Find or build programs, print where they are.",
     )
-    parser.add_argument("tools", choices=["control-plane", "helm"])
-    wanted = parser.parse_args().tools
+    finders = {"control-plane": control_plane, "helm": helm, "goshard": goshard}
+    parser.add_argument("tools", choices=finders)
+    find = finders[parser.parse_args().tools]
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        print(helm() if wanted == "helm" else control_plane())
+        print(find())
     except BinariesError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 1

@@ -11,6 +11,7 @@ import socket
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -21,6 +22,7 @@ ROOT = Path(__file__).parent.parent
 CRD = ROOT / "charts/sharder/templates/crd.yaml"
 MANIFESTS = ROOT / "hack/manifests"
 EXAMPLE = ROOT / "examples/checksum-controller"
+CONTROLLER = (sys.executable, str(EXAMPLE / "controller.py"))
 RING = "checksum"
 NAMESPACE = "demo"
 SHARDS = "checksum-controller"
@@ -30,10 +32,20 @@ SYSTEM = "sharding-system"
 class Playground:
     """A control plane on which the CRD, all identities and one ring are installed."""
 
-    def __init__(self, plane: ControlPlane, *, lease_seconds: int = 5) -> None:
-        """`plane` runs already and ends the playground's processes with itself."""
+    def __init__(
+        self, plane: ControlPlane, *, lease_seconds: int = 5, service_port: int | None = None
+    ) -> None:
+        """Describe a playground without installing it.
+
+        Args:
+            plane: Runs already and ends the playground's processes with itself.
+            lease_seconds: Duration of the Leases of shards that start from now on.
+            service_port: Where the API server calls the webhook, whoever leads; by default it
+                calls the leader's own port.
+        """
         self.plane = plane
         self.lease_seconds = lease_seconds
+        self._service_port = service_port
         self._probes: dict[str, str] = {}
         self._webhook_ports: dict[str, int] = {}
         self._kubeconfigs: dict[str, Path] = {}
@@ -69,6 +81,7 @@ class Playground:
     def start_sharder(self, name: str = "sharder-0", **config: object) -> None:
         """Start a sharder; `config` is merged over the top level of its SharderConfig."""
         webhook, health, metrics = _free_ports(3)
+        called = self._service_port or webhook
         settings = {
             "apiVersion": "config.sharding.timebertt.dev/v1alpha1",
             "kind": "SharderConfig",
@@ -76,7 +89,7 @@ class Playground:
             "metrics": {"bindAddress": f"127.0.0.1:{metrics}"},
             "webhook": {
                 "server": {"bindAddress": "127.0.0.1", "port": webhook},
-                "config": {"clientConfig": {"url": f"https://127.0.0.1:{webhook}"}},
+                "config": {"clientConfig": {"url": f"https://127.0.0.1:{called}"}},
             },
             "certificates": {"secretName": "sharder-certificates"},
             **config,
@@ -100,7 +113,7 @@ class Playground:
         Raises:
             RuntimeError: its process has ended; the message has the end of its log.
         """
-        code = self.plane.supervisor.exit_code(name)
+        code = self.exit_code(name)
         if code is not None:
             raise RuntimeError(f"{name} ended with {code}{self.plane.log_tail(name)}")
         try:
@@ -109,8 +122,10 @@ class Playground:
         except (urllib.error.URLError, OSError):
             return False
 
-    def start_shard(self, name: str, **environment: str) -> None:
-        """Start a checksum-controller as shard `name`."""
+    def start_shard(
+        self, name: str, command: Sequence[str] = CONTROLLER, **environment: str
+    ) -> None:
+        """Start a checksum-controller, the example's by default, as shard `name`."""
         seconds = self.lease_seconds
         variables = {
             "KUBECONFIG": str(self._kubeconfigs["shard"]),
@@ -121,13 +136,28 @@ class Playground:
             "SHARD_RETRY_PERIOD": str(seconds / 7.5),
             **environment,
         }
-        command = [sys.executable, str(EXAMPLE / "controller.py")]
-        self._run(name, command, variables)
+        self._run(name, list(command), variables)
 
     def _run(self, name: str, command: list[str], variables: dict[str, str]) -> None:
         # What a killed process leaves in its temporary directory goes with the control plane.
         variables["TMPDIR"] = str(self.plane.directory)
         self.plane.supervisor.run(name, command, os.environ | variables)
+
+    def exit_code(self, name: str) -> int | None:
+        """Return None while a process runs, else its exit code."""
+        return self.plane.supervisor.exit_code(name)
+
+    def log(self, name: str) -> str:
+        """Return all the output of a process."""
+        return self.plane.supervisor.log(name).read_text(errors="replace")
+
+    def pause(self, name: str) -> None:
+        """Stop a process where it stands; its connections stay open."""
+        self.plane.supervisor.pause(name)
+
+    def resume(self, name: str) -> None:
+        """Let a paused process go on."""
+        self.plane.supervisor.resume(name)
 
     def kill(self, name: str) -> None:
         """End a process by SIGKILL: it has no chance to say good-bye."""

@@ -6,16 +6,12 @@ fact below also says that the chart's rights suffice.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from hack import binaries
 from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.ownership import (
-    CONFIGMAPS,
-    SECRETS,
     Observer,
     Ownership,
     create_secrets,
@@ -25,7 +21,7 @@ from hack.playground import NAMESPACE, SYSTEM, Playground
 from sharder.api.meta import Json
 from sharder.kube.client import MERGE_PATCH, Client
 from tests.chart.rendering import CHART, Helm
-from tests.e2e.trace import Trace
+from tests.e2e.trace import Trace, tracing
 
 OBJECTS = 2000
 LEASE_SECONDS = 5
@@ -149,7 +145,7 @@ async def play(plane: ControlPlane) -> Story:
     playground.install_example()
     playground.start_sharder(gracefulShutDown="1s")
     await wait_until_ready(playground)
-    async with observing(playground.viewer) as (observer, client), _tracing(client) as trace:
+    async with observing(playground.viewer) as (observer, client), tracing(client) as trace:
         teller = Teller(playground, observer, client, trace)
         await teller.start("shard-0", "shard-1", "shard-2")
         await teller.settled()
@@ -189,20 +185,6 @@ def _install_chart(plane: ControlPlane) -> None:
     values = {"shardedResources": [{"group": "", "resources": ["secrets", "configmaps"]}]}
     arguments = ("install", "sharder", str(CHART), "-n", SYSTEM, "--create-namespace")
     helm.run(*arguments, values=values)
-
-
-@asynccontextmanager
-async def _tracing(client: Client) -> AsyncIterator[Trace]:
-    trace = Trace()
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(trace.record_objects(client, SECRETS)),
-            group.create_task(trace.record_objects(client, CONFIGMAPS)),
-            group.create_task(trace.record_leases(client)),
-        ]
-        yield trace
-        for task in tasks:
-            task.cancel()
 
 
 async def _until_deleted(trace: Trace, shard: str) -> float:

@@ -4,16 +4,18 @@ One etcd orders all writes by revision, so that what was true at a moment can be
 owned a Secret when its ConfigMap moved, and which shards held their Leases then.
 """
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
 from typing import TypeVar
 
 from hack.ownership import CONFIGMAPS, DRAIN, OWNER, SECRETS
-from hack.playground import NAMESPACE, RING, SHARDS
+from hack.playground import NAMESPACE, SHARDS
 from sharder.api.lease import Lease, parse_time
 from sharder.api.meta import PartialObject
 from sharder.clock import SystemClock
@@ -21,7 +23,7 @@ from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
 from sharder.kube.stores import leases
 from sharder.leases import duration_of, is_held
-from sharder.names import RING_LABEL, GroupResource
+from sharder.names import RING_LABEL, SHARDER_IDENTITY, GroupResource
 from sharder.ports import Changed, Listed, Removed, Watchable
 from sharder.runtime.watch import follow
 
@@ -74,8 +76,8 @@ class Trace:
                 self.now[obj.metadata.uid] = into[-1]
 
     async def record_leases(self, client: Client) -> None:
-        """Record the shards' Leases until cancelled."""
-        store = leases(client, namespace=SHARDS, labels=f"{RING_LABEL}={RING}")
+        """Record the Leases of shards, of whatever ring, until cancelled."""
+        store = leases(client, namespace=SHARDS, labels=RING_LABEL)
         async for lease, deleted in _events(store, "leases"):
             self.leases.append(_write(lease, deleted=deleted))
 
@@ -106,6 +108,30 @@ class Trace:
             # Who lets go leaves the Secret without owner: its ConfigMap goes first.
             if write.owner and self._held(last.owner, write.revision)
         ]
+
+    def returns(self) -> list[str]:
+        """Return what was sent one way and then back, or asked to move twice."""
+        told: list[str] = []
+        for uid in self.now:
+            writes = [w for w in (*self.secrets, *self.configmaps) if w.obj.metadata.uid == uid]
+            owners = [owner for owner, _ in groupby(w.owner for w in writes if w.owner)]
+            drains = [is_draining for is_draining, _ in groupby(w.is_draining for w in writes)]
+            if len(set(owners)) < len(owners) or drains.count(True) > 1:
+                told.append(f"{writes[-1].obj.metadata.name}: {owners}, {drains}")
+        return told
+
+    def versions(self) -> dict[str, int]:
+        """Return the revision of the last write to each object, by uid."""
+        return {uid: write.revision for uid, write in self.now.items()}
+
+    def takings(self) -> list[str]:
+        """Return the shards whose Leases the sharder has taken, in order."""
+        taken = [
+            w.obj.metadata.name
+            for w in self.leases
+            if isinstance(w.obj, Lease) and w.obj.spec.holder_identity == SHARDER_IDENTITY
+        ]
+        return list(dict.fromkeys(taken))
 
     def early_leavers(self) -> list[str]:
         """Return the ConfigMaps that left a working shard while their Secret was still there."""
@@ -149,6 +175,21 @@ class Trace:
         lease = states[-1].obj
         assert isinstance(lease, Lease)
         return is_held(lease)
+
+
+@asynccontextmanager
+async def tracing(client: Client) -> AsyncIterator[Trace]:
+    """Record everything as long as the block lasts."""
+    trace = Trace()
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(trace.record_objects(client, SECRETS)),
+            group.create_task(trace.record_objects(client, CONFIGMAPS)),
+            group.create_task(trace.record_leases(client)),
+        ]
+        yield trace
+        for task in tasks:
+            task.cancel()
 
 
 def _departures(writes: list[Write]) -> Iterator[tuple[Write, Write]]:

@@ -1,11 +1,15 @@
 """Where the control plane's programs come from; a shell script stands in for Go."""
 
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from hack.binaries import GOSHARD
 
 ROOT = Path(__file__).parents[2]
 FAKE_GO = """#!/bin/sh
@@ -41,9 +45,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def start(environment: dict[str, str]) -> subprocess.Popen[str]:
+def start(environment: dict[str, str], tools: str = "control-plane") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "hack.binaries", "control-plane"],
+        [sys.executable, "-m", "hack.binaries", tools],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
@@ -52,9 +56,9 @@ def start(environment: dict[str, str]) -> subprocess.Popen[str]:
     )
 
 
-def run(environment: dict[str, str]) -> tuple[int, str, str]:
+def run(environment: dict[str, str], tools: str = "control-plane") -> tuple[int, str, str]:
     """Return exit code, standard output and standard error."""
-    process = start(environment)
+    process = start(environment, tools)
     output, errors = process.communicate()
     return process.returncode, output, errors
 
@@ -146,3 +150,34 @@ def test_a_named_directory_without_the_programs_is_an_error(
     assert code == 1
     assert errors.count("\n") == 1
     assert f"KUBEBUILDER_ASSETS={tmp_path} holds no kube-apiserver, kubectl" in errors
+
+
+def test_a_named_program_wins(environment: dict[str, str], tmp_path: Path) -> None:
+    program = tmp_path / "my-goshard"
+    program.touch(mode=0o755)
+
+    code, output, _ = run({**environment, "GOSHARD": str(program)}, "goshard")
+
+    assert (code, output) == (0, f"{program}\n")
+
+
+def test_a_named_program_that_is_none_is_an_error(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    code, _, errors = run({**environment, "GOSHARD": str(tmp_path)}, "goshard")
+
+    assert code == 1
+    assert errors == (
+        f"error: GOSHARD={tmp_path} is no program: name one, or unset it to build goshard\n"
+    )
+
+
+def test_a_program_is_built_anew_when_its_source_has_changed(tmp_path: Path) -> None:
+    module = shutil.copytree(GOSHARD.module, tmp_path / "goshard")
+    tools = replace(GOSHARD, module=module)
+    before = tools.cached
+
+    with (module / "main.go").open("a") as source:
+        source.write("// changed\n")
+
+    assert tools.cached != before

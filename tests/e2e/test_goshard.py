@@ -1,0 +1,137 @@
+"""Shards in Go and in Python share a ring, read off one story (`tests.e2e.mixed`).
+
+The shard in Go, `tests/compat/goshard`, is built on client-go's leader election alone: what is
+true of it is true of the protocol, and not only of our SDK.
+"""
+
+import asyncio
+import hashlib
+
+import pytest
+
+from hack.control_plane import ControlPlane
+from sharder.keys import main_key
+from sharder.names import ShardName
+from sharder.ring import ConsistentHash
+from tests.e2e.mixed import FIRST, NAMES, OBJECTS, Story, play
+from tests.e2e.story import LEASE_SECONDS, Change
+
+
+@pytest.fixture(scope="module")
+def story(request: pytest.FixtureRequest) -> Story:
+    with pytest.MonkeyPatch.context() as environment, ControlPlane() as plane:
+        # Its processes are timed, so they are not traced; other tests cover the same lines.
+        environment.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+        story = asyncio.run(play(plane))
+    changes = {"Go joins": story.go_joins, "Python joins": story.python_joins}
+    changes |= {"clean stop of Go": story.stop, "kill of Go": story.kill}
+    told = [f"{k} {c.seconds:.1f} s ({len(c.moved)} moved)" for k, c in changes.items()]
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        rate = f"{story.writes_per_second:.0f} creates/s"
+        print(f"\n{OBJECTS} objects in a mixed ring, {rate}: {', '.join(told)}")  # noqa: T201
+    return story
+
+
+def moves(change: Change, *shards: str) -> dict[str, str | None]:
+    """Return what has to move, and where to, when `shards` are all there are."""
+    ring = ConsistentHash(map(ShardName, shards))
+    return {
+        secret.metadata.name: ring.owner(main_key(secret))
+        for uid, secret in change.before.secrets.items()
+        if ring.owner(main_key(secret)) != change.before.owner(uid)
+    }
+
+
+def givers(change: Change) -> set[str]:
+    """Return the shards that owned something that moved."""
+    secrets = change.before.secrets.items()
+    return {change.before.owner(u) for u, s in secrets if s.metadata.name in change.moved}
+
+
+def test_every_object_is_created_with_the_owner_that_the_ring_wants(story: Story) -> None:
+    ring = ConsistentHash(map(ShardName, FIRST))
+    at_creation = [story.trace.first(name) for name in NAMES]
+
+    assert [w.owner for w in at_creation] == [ring.owner(main_key(w.obj)) for w in at_creation]
+
+
+def test_a_change_of_a_secret_is_seen_by_a_shard_in_go(story: Story) -> None:
+    assert story.checksums["changed"] == hashlib.sha256(b"once").hexdigest()
+
+
+def test_a_shard_in_go_that_joins_gets_what_the_ring_moves_and_nothing_else(story: Story) -> None:
+    wanted = moves(story.go_joins, *FIRST, "go-1")
+
+    assert story.go_joins.moved == wanted
+    assert story.go_joins.drained == wanted.keys()
+
+
+def test_a_shard_in_python_that_joins_gets_what_the_ring_moves_and_nothing_else(
+    story: Story,
+) -> None:
+    wanted = moves(story.python_joins, *FIRST, "go-1", "py-2")
+
+    assert story.python_joins.moved == wanted
+    assert story.python_joins.drained == wanted.keys()
+
+
+def test_shards_of_both_languages_hand_over_to_one_in_go(story: Story) -> None:
+    assert (givers(story.go_joins), set(story.go_joins.moved.values())) == (FIRST, {"go-1"})
+
+
+def test_shards_of_both_languages_hand_over_to_one_in_python(story: Story) -> None:
+    assert givers(story.python_joins) == {*FIRST, "go-1"}
+    assert set(story.python_joins.moved.values()) == {"py-2"}
+
+
+def test_nothing_moves_while_a_lease_gets_back_the_label_that_it_lost(story: Story) -> None:
+    before, after = story.unlabelled
+
+    assert {uid: after.owner(uid) for uid in after.secrets} == {
+        uid: before.owner(uid) for uid in before.secrets
+    }
+
+
+def test_a_clean_stop_of_a_shard_in_go_moves_its_objects_before_its_lease_could_expire(
+    story: Story,
+) -> None:
+    assert len(story.stop.moved) == story.stop.before.shares()["go-1"] > 0
+    assert story.stop.seconds < LEASE_SECONDS
+
+
+def test_a_clean_stop_of_a_shard_in_go_ends_with_exit_code_0(story: Story) -> None:
+    assert story.exit_code == 0
+
+
+def test_a_shard_in_go_ends_when_another_holder_stands_in_its_lease(story: Story) -> None:
+    assert story.robbed_exit_code == 1
+
+
+def test_a_killed_shard_in_go_is_replaced_within_two_durations(story: Story) -> None:
+    # The promise is about waiting; a Secret and its ConfigMap take as long as the machine needs.
+    writing = 2 * len(story.kill.moved) / story.writes_per_second
+
+    assert len(story.kill.moved) == story.kill.before.shares()["go-0"] > 0
+    assert story.kill.seconds - writing <= 2 * LEASE_SECONDS + 2
+
+
+def test_nobody_is_asked_to_move_when_a_shard_in_go_is_lost(story: Story) -> None:
+    assert (story.stop.drained, story.kill.drained) == (frozenset(), frozenset())
+
+
+def test_no_object_is_taken_from_a_working_shard(story: Story) -> None:
+    assert story.trace.robberies() == []
+
+
+def test_no_checksums_leave_their_shard_before_their_secret(story: Story) -> None:
+    assert story.trace.early_leavers() == []
+
+
+def test_no_checksums_are_created_twice(story: Story) -> None:
+    births = story.trace.births()
+
+    assert (len(births), set(births.values())) == (OBJECTS, {1})
+
+
+def test_all_checksums_end_beside_their_secrets(story: Story) -> None:
+    assert story.kill.after.strays() == []
