@@ -73,6 +73,11 @@ class ControlPlane:
         """Of the API server: https on the loopback; the same after a restart of it."""
         return self._layout.url
 
+    @property
+    def etcd_url(self) -> str:
+        """Where etcd answers: http on the loopback."""
+        return self._layout.etcd_url
+
     def start(self) -> None:
         """Start both processes and return when the API server is ready.
 
@@ -156,11 +161,19 @@ class ControlPlane:
         identity = self._authority.issue_client(user, groups)
         return self._layout.write_kubeconfig(user, groups, certificate_credentials(identity))
 
-    def token_kubeconfig(self, namespace: str, service_account: str) -> Path:
-        """Return a kubeconfig with a token, good for an hour, of a ServiceAccount that exists."""
-        token = self.kubectl("create", "token", service_account, "-n", namespace, "--duration=1h")
+    def token_kubeconfig(self, namespace: str, service_account: str, *, pod: str = "") -> Path:
+        """Return a kubeconfig with a token, good for an hour, of a ServiceAccount that exists.
+
+        Args:
+            namespace: Of the ServiceAccount, and of the pod.
+            service_account: Its name.
+            pod: The token is bound to this Pod, as a kubelet would have it; to none by default.
+        """
+        bound = ("--bound-object-kind=Pod", f"--bound-object-name={pod}") if pod else ()
+        create = ("create", "token", service_account, "-n", namespace, "--duration=1h", *bound)
         user = f"system:serviceaccount:{namespace}:{service_account}"
-        return self._layout.write_kubeconfig(user, ["token"], {"token": token.strip()})
+        token = self.kubectl(*create).strip()
+        return self._layout.write_kubeconfig(user, ["token", pod], {"token": token})
 
     def kubectl(
         self, *arguments: str, kubeconfig: Path | None = None, stdin: str | None = None

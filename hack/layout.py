@@ -32,6 +32,11 @@ class Layout:
         return f"https://{ADDRESS}:{self.apiserver_port}"
 
     @property
+    def etcd_url(self) -> str:
+        """Of etcd, for clients."""
+        return f"http://{ADDRESS}:{self.etcd_port}"
+
+    @property
     def ca(self) -> Path:
         """The certificate that servers and clients are checked with."""
         return self.directory / "ca.pem"
@@ -78,7 +83,7 @@ class Layout:
 
     def etcd_command(self) -> list[str]:
         """Return how to start etcd; without fsync, because the data is thrown away anyway."""
-        client = f"http://{ADDRESS}:{self.etcd_port}"
+        client = self.etcd_url
         peer = f"http://{ADDRESS}:{self.peer_port}"
         return [
             str(self.programs / "etcd"),
@@ -97,7 +102,7 @@ class Layout:
         signing_key = self.directory / "service-accounts-key.pem"
         return [
             str(self.programs / "kube-apiserver"),
-            f"--etcd-servers=http://{ADDRESS}:{self.etcd_port}",
+            f"--etcd-servers={self.etcd_url}",
             f"--bind-address={ADDRESS}",
             f"--advertise-address={ADDRESS}",
             f"--secure-port={self.apiserver_port}",

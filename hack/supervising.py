@@ -5,6 +5,7 @@ of JSON on standard input and are answered on standard output, in order:
 
     {"run": NAME, "command": [...], "environment": {...}}   {"pid": ...}
     {"exit_code": NAME}                                     {"exit_code": null or a number}
+    {"send": NAME, "signal": NUMBER}                        {}
     {"stop": NAME, "signal": NUMBER}                        {"exit_code": ...}
     {"detach": ""}                                          {}
 
@@ -86,6 +87,9 @@ class _Processes:
                 return {"pid": self._start(name, command, environment)}
             case {"exit_code": str(name)}:
                 return {"exit_code": self._started[name].poll()}
+            case {"send": str(name), "signal": int(number)}:
+                self._started[name].send_signal(number)
+                return {}
             case {"stop": str(name), "signal": int(number)}:
                 return {"exit_code": self._stop(name, number)}
             case {"detach": _}:
@@ -109,6 +113,7 @@ class _Processes:
     def _stop(self, name: str, number: int) -> int:
         process = self._started[name]
         process.send_signal(number)
+        process.send_signal(signal.SIGCONT)  # a paused one would not hear of it
         try:
             return process.wait(timeout=GRACE_SECONDS)
         except subprocess.TimeoutExpired:

@@ -94,6 +94,14 @@ class Supervisor:
         """Send `how`, wait for the end and return the exit code; SIGKILL follows after a grace."""
         return int(str(self._ask({"stop": name, "signal": int(how)})["exit_code"]))
 
+    def pause(self, name: str) -> None:
+        """Stop the process where it stands, by SIGSTOP; its connections stay open."""
+        self._ask({"send": name, "signal": int(signal.SIGSTOP)})
+
+    def resume(self, name: str) -> None:
+        """Let a paused process go on."""
+        self._ask({"send": name, "signal": int(signal.SIGCONT)})
+
     def log(self, name: str) -> Path:
         """Return the file with all the output of process `name`."""
         return log_file(self.directory, name)

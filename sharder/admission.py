@@ -8,9 +8,12 @@ docs/protocol.md, "Admission".
 from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import structs
+
 from sharder.api.meta import ObjectMeta, PartialObject
+from sharder.generated_name import generated_name
 from sharder.membership import Standing
-from sharder.names import GroupResource, ShardName
+from sharder.names import GroupResource, ShardName, is_label_value
 from sharder.patches import Operation, admission
 from sharder.snapshot import RingSnapshot, Role
 
@@ -28,6 +31,8 @@ class Review:
     """A request as the API server shows it; `old` is there for updates only."""
 
     operation: Literal["CREATE", "UPDATE"]
+    uid: str = ""
+    """Of the request; a call for the same request on another snapshot has the same."""
     resource: GroupResource
     obj: PartialObject
     old: PartialObject | None
@@ -64,8 +69,9 @@ def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> 
         return Decision(outcome="unknown_resource", warning=warning)
     if review.operation == "CREATE":
         return _create(review, snapshot, role)
-    if review.old is None:
-        return Decision(outcome="incomplete", warning="the update came without the old object")
+    if review.old is None or not review.obj.metadata.name:  # without metadata no patch applies
+        warning = "the update came without the old object or without a name"
+        return Decision(outcome="incomplete", warning=warning)
     owner, asked = snapshot.owner_of(review.old), snapshot.owner_of(review.obj)
     if asked is not None and review.writer.username in sharders:  # (a)
         return PASS
@@ -82,11 +88,27 @@ def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> 
 def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
     """(e), (f): what the request says of a main object's owner counts for nothing."""
     obj = review.obj
-    if role is not Role.CONTROLLED:
-        if not obj.metadata.name:
-            return Decision(outcome="unnamed", operations=_owned(obj.metadata, snapshot, None))
-        return _assign(obj, snapshot, snapshot.wanted(snapshot.key_of(obj, role)))
-    return _place_child(obj, snapshot, snapshot.owner_of(obj), ShardName(review.writer.pod_name))
+    if role is Role.CONTROLLED:
+        pod = ShardName(review.writer.pod_name)
+        return _place_child(obj, snapshot, snapshot.owner_of(obj), pod)
+    named = _named(obj, review.uid)
+    if not named.metadata.name:
+        return Decision(
+            outcome="unnamed",
+            operations=_owned(obj.metadata, snapshot, None),
+            warning="the object has neither name nor generateName",
+        )
+    shard = snapshot.wanted(snapshot.key_of(named, role))
+    return _assign(obj, snapshot, shard, name=named.metadata.name)
+
+
+def _named(obj: PartialObject, uid: str) -> PartialObject:
+    """Return the object with the name that it will have, which is empty if it brings none."""
+    meta = obj.metadata
+    if meta.name or not meta.generate_name:
+        return obj
+    name = generated_name(meta.generate_name, uid)
+    return structs.replace(obj, metadata=structs.replace(meta, name=name))
 
 
 def _adopt(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
@@ -119,10 +141,7 @@ def _destination(old: PartialObject, snapshot: RingSnapshot, role: Role) -> Shar
     """
     if role is Role.LEADING:
         return None
-    directed = ShardName(old.metadata.annotation(snapshot.next_annotation))
-    if _is_available(directed, snapshot):
-        return directed
-    return snapshot.wanted(snapshot.key_of(old, role))
+    return snapshot.directed(old) or snapshot.wanted(snapshot.key_of(old, role))
 
 
 def _let_go(
@@ -134,22 +153,27 @@ def _let_go(
     return _assign(obj, snapshot, destination)
 
 
-def _assign(obj: PartialObject, snapshot: RingSnapshot, shard: ShardName | None) -> Decision:
-    operations = _owned(obj.metadata, snapshot, shard)
+def _assign(
+    obj: PartialObject, snapshot: RingSnapshot, shard: ShardName | None, *, name: str = ""
+) -> Decision:
+    """Give the object to `shard`; `name` is the one by which it was placed."""
     if shard is None:
+        operations = _owned(obj.metadata, snapshot, None)
         return Decision(outcome="no_shard", operations=operations)
+    operations = _owned(obj.metadata, snapshot, shard, name=name)
     if not operations:  # stamped by its creator, or by us in an earlier call: do not count it
         return PASS
     return Decision(outcome="assigned", operations=operations, assigned=shard)
 
 
 def _owned(
-    meta: ObjectMeta, snapshot: RingSnapshot, shard: ShardName | None
+    meta: ObjectMeta, snapshot: RingSnapshot, shard: ShardName | None, *, name: str = ""
 ) -> tuple[Operation, ...]:
     return admission(
         meta,
         labels={snapshot.owner_label: shard, snapshot.drain_label: None},
         annotations={snapshot.next_annotation: None},
+        name=name,
     )
 
 
@@ -158,6 +182,8 @@ def _restore(
 ) -> Decision:
     """(b), (c): put owner and drain back as they were; only the sharder changes them."""
     drain = old.label(snapshot.drain_label) if old.has_label(snapshot.drain_label) else None
+    if not (is_label_value(owner) and (not drain or is_label_value(drain))):
+        return PASS  # no API server stores such labels, nor would it take them back
     operations = admission(meta, labels={snapshot.owner_label: owner, snapshot.drain_label: drain})
     return Decision(outcome="restored", operations=operations) if operations else PASS
 

@@ -5,7 +5,7 @@ a new one, and no uid, which does not exist yet when an object is admitted (docs
 "Keys").
 """
 
-from sharder.api.meta import PartialObject
+from sharder.api.meta import OwnerReference, PartialObject
 
 
 def main_key(obj: PartialObject) -> str:
@@ -13,15 +13,17 @@ def main_key(obj: PartialObject) -> str:
     return _key(obj.group, obj.kind, obj.metadata.namespace, obj.metadata.name)
 
 
-def controlled_key(obj: PartialObject) -> str | None:
-    """Return the key of the object that controls `obj`, None if nothing does.
+def owner_key(owner: OwnerReference, namespace: str) -> str:
+    """Return the key of the object that `owner` points to, which lies in `namespace`."""
+    return _key(owner.group, owner.kind, namespace, owner.name)
 
-    The owner is looked for in the object's own namespace.
+
+def namespace_key(key: str) -> str:
+    """Return the key that all objects of one kind share in the namespace of the object `key`.
+
+    For resources with `hashKey: Namespace`.  A name has no slash in it, nor has a namespace.
     """
-    owner = obj.metadata.controller
-    if owner is None:
-        return None
-    return _key(owner.group, owner.kind, obj.metadata.namespace, owner.name)
+    return key[: key.rindex("/") + 1]
 
 
 def _key(group: str, kind: str, namespace: str, name: str) -> str:

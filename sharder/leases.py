@@ -1,8 +1,8 @@
 """What a Lease says about its shard (docs/protocol.md, "Shards and their Leases").
 
-Two judgements, on purpose apart.  `state_of` reads the times in the Lease: it is what people are
-shown and what offline plans use.  `Sighting` is how long this process has watched the Lease stand
-still, on its own clock: only that decides whether a shard is given up, because `renew_time` is
+Two judgements, on purpose apart.  `state_of` reads the times in the Lease: all that somebody has
+who looks once, such as the command line.  `Sighting` is how long this process has watched the
+Lease stand still, on its own clock: the running service goes by that, because `renew_time` is
 another machine's clock.
 """
 
@@ -46,15 +46,6 @@ def state_of(lease: Lease, now: datetime) -> ShardState:
     return ShardState.EXPIRED if age >= duration else ShardState.READY
 
 
-def next_state_at(lease: Lease, now: datetime) -> timedelta | None:
-    """Return how long after `now` the state changes if nobody writes, None if never."""
-    if not _is_complete(lease):
-        return None
-    age, duration = _age(lease, now), duration_of(lease)
-    edges = (duration, 2 * duration) if is_held(lease) else (duration + ORPHANED_AFTER,)
-    return min((edge - age for edge in edges if edge > age), default=None)
-
-
 def is_held(lease: Lease) -> bool:
     """Tell whether the shard itself holds the Lease: the holder is the Lease's name."""
     return bool(lease.spec.holder_identity) and lease.spec.holder_identity == lease.metadata.name
@@ -86,11 +77,11 @@ def problem_of(lease: Lease) -> str | None:
         return "its name is not a label value (at most 63 characters of A-Z a-z 0-9 - _ .)"
     if lease.metadata.name == SHARDER_IDENTITY:
         return "its name is reserved for the sharder"
-    if not is_held(lease):
-        return None
     if not _is_complete(lease):
         return "acquireTime, renewTime or leaseDurationSeconds is missing or unreadable"
     seconds = lease.spec.lease_duration_seconds or 0
+    if lease.spec.holder_identity == SHARDER_IDENTITY:
+        return None  # ours lasts twice as long as the shard's did
     if not MIN_DURATION_SECONDS <= seconds <= MAX_DURATION_SECONDS:
         return f"leaseDurationSeconds must be {MIN_DURATION_SECONDS} to {MAX_DURATION_SECONDS}"
     return None
@@ -113,6 +104,31 @@ class Sighting:
     def silent_at(self) -> float:
         """Return when the shard has been silent for so long that its Lease may be taken."""
         return self.since + 2 * duration_of(self.lease).total_seconds()
+
+    def state(self, now: datetime, monotonic: float) -> ShardState:
+        """Return how the shard is: `UNCERTAIN` means that its Lease may be taken.
+
+        A held Lease is judged by its silence alone; at first sight it counts as just renewed.
+        """
+        if not is_held(self.lease):
+            return state_of(self.lease, now)
+        if monotonic >= self.silent_at():
+            return ShardState.UNCERTAIN
+        return ShardState.EXPIRED if monotonic >= self._expired_at() else ShardState.READY
+
+    def state_changes_in(self, now: datetime, monotonic: float) -> float | None:
+        """Return after how many seconds the state changes if nobody writes, None if never."""
+        if is_held(self.lease):
+            waits = [self._expired_at() - monotonic, self.silent_at() - monotonic]
+        elif _is_complete(self.lease):
+            end = duration_of(self.lease) + ORPHANED_AFTER
+            waits = [(end - _age(self.lease, now)).total_seconds()]
+        else:
+            waits = []
+        return min((wait for wait in waits if wait > 0), default=None)
+
+    def _expired_at(self) -> float:
+        return self.since + duration_of(self.lease).total_seconds()
 
 
 def _is_complete(lease: Lease) -> bool:

@@ -6,9 +6,8 @@ it takes to know it: what was last seen of Leases that are gone (docs/protocol.m
 may be taken from a shard").  No clock: every call is told when it happens, in monotonic seconds.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from sharder.api.lease import Lease
@@ -21,6 +20,7 @@ from sharder.leases import (
     problem_of,
 )
 from sharder.names import RING_LABEL, ObjectRef, RingName, ShardName
+from sharder.roster import Roster, call_the_roll
 
 UNKNOWN_SILENCE = 2 * DEFAULT_DURATION.total_seconds()
 """Seconds after our start in which a shard that we never saw may still be working."""
@@ -51,6 +51,8 @@ class Members:
     """The standing of a shard of which nothing is known."""
     namespaces: Mapping[ShardName, str]
     """Where each shard's Lease lives, available or not; of several the one that is held."""
+    roster: Roster = field(default_factory=lambda: call_the_roll((), ()), compare=False)
+    """The Leases that they were judged by; what changes no standing makes no difference."""
 
     @property
     def available(self) -> frozenset[ShardName]:
@@ -99,7 +101,8 @@ class Membership:
         if ring_of(before.lease) != ring:
             self._depart(before)
             return frozenset({ring, ring_of(before.lease)})
-        return frozenset({ring}) if _standing(before.lease) != _standing(lease) else frozenset()
+        then, now = (_standing(of, problem_of(of)) for of in (before.lease, lease))
+        return frozenset({ring}) if then != now else frozenset()
 
     def forget(self, lease: Lease, at: float) -> frozenset[RingName]:
         """Take note that the Lease is gone: deleted, or without its ring label."""
@@ -126,27 +129,49 @@ class Membership:
         """Return what was seen of one Lease."""
         return self._sightings.get(ref)
 
-    def members(self, ring: RingName, at: float) -> Members:
-        """Return every known shard's standing in `ring` at `at`."""
-        leases = [sighting.lease for sighting in self.sightings(ring)]
-        standings = _best(
-            [
-                (ref.name, Standing.MISSING if at < until else Standing.GONE)
-                for (of, ref), until in self._departed.items()
-                if of == ring
-            ]
-            + [(lease.metadata.name, _standing(lease)) for lease in leases]
-        )
-        # Two shards of one name: nobody can tell to whom an object belongs.
-        held = Counter(lease.metadata.name for lease in leases if is_held(lease))
-        standings |= {ShardName(name): Standing.MISSING for name in held if held[name] > 1}
+    def members(
+        self,
+        ring: RingName,
+        at: float,
+        *,
+        namespaces: Collection[str] = (),
+        before: Members | None = None,
+    ) -> Members:
+        """Return every known shard's standing in `ring` at `at`.
+
+        Args:
+            ring: Its name.
+            at: Monotonic seconds.
+            namespaces: Where its shards may live; none given: anywhere.
+            before: The ring's members until now.  Whoever was one of them and lives elsewhere by
+                now is asked to let go; what others forge elsewhere changes nothing.
+        """
+        roster = call_the_roll((s.lease for s in self.sightings(ring)), namespaces)
+        own = {lease.metadata.name for lease in roster.leases}
+        outcast = [
+            lease
+            for lease in roster.foreign
+            if is_held(lease) and lease.metadata.name not in own and _was_there(lease, before)
+        ]
+        departed = [
+            (ref.name, Standing.MISSING if at < until else Standing.GONE)
+            for (of, ref), until in self._departed.items()
+            if of == ring and (not namespaces or ref.namespace in namespaces)
+        ]
+        present = [
+            (lease.metadata.name, _standing(lease, roster.problems.get(lease.metadata.ref)))
+            for lease in (*roster.leases, *outcast)
+        ]
+        standings = _best(departed + present)
+        standings |= dict.fromkeys(roster.twins, Standing.MISSING)
         return Members(
             standings=standings,
             stranger=Standing.MISSING if at < self._strangers_until else Standing.GONE,
             namespaces={
                 ShardName(lease.metadata.name): lease.metadata.namespace
-                for lease in sorted(leases, key=is_held)
+                for lease in sorted((*outcast, *roster.leases), key=is_held)
             },
+            roster=roster,
         )
 
     def next_change(self, at: float) -> float | None:
@@ -183,9 +208,15 @@ def _best(found: Iterable[tuple[str, Standing]]) -> dict[ShardName, Standing]:
     return best
 
 
-def _standing(lease: Lease) -> Standing:
+def _was_there(lease: Lease, before: Members | None) -> bool:
+    """Tell whether the Lease was a member's; when nothing is known yet, it may have been."""
+    name = ShardName(lease.metadata.name)
+    return before is None or before.namespaces.get(name) == lease.metadata.namespace
+
+
+def _standing(lease: Lease, problem: str | None) -> Standing:
     if is_given_up(lease):
         return Standing.GONE
     if not is_held(lease):
         return Standing.MISSING
-    return Standing.AVAILABLE if problem_of(lease) is None else Standing.LEAVING
+    return Standing.AVAILABLE if problem is None else Standing.LEAVING

@@ -6,7 +6,9 @@ leaves no series behind.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from itertools import accumulate
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Gauge, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -37,6 +39,18 @@ _RING_GAUGES = {
 }
 
 
+class Size(Protocol):
+    """How many there are of something, and how old the oldest is; asked by any thread."""
+
+    def count(self) -> float:
+        """Return how many there are."""
+        ...
+
+    def age(self) -> float:
+        """Return the age of the oldest in seconds, 0 if there are none."""
+        ...
+
+
 class Metrics:
     """The series of one process, on a registry of the caller's."""
 
@@ -61,6 +75,13 @@ class Metrics:
         self._assignments = counts("assignments_total", "Objects assigned on admission", resource)
         self._movements = counts("movements_total", "Objects assigned by the leader", resource)
         self._drains = counts("drains_total", "Objects whose shard was asked to let go", resource)
+        self._failures = counts("object_failures_total", "Writes to objects that failed", resource)
+        self._backlogs = [
+            gauge("unassigned_objects", "Objects without owner", resource),
+            gauge("unassigned_oldest_seconds", "How long the oldest has been seen so", resource),
+            gauge("draining_objects", "Objects whose shard is asked to let go", resource),
+            gauge("draining_oldest_seconds", "How long the oldest has been seen so", resource),
+        ]
         self._calculations = counts("ring_calculations_total", "Hash rings built", ring)
         self._answers = counts(
             "admission_answers_total", "Answers of the webhook", (*ring, "outcome")
@@ -70,9 +91,15 @@ class Metrics:
             gauge(f"controllerring_{name}", about, (*ring, "uid"))
             for name, about in _RING_GAUGES.items()
         ]
+        self._invalid_leases = gauge("invalid_leases", "Leases that make no shard", ring)
         self._shard_info = gauge("shard_info", "A shard's Lease", (*_SHARD, "uid"))
         self._shard_state = gauge("shard_state", "1 for the state it is in", (*_SHARD, "state"))
         self._leading = gauge("leader", "1 while this process leads")
+        self._certificate_expiry = gauge(
+            "certificate_expiry_timestamp_seconds",
+            "When the webhook's certificate and its authority end",
+            ("certificate",),
+        )
         gauge("build_info", "The running version", ("version",)).labels(version).set(1)
         self._answer_seconds = _Times(
             "admission_duration_seconds",
@@ -102,6 +129,24 @@ class Metrics:
         """Count an object whose owner was asked to let go."""
         self._drains.add(ring, resource.group, resource.resource)
 
+    def failed(self, ring: RingName, resource: GroupResource) -> None:
+        """Count an object that could not be written, or from which the label was taken off."""
+        self._failures.add(ring, resource.group, resource.resource)
+
+    def show_backlogs(
+        self, ring: RingName, resource: GroupResource, *, unassigned: Size, draining: Size
+    ) -> None:
+        """Show how many exceptions a resource has and how old they are, as at each scrape."""
+        shown = (unassigned.count, unassigned.age, draining.count, draining.age)
+        for gauge, value in zip(self._backlogs, shown, strict=True):
+            gauge.labels(ring, resource.group, resource.resource).set_function(value)
+
+    def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
+        """Show them no more; no error if they are not shown."""
+        labels = {"controllerring": ring, "group": resource.group, "resource": resource.resource}
+        for gauge in self._backlogs:
+            gauge.remove_by_labels(labels)
+
     def calculated(self, ring: RingName) -> None:
         """Count a hash ring that was built."""
         self._calculations.add(ring)
@@ -123,6 +168,7 @@ class Metrics:
         observed_generation: int,
         shards: int,
         available_shards: int,
+        invalid_leases: int,
     ) -> None:
         """Show a ring as its object and status are; the series of an object before it go."""
         if self._uids.get((ring,)) != uid:
@@ -131,6 +177,7 @@ class Metrics:
         values = (generation, observed_generation, shards, available_shards)
         for gauge, value in zip(self._ring_gauges, values, strict=True):
             gauge.labels(ring, uid).set(value)
+        self._invalid_leases.labels(ring).set(invalid_leases)
 
     def set_shard(
         self, ring: RingName, *, namespace: str, shard: ShardName, uid: str, state: str
@@ -149,6 +196,14 @@ class Metrics:
         """Show whether this process leads."""
         self._leading.set(leading)
 
+    def set_certificate_expiry(
+        self, *, serving: datetime | None, authority: datetime | None
+    ) -> None:
+        """Show when what the webhook serves, and what issued it, end; None is not shown."""
+        for name, end in (("serving", serving), ("authority", authority)):
+            if end is not None:
+                self._certificate_expiry.labels(name).set(end.timestamp())
+
     def remove_shard(self, ring: RingName, *, namespace: str, shard: ShardName) -> None:
         """Forget a shard; no error if it is not known."""
         self._uids.pop((namespace, shard, ring), None)
@@ -160,13 +215,14 @@ class Metrics:
         """Forget a ring with all its shards; no error if it is not known."""
         self._uids = {labels: uid for labels, uid in self._uids.items() if labels[-1] != ring}
         self._remove_ring_gauges(ring)
-        for gauge in (self._shard_info, self._shard_state):
+        for gauge in (self._shard_info, self._shard_state, self._invalid_leases, *self._backlogs):
             gauge.remove_by_labels({"controllerring": ring})
         for series in (
             self._resync_seconds,
             self._assignments,
             self._movements,
             self._drains,
+            self._failures,
             self._calculations,
             self._answers,
         ):

@@ -23,9 +23,15 @@ REVISION_LABEL: Final = "alpha.sharding.timebertt.dev/revision"
 POOL_ANNOTATION: Final = "alpha.sharding.timebertt.dev/pool"
 CAPACITY_ANNOTATION: Final = "alpha.sharding.timebertt.dev/capacity"
 WEIGHT_ANNOTATION: Final = "alpha.sharding.timebertt.dev/weight"
+ROTATE_ANNOTATION: Final = "alpha.sharding.timebertt.dev/rotate"
+"""On the Secret of the certificates: what is to be replaced, `serving` or `authority`."""
+
 REGION_LABEL: Final = "topology.kubernetes.io/region"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
+
+EXCLUDED_NAMESPACE: Final = "kube-system"
+"""Never sharded, whatever a ring selects; nor is the namespace that the sharder lives in."""
 
 SHARDER_IDENTITY: Final = "shardlease-controller"
 """Holder that the sharder writes into the Lease of a shard it has given up on."""

@@ -65,16 +65,22 @@ def acknowledge(meta: ObjectMeta, *, owner_label: str, drain_label: str) -> Json
     return _guarded(meta, labels={owner_label: None, drain_label: None})
 
 
+def forget(meta: ObjectMeta, *, owner: str, drain: str, direction: str) -> Json:
+    """Return the merge patch that removes a ring's two labels and its annotation, named by key."""
+    return _guarded(meta, labels={owner: None, drain: None}, annotations={direction: None})
+
+
 def admission(
     meta: ObjectMeta,
     *,
     labels: Mapping[str, str | None],
     annotations: Mapping[str, str | None] | None = None,
+    name: str = "",
 ) -> tuple[Operation, ...]:
     """Return the JSON patch that gives the object these labels and annotations.
 
     None stands for "not there".  What is so already is left alone: no operation may fail to
-    apply, for that would refuse the user's request.
+    apply, for that would refuse the user's request.  `name` is for objects without one.
 
     Raises:
         ValueError: a label value is invalid: the API server would refuse the object.
@@ -82,7 +88,9 @@ def admission(
     invalid = [v for v in labels.values() if v is not None and v and not is_label_value(v)]
     if invalid:
         raise ValueError(f"{invalid[0]!r} cannot stand in a label")
+    unnamed = name and name != meta.name
     return (
+        *([Operation(op="add", path="/metadata/name", value=name)] if unnamed else ()),
         *_map_operations("/metadata/labels", meta.labels, labels),
         *_map_operations("/metadata/annotations", meta.annotations, annotations or {}),
     )

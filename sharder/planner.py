@@ -6,7 +6,7 @@ memory does not grow with the number of objects (docs/protocol.md, "Moving objec
 """
 
 from sharder.api.meta import PartialObject
-from sharder.keys import controlled_key, main_key
+from sharder.keys import main_key
 from sharder.membership import Standing
 from sharder.names import ShardName
 from sharder.plan import Assign, Keep, Relabel, Step, next_step, position_of
@@ -22,33 +22,48 @@ class Owners:
 
     def __init__(self) -> None:
         self._shards: dict[str, ShardName] = {}
+        self._directed: set[str] = set()
 
     def note(self, snapshot: RingSnapshot, obj: PartialObject, step: Step) -> None:
-        """Remember a main object if `step`, its own step, leaves it on another shard for now."""
-        current, desired = snapshot.owner_of(obj), snapshot.wanted(main_key(obj))
-        if current is None or desired is None or isinstance(step, Assign):
+        """Remember a main object if `step`, its own step, leaves or brings it elsewhere."""
+        shard = step.shard if isinstance(step, Assign) else snapshot.owner_of(obj)
+        hashed = snapshot.wanted(snapshot.key_of(obj, Role.MAIN))
+        if shard is None or hashed is None or shard == hashed:
             return
-        if current != desired:
-            self._shards[main_key(obj)] = current
+        self._shards[main_key(obj)] = shard
+        if isinstance(step, Assign):
+            self._directed.add(main_key(obj))
 
     def waits(self, obj: PartialObject) -> bool:
         """Tell whether a main object was displaced when it was noted: it moves by a drain."""
-        return main_key(obj) in self._shards
+        key = main_key(obj)
+        return key in self._shards and key not in self._directed
 
     def shard_for(self, snapshot: RingSnapshot, child: PartialObject) -> ShardName | None:
         """Return the shard that a controlled object belongs on now: that of its owner.
 
         None if nothing controls it, or no shard is available.
         """
-        key = controlled_key(child)
-        if key is None:
+        leader = snapshot.leader_of(child)
+        if leader is None:
             return None
-        return self._shards.get(key) or snapshot.wanted(key)
+        return self._shards.get(leader) or snapshot.wanted(snapshot.key_of(child, Role.CONTROLLED))
+
+
+def wanted_of(snapshot: RingSnapshot, obj: PartialObject) -> ShardName | None:
+    """Return the shard that an object of a main resource belongs on; None without shards.
+
+    An object that is let go, or was, goes where it was sent, if that shard may get it.
+    """
+    owner, directed = snapshot.owner_of(obj), snapshot.directed(obj)
+    if directed is not None and directed != owner and (owner is None or snapshot.is_draining(obj)):
+        return directed
+    return snapshot.wanted(snapshot.key_of(obj, Role.MAIN))
 
 
 def plan_main(snapshot: RingSnapshot, obj: PartialObject) -> Step:
     """Return the step for an object of a main resource."""
-    desired = snapshot.wanted(main_key(obj))
+    desired = wanted_of(snapshot, obj)
     return next_step(position_of(snapshot, obj, desired), snapshot.members)
 
 
@@ -57,7 +72,7 @@ def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) 
 
     It waits where the owner's shard may not get anything new: it will move with the owner.
     """
-    if controlled_key(obj) is None:
+    if snapshot.leader_of(obj) is None:
         return Keep("nothing controls it")
     desired = owners.shard_for(snapshot, obj)
     step = next_step(position_of(snapshot, obj, desired), snapshot.members, Role.CONTROLLED)

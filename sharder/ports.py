@@ -4,11 +4,12 @@
 runs against both.  Every call may raise the errors of `sharder.errors.ApiError`.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from sharder.api.meta import Json, PartialObject
+from sharder.api.resource import Resource
 from sharder.names import GroupResource, ObjectRef
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ class Removed(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Nothing changed up to this resource version: resume from here."""
+    """Nothing changed up to this resource version: resume from here; if it is empty, list."""
 
     resource_version: str
 
@@ -47,21 +48,15 @@ class Listed(Generic[T_co]):
 WatchEvent: TypeAlias = Changed[T] | Removed[T] | Bookmark
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
-    """A resource as the API server serves it, in its preferred version."""
-
-    id: GroupResource
-    version: str
-    kind: str
-    namespaced: bool
-
-
 class Watchable(Protocol[T_co]):
     """A collection that can be followed: list once, then watch from there."""
 
-    async def list(self) -> Listed[T_co]:
-        """Return all objects and the resource version to watch from."""
+    async def list(self, keep: Callable[[T_co], bool] | None = None) -> Listed[T_co]:
+        """Return all objects and the resource version to watch from.
+
+        With `keep` only those for which it holds; it is asked page by page, so that nothing else
+        is ever held.
+        """
         ...
 
     def watch(self, resource_version: str) -> AsyncIterator[WatchEvent[T_co]]:
@@ -115,8 +110,14 @@ class Objects(Protocol):
         """Look the resource up in the server's discovery; `NotFound` if it is not served."""
         ...
 
-    def of(self, resource: Resource, labels: str = "") -> Store[PartialObject]:
-        """Return the resource's objects over all namespaces that match the label selector."""
+    def of(
+        self, resource: Resource, labels: str = "", *, namespace: str = "", fields: str = ""
+    ) -> Store[PartialObject]:
+        """Return the resource's objects that match the label and the field selector.
+
+        Over all namespaces unless one is given.  Fields are `metadata.name` and
+        `metadata.namespace`: the server knows no others of every resource.
+        """
         ...
 
 

@@ -4,14 +4,15 @@ A watch event replaces a ring's snapshot by one assignment; whoever holds the ol
 consistently by it.  The admission path reads nothing else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from sharder.api.meta import PartialObject
-from sharder.api.ring import ControllerRing
-from sharder.keys import controlled_key, main_key
-from sharder.membership import Members
+from sharder.api.resource import Resource
+from sharder.api.ring import ControllerRing, HashKey
+from sharder.keys import main_key, namespace_key, owner_key
+from sharder.membership import Members, Standing
 from sharder.names import GroupResource, RingName, ShardName, drain_label, next_annotation
 from sharder.names import owner_label as owner_label_of
 from sharder.ring import ConsistentHash
@@ -29,11 +30,21 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MainKind:
+    """What is to be known of the kind of a main resource, to hash its objects and followers."""
+
+    hash_key: HashKey
+    namespaced: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RingSnapshot:
     """One ring at one moment: its resources, its members and the hash ring built from them."""
 
     ring: ControllerRing
     roles: Mapping[GroupResource, Role]
+    kinds: Mapping[tuple[str, str], MainKind]
+    """The kinds of the main resources that the API server serves, by group and kind."""
     members: Members
     hashing: ConsistentHash
     namespaces: frozenset[str]
@@ -53,22 +64,50 @@ class RingSnapshot:
 
     def key_of(self, obj: PartialObject, role: Role) -> str | None:
         """Return what the object is hashed by, None for one that nothing controls."""
-        return controlled_key(obj) if role is Role.CONTROLLED else main_key(obj)
+        if role is Role.CONTROLLED:
+            owner = obj.metadata.controller
+            kind = None if owner is None else self.kinds.get((owner.group, owner.kind))
+            key = self.leader_of(obj)
+        else:
+            kind, key = self.kinds.get((obj.group, obj.kind)), main_key(obj)
+        if key is None or kind is None or kind.hash_key is HashKey.OBJECT:
+            return key
+        return namespace_key(key)
+
+    def leader_of(self, obj: PartialObject) -> str | None:
+        """Return the `main_key` of the object that controls `obj`, None if nothing does.
+
+        The owner is looked for in the object's own namespace, unless its kind has none.
+        """
+        owner = obj.metadata.controller
+        if owner is None:
+            return None
+        kind = self.kinds.get((owner.group, owner.kind))
+        namespaced = kind is None or kind.namespaced
+        return owner_key(owner, obj.metadata.namespace if namespaced else "")
 
     def owner_of(self, obj: PartialObject) -> ShardName | None:
         """Return the shard that the object's label names, None if it has no owner."""
         value = obj.metadata.label(self.owner_label)
         return ShardName(value) if value else None
 
+    def directed(self, obj: PartialObject) -> ShardName | None:
+        """Return the shard that the object is directed to, None unless that may get it."""
+        shard = ShardName(obj.metadata.annotation(self.next_annotation))
+        return shard if self.members.standing_of(shard) is Standing.AVAILABLE else None
+
     def is_draining(self, obj: PartialObject) -> bool:
         """Tell whether the object's owner has been asked to let go."""
         return obj.metadata.has_label(self.drain_label)
 
     def selects(self, obj: PartialObject) -> bool:
-        """Tell whether the ring looks after the object, by its namespace.
+        """Tell whether the ring looks after the object, by its own labels and its namespace.
 
-        A Namespace is judged by its own labels; other cluster-scoped objects are always selected.
+        A Namespace is its own namespace; other cluster-scoped objects have none to judge by.
         """
+        selector = self.ring.spec.object_selector
+        if selector is not None and not selector.matches(obj.metadata.labels or {}):
+            return False
         is_namespace = not obj.group and obj.kind == "Namespace"
         namespace = obj.metadata.name if is_namespace else obj.metadata.namespace
         return not namespace or namespace in self.namespaces
@@ -86,6 +125,7 @@ class RingSnapshot:
             self.ring.metadata.uid == other.ring.metadata.uid
             and self.ring.metadata.generation == other.ring.metadata.generation
             and self.members == other.members
+            and self.kinds == other.kinds
         )
 
 
@@ -94,9 +134,14 @@ def build(
     *,
     members: Members,
     namespaces: frozenset[str],
+    served: Iterable[Resource] = (),
     previous: RingSnapshot | None = None,
 ) -> RingSnapshot:
-    """Return the ring's snapshot; the hash ring of `previous` is reused if it has the members."""
+    """Return the ring's snapshot; the hash ring of `previous` is reused if it has the members.
+
+    Of `served` only the ring's main resources count.  One that is missing there is hashed by
+    object, and taken for namespaced.
+    """
     available = tuple(sorted(members.available))
     hashing = previous.hashing if previous is not None else ConsistentHash(available)
     if hashing.members != available:
@@ -104,6 +149,7 @@ def build(
     return RingSnapshot(
         ring=ring,
         roles=roles_of(ring),
+        kinds=_kinds_of(ring, served),
         members=members,
         hashing=hashing,
         namespaces=namespaces,
@@ -125,3 +171,14 @@ def roles_of(ring: ControllerRing) -> dict[GroupResource, Role]:
         r.id: Role.LEADING if r.controlled_resources else Role.MAIN for r in ring.spec.resources
     }
     return controlled | main
+
+
+def _kinds_of(ring: ControllerRing, served: Iterable[Resource]) -> dict[tuple[str, str], MainKind]:
+    hash_keys = {resource.id: resource.hash_key for resource in ring.spec.resources}
+    return {
+        (resource.id.group, resource.kind): MainKind(
+            hash_key=hash_keys[resource.id], namespaced=resource.namespaced
+        )
+        for resource in served
+        if resource.id in hash_keys
+    }

@@ -153,6 +153,7 @@ def _review_of(request: _Request, obj: PartialObject) -> Review:
     pod_names = extra.pod_names if extra is not None else None
     return Review(
         operation="CREATE" if request.operation == "CREATE" else "UPDATE",
+        uid=request.uid,
         resource=GroupResource(request.resource.group, request.resource.resource),
         obj=obj,
         old=request.old_object,

@@ -1,10 +1,21 @@
 """The ControllerRing: which resources are sharded, over which namespaces."""
 
+from enum import StrEnum
+
 import msgspec
 
 from sharder.api.meta import ObjectMeta
 from sharder.api.selector import LabelSelector
 from sharder.names import GroupResource, RingName
+
+
+class HashKey(StrEnum):
+    """By what the objects of a main resource are hashed."""
+
+    OBJECT = "Object"
+    """Each by itself."""
+    NAMESPACE = "Namespace"
+    """All of a namespace alike, so that they share a shard."""
 
 
 class ControlledResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -25,6 +36,7 @@ class RingResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     resource: str
     group: str = ""
     controlled_resources: tuple[ControlledResource, ...] = ()
+    hash_key: HashKey = HashKey.OBJECT
 
     @property
     def id(self) -> GroupResource:
@@ -48,6 +60,10 @@ class RingSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     resources: tuple[RingResource, ...] = ()
     namespace_selector: LabelSelector | None = None
+    object_selector: LabelSelector | None = None
+    """Only matching objects are sharded; None selects all."""
+    shard_namespaces: tuple[str, ...] = ()
+    """Where Leases of shards may live; none given: anywhere."""
 
 
 class RingStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

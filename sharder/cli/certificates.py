@@ -4,6 +4,7 @@ import base64
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
@@ -12,14 +13,35 @@ from sharder.clock import Clock
 from sharder.config import CertificateMode, Settings, certificate_mode
 from sharder.controllers.certificates import LOOK_SECONDS, Certificates
 from sharder.controllers.configuration import Endpoint, Registration
+from sharder.controllers.trust import Published
 from sharder.errors import ConfigError
 from sharder.kube.client import Client
-from sharder.kube.stores import secrets
-from sharder.names import ObjectRef
-from sharder.tls import CertificateBundle, KeyPair, load_files, service_names
+from sharder.kube.stores import secrets, webhook_configurations
+from sharder.names import EXCLUDED_NAMESPACE, ObjectRef
+from sharder.tls import (
+    CertificateBundle,
+    KeyPair,
+    Policy,
+    facts_of,
+    issued_by,
+    load_files,
+    service_names,
+)
 
-Use: TypeAlias = Callable[[KeyPair, str], None]
-"""Takes a certificate and the `ca_bundle` that goes with it."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What the webhook shows, and whom the API server is to trust for it."""
+
+    pair: KeyPair
+    ca_bundle: str
+    """Base64 PEM; empty where somebody else tells the API server."""
+    serving_end: datetime | None
+    authority_end: datetime | None
+    """None where it is not known."""
+
+
+Use: TypeAlias = Callable[[Shown], None]
 
 _log = logging.getLogger(__name__)
 
@@ -28,15 +50,17 @@ _log = logging.getLogger(__name__)
 class Source:
     """A serving certificate, and how it is kept good."""
 
-    pair: KeyPair
-    ca_bundle: str
-    """What the API server is to trust, base64 PEM; empty where somebody else tells it."""
+    first: Shown
     keep: Callable[[Use], Awaitable[None]]
-    """Runs until cancelled and hands over every newer certificate."""
+    """Runs until cancelled and hands over every newer certificate; the same one may come again."""
 
 
-async def find_certificate(settings: Settings, client: Client, clock: Clock) -> Source:
+async def find_certificate(
+    settings: Settings, client: Client, clock: Clock, leads: Callable[[], bool]
+) -> Source:
     """Return the certificate to serve with; in mode `SelfManaged` it is made if need be.
+
+    `leads` tells whether this process replaces the authority when its time has come.
 
     Raises:
         ApiError: the Secret can be neither read nor written.
@@ -45,27 +69,79 @@ async def find_certificate(settings: Settings, client: Client, clock: Clock) -> 
     server = settings.webhook.server
     has_files = (Path(server.cert_dir) / server.cert_name).is_file()
     if certificate_mode(settings, has_certificate=has_files) is CertificateMode.FILES:
-        return _from_files(settings, clock)
-    ref = ObjectRef(settings.leader_election.resource_namespace, settings.certificates.secret_name)
+        files = CertificateFiles(Path(server.cert_dir), server.cert_name, server.key_name)
+        return Source(first=files.load(), keep=lambda use: files.keep(use, clock))
+    ours = settings.certificates
+    ref = ObjectRef(settings.leader_election.resource_namespace, ours.secret_name)
     store = secrets(client, namespace=ref.namespace)
     certificates = Certificates(
         read=store,
         write=store,
+        published=Published(webhook_configurations(client), clock),
         ref=ref,
-        names=webhook_names(settings),
-        validity=settings.certificates.validity,
-        rotate_before=settings.certificates.rotate_before,
+        policy=Policy(
+            names=webhook_names(settings),
+            validity=ours.validity,
+            rotate_before=ours.rotate_before,
+        ),
+        overlap=ours.overlap,
+        leads=leads,
         clock=clock,
     )
-    bundle = await certificates.ensure()
+    return Source(
+        first=_shown(await certificates.ensure()),
+        keep=lambda use: certificates.keep(lambda bundle: use(_shown(bundle))),
+    )
 
-    async def keep(use: Use) -> None:
-        def serve(newer: CertificateBundle) -> None:
-            use(newer.serving, _encode(newer))
 
-        await certificates.keep(serve)
+class CertificateFiles:
+    """Certificate and key in files that somebody else replaces."""
 
-    return Source(pair=bundle.serving, ca_bundle=base64.b64encode(bundle.ca).decode(), keep=keep)
+    def __init__(self, cert_dir: Path, cert_name: str, key_name: str) -> None:
+        """Nothing is read yet."""
+        self._dir, self._names = cert_dir, (cert_name, key_name)
+        self._loaded: tuple[tuple[int, int, int], ...] = ()
+
+    def load(self) -> Shown:
+        """Read the files.
+
+        Raises:
+            ConfigError: one cannot be read.
+        """
+        self._loaded = self._stamps()
+        pair = load_files(self._dir, *self._names)
+        serving = facts_of(pair.certificate)
+        return Shown(
+            pair=pair,
+            ca_bundle="",
+            serving_end=serving[0].not_after if serving else None,
+            authority_end=None,
+        )
+
+    async def keep(self, use: Use, clock: Clock) -> None:
+        """Hand over what is in the files whenever one has been replaced, until cancelled.
+
+        They were looked at before they were read, so what is replaced in between is read again.
+        """
+        while True:
+            await clock.sleep(LOOK_SECONDS)
+            if self._stamps() == self._loaded:
+                continue
+            try:
+                use(self.load())
+            except ConfigError as error:
+                _log.warning("cannot reload the certificate", extra={"error": str(error)})
+
+    def _stamps(self) -> tuple[tuple[int, int, int], ...]:
+        """Return what changes when a file is written or replaced; () if one is not there.
+
+        Of the targets of links: kubelet replaces a mounted Secret by turning a link round.
+        """
+        try:
+            stats = [(self._dir / name).stat() for name in self._names]
+        except OSError:
+            return ()
+        return tuple((each.st_mtime_ns, each.st_ino, each.st_size) for each in stats)
 
 
 def webhook_names(settings: Settings) -> tuple[str, ...]:
@@ -74,6 +150,11 @@ def webhook_names(settings: Settings) -> tuple[str, ...]:
     if client.url:
         return (urlsplit(client.url).hostname or "",)
     return service_names(client.service.name, client.service.namespace)
+
+
+def excluded_namespaces(settings: Settings) -> frozenset[str]:
+    """Return the namespaces that are never sharded: the system's, and our own."""
+    return frozenset({EXCLUDED_NAMESPACE, settings.leader_election.resource_namespace})
 
 
 def registration_of(settings: Settings, ca_bundle: str, sharders: frozenset[str]) -> Registration:
@@ -90,27 +171,18 @@ def registration_of(settings: Settings, ca_bundle: str, sharders: frozenset[str]
             ca_bundle=client.ca_bundle or ca_bundle,
         ),
         default_namespaces=config.namespace_selector,
+        excluded=excluded_namespaces(settings),
         sharders=sharders,
         annotations=config.annotations,
     )
 
 
-def _from_files(settings: Settings, clock: Clock) -> Source:
-    server = settings.webhook.server
-
-    def load() -> KeyPair:
-        return load_files(Path(server.cert_dir), server.cert_name, server.key_name)
-
-    async def keep(use: Use) -> None:
-        while True:
-            await clock.sleep(LOOK_SECONDS)
-            try:
-                use(load(), "")
-            except ConfigError as error:
-                _log.warning("cannot reload the certificate", extra={"error": str(error)})
-
-    return Source(pair=load(), ca_bundle="", keep=keep)
-
-
-def _encode(bundle: CertificateBundle) -> str:
-    return base64.b64encode(bundle.ca).decode()
+def _shown(bundle: CertificateBundle) -> Shown:
+    (serving, *_) = facts_of(bundle.certificate)
+    issuers = issued_by(bundle.certificate, facts_of(bundle.ca))
+    return Shown(
+        pair=bundle.serving,
+        ca_bundle=base64.b64encode(bundle.ca).decode(),
+        serving_end=serving.not_after,
+        authority_end=max((issuer.not_after for issuer in issuers), default=None),
+    )

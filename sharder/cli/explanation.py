@@ -1,13 +1,13 @@
 """`sharder explain`: one object, its shard, and why."""
 
 from sharder.api.meta import PartialObject
+from sharder.api.resource import Resource
 from sharder.cli.live import Cluster, View, view_of
 from sharder.cli.reports import Explanation
 from sharder.errors import ConfigError, NotFound
 from sharder.keys import main_key
 from sharder.names import GroupResource, ObjectRef
 from sharder.planner import Owners
-from sharder.ports import Resource
 from sharder.preview.glance import states_of
 from sharder.preview.report import Action, Planned, plan_object, why
 from sharder.snapshot import RingSnapshot, Role
@@ -82,13 +82,16 @@ def _explained(cluster: Cluster, view: View, resource: Resource, planned: Planne
     states = states_of(snapshot.name, view.leases, cluster.now)
     is_controlled = snapshot.roles[resource.id] is Role.CONTROLLED
     in_scope = snapshot.selects(obj)
+    selector = snapshot.ring.spec.object_selector
     outside = f"its namespace {obj.metadata.namespace} is not selected by the ring"
+    if selector is not None and not selector.matches(obj.metadata.labels or {}):
+        outside = "its labels are not selected by the ring"
     return Explanation(
         ring=snapshot.name,
         resource=str(resource.id),
         object=main_key(obj),
         key=planned.key,
-        controller=planned.key if is_controlled else None,
+        controller=snapshot.leader_of(obj) if is_controlled else None,
         owner=planned.current,
         owner_state=None if planned.current is None else states.get(planned.current),
         draining=snapshot.is_draining(obj),

@@ -11,18 +11,19 @@ from sharder.api.ring import ControllerRing
 from sharder.cli.reports import RingRow, RingsReport, ShardRow, ShardsReport
 from sharder.clock import SystemClock
 from sharder.config import Settings
+from sharder.controllers.kinds import Kinds
 from sharder.errors import ApiError, ConfigError, NotFound
 from sharder.kube.client import connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.stores import leases, namespaces
 from sharder.kube.stores import rings as controller_rings
-from sharder.leases import problem_of, state_of
+from sharder.leases import state_of
 from sharder.membership import ring_of
 from sharder.names import RING_LABEL, GroupResource, RingName, ShardName
 from sharder.planner import Owners
 from sharder.ports import Objects, Readable
 from sharder.preview.census import Census
-from sharder.preview.glance import members_of, states_of
+from sharder.preview.glance import members_of, selected_namespaces, states_of
 from sharder.preview.report import Planned, PlanReport, plan_object, report
 from sharder.snapshot import RingSnapshot, Role, build
 
@@ -73,7 +74,8 @@ async def rings(cluster: Cluster) -> RingsReport:
     found = await _all_rings(cluster)
     spaces = [namespace async for namespace in cluster.namespaces.stream()]
     present = [lease async for lease in cluster.leases.stream()]
-    rows = [await _row(cluster, _view(ring, present, spaces)) for ring in found]
+    views = [await _view(cluster, ring, present, spaces) for ring in found]
+    rows = [await _row(cluster, view) for view in views]
     return RingsReport(rings=tuple(rows))
 
 
@@ -119,7 +121,7 @@ async def view_of(cluster: Cluster, name: str) -> View:
         )
     spaces = [namespace async for namespace in cluster.namespaces.stream()]
     of_ring = cluster.leases.stream(f"{RING_LABEL}={name}")
-    return _view(ring, [lease async for lease in of_ring], spaces)
+    return await _view(cluster, ring, [lease async for lease in of_ring], spaces)
 
 
 async def stream(cluster: Cluster, resource: GroupResource) -> AsyncGenerator[PartialObject, None]:
@@ -136,14 +138,19 @@ async def _all_rings(cluster: Cluster) -> list[ControllerRing]:
     return sorted(found, key=lambda ring: ring.name)
 
 
-def _view(ring: ControllerRing, present: list[Lease], spaces: list[PartialObject]) -> View:
+async def _view(
+    cluster: Cluster, ring: ControllerRing, present: list[Lease], spaces: list[PartialObject]
+) -> View:
     of_ring = [lease for lease in present if ring_of(lease) == ring.name]
     default = Settings().webhook.config.namespace_selector
-    selector = ring.spec.namespace_selector or default
-    selected = (s.metadata.name for s in spaces if selector.matches(s.metadata.labels or {}))
+    kinds = Kinds(cluster.objects)
+    await kinds.learn((ring,))
     return View(
         snapshot=build(
-            ring, members=members_of(ring.name, of_ring), namespaces=frozenset(selected)
+            ring,
+            members=members_of(ring, of_ring),
+            namespaces=selected_namespaces(ring, spaces, default),
+            served=kinds.of(ring),
         ),
         leases=tuple(sorted(of_ring, key=lambda lease: lease.metadata.ref[::-1])),
     )
@@ -159,7 +166,7 @@ async def _row(cluster: Cluster, view: View) -> RingRow:
     return RingRow(
         name=snapshot.name,
         resources=tuple(sorted(map(str, snapshot.roles))),
-        shards=len(view.leases),
+        shards=len(snapshot.members.roster.valid),
         available_shards=len(snapshot.members.available),
         objects=None if census is None else census.objects,
         unassigned=None if census is None else census.unassigned,
@@ -179,16 +186,17 @@ async def _count(cluster: Cluster, snapshot: RingSnapshot) -> Census:
 
 def _shard(lease: Lease, snapshot: RingSnapshot, census: Census, now: datetime) -> ShardRow:
     name, renewed = ShardName(lease.metadata.name), parse_time(lease.spec.renew_time)
+    problem = snapshot.members.roster.problems.get(lease.metadata.ref)
     return ShardRow(
         name=name,
         namespace=lease.metadata.namespace,
         state=state_of(lease, now),
-        available=name in snapshot.members.available,
+        available=problem is None and name in snapshot.members.available,
         objects=census.by_shard[name],
         draining=census.draining[name],
         renew_time=lease.spec.renew_time,
         renewed_seconds_ago=None if renewed is None else round((now - renewed).total_seconds(), 1),
-        problem=problem_of(lease),
+        problem=problem,
     )
 
 

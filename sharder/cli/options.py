@@ -1,9 +1,13 @@
 """Options that several commands share."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+
+from sharder.config import Settings
+
+CERTIFICATES_SECRET: Final = Settings().certificates.secret_name
 
 
 class Output(StrEnum):
@@ -30,4 +34,22 @@ OutputOption = Annotated[
     Output,
     typer.Option("--output", "-o", help="A table for people; JSON and YAML are interfaces."),
 ]
+SecretNamespaceOption = Annotated[
+    str,
+    typer.Option("--namespace", "-n", metavar="NAME", help="leaderElection.resourceNamespace."),
+]
+SecretOption = Annotated[
+    str, typer.Option("--secret", metavar="NAME", help="certificates.secretName.")
+]
 RingArgument = Annotated[str, typer.Argument(metavar="RING", help="Name of a ControllerRing.")]
+
+
+def refuse_options_before_the_command(called: typer.Context) -> None:
+    """Refuse options that stand before a command of a command, which would not reach it.
+
+    Above all a `--context` that is not heard must not lead to the wrong cluster.
+    """
+    for name in called.params:
+        source = called.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"give options after {called.invoked_subcommand}, not before")

@@ -1,5 +1,7 @@
 """What the commands that read a cluster print; as JSON each is an interface (docs/cli.md)."""
 
+from enum import StrEnum
+
 import msgspec
 
 from sharder.leases import ShardState
@@ -72,3 +74,84 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     action: Action
     to: ShardName | None
     why: str
+
+
+class CleanupFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that keeps its labels, and why."""
+
+    object: str
+    """`namespace/name`."""
+    why: str
+
+
+class CleanupRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The objects of one resource; `found` is the sum of the next three."""
+
+    resource: str
+    found: int
+    cleaned: int
+    skipped: int
+    """Not written: in a dry run all of them, else those that were clean or gone by then."""
+    failed: int
+    objects: tuple[str, ...]
+    """What a dry run found, `namespace/name`; else empty."""
+    failures: tuple[CleanupFailure, ...]
+    problem: str | None
+    """Why there may be more than was found."""
+
+
+class CleanupReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What was taken off the objects of a ring."""
+
+    ring: RingName
+    dry_run: bool
+    looked_at: int
+    """Resources."""
+    resources: tuple[CleanupRow, ...]
+    """Those in which there was something to find, or that could not be looked at."""
+    warnings: tuple[str, ...]
+
+
+class CertificateRole(StrEnum):
+    """What a certificate is there for."""
+
+    SERVING = "serving"
+    """The webhook shows it."""
+    ISSUING = "issuing"
+    """Authority of the next serving certificate."""
+    NEXT = "next"
+    """Authority that is trusted already and is to issue."""
+    RETIRING = "retiring"
+    """Authority that issues no more and is still trusted."""
+
+
+class CertificateRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One certificate."""
+
+    role: CertificateRole
+    subject: str
+    serial: str
+    """Hexadecimal."""
+    names: tuple[str, ...]
+    """DNS names and IP addresses; none for an authority."""
+    not_before: str
+    not_after: str
+    days_left: int
+    """Whole days, negative when it has ended."""
+    fingerprint: str
+    """SHA-256."""
+
+
+class CertificatesReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands in the Secret of the certificates."""
+
+    secret: str
+    """`namespace/name`."""
+    phase: str | None
+    """`stable`, `introducing` or `retiring`; None if there is a problem."""
+    requested: str | None
+    """What somebody asked to have replaced, until it is begun."""
+    problem: str | None
+    """Why it does not serve."""
+    certificates: tuple[CertificateRow, ...]
+    """The serving certificate first, then all authorities that the API server is to trust."""

@@ -20,7 +20,13 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from sharder import __version__
-from sharder.cli.certificates import Source, find_certificate, registration_of
+from sharder.cli.certificates import (
+    Shown,
+    Source,
+    excluded_namespaces,
+    find_certificate,
+    registration_of,
+)
 from sharder.clock import SystemClock
 from sharder.config import Part, Settings, address_of
 from sharder.controllers.gauges import Gauges
@@ -37,7 +43,6 @@ from sharder.names import RING_LABEL, ObjectRef
 from sharder.runtime.claim import LeaseTiming
 from sharder.runtime.holder import LeaseHolder
 from sharder.runtime.supervise import supervise
-from sharder.tls import KeyPair
 from webhook.app import create_app, create_health_app, create_metrics_app
 from webhook.server import Server
 from webhook.tls import ServerTls
@@ -88,14 +93,18 @@ class Service:
         self._metrics = Metrics(
             CollectorRegistry(), version=__version__, shard_states=list(ShardState)
         )
+        self._objects = KubeObjects(client)
         self._world = World(
+            objects=self._objects,
             clock=self._clock,
             rng=self._rng,
             default_namespaces=settings.webhook.config.namespace_selector,
+            excluded=excluded_namespaces(settings),
         )
         self._sharders = frozenset(settings.sharder_user_names)
         self._deadline = self._clock.monotonic() + PATIENCE_SECONDS
         self._ca_bundle = ""
+        self._leading = False
         self._not_ready: str | None = "starting"
         self._stop = asyncio.Event()
 
@@ -133,15 +142,15 @@ class Service:
     async def _serve(self, source: Source) -> None:
         """Serve the webhook and lead, from ready to stopped."""
         async with AsyncExitStack() as stack:
-            tls = ServerTls(source.pair.certificate, source.pair.key)
-            self._ca_bundle = source.ca_bundle
+            tls = ServerTls(source.first.pair.certificate, source.first.pair.key)
+            self._publish(source.first)
             server: Server | None = None
             if self._only is not Part.CONTROLLERS:
                 server = await stack.enter_async_context(self._webhook(tls))
 
-            def use(pair: KeyPair, ca_bundle: str) -> None:
-                tls.replace(pair.certificate, pair.key)
-                self._ca_bundle = ca_bundle
+            def use(shown: Shown) -> None:
+                tls.replace(shown.pair.certificate, shown.pair.key)
+                self._publish(shown)
 
             tasks: dict[str, Callable[[], Awaitable[None]]] = {
                 "certificates": lambda: source.keep(use)
@@ -158,6 +167,13 @@ class Service:
                 running.cancel()
             if server is not None:
                 await self._retire(server)
+
+    def _publish(self, shown: Shown) -> None:
+        """Tell the API server whom to trust, and everybody when that ends."""
+        self._ca_bundle = shown.ca_bundle
+        self._metrics.set_certificate_expiry(
+            serving=shown.serving_end, authority=shown.authority_end
+        )
 
     async def _retire(self, server: Server) -> None:
         """Serve on until nobody calls any more, then end open requests, all in good time."""
@@ -211,7 +227,9 @@ class Service:
         return await whoami(self._client)
 
     async def _certificate(self) -> Source:
-        return await find_certificate(self._settings, self._client, self._clock)
+        return await find_certificate(
+            self._settings, self._client, self._clock, lambda: self._leading
+        )
 
     @asynccontextmanager
     async def _webhook(self, tls: ServerTls) -> AsyncIterator[Server]:
@@ -241,7 +259,7 @@ class Service:
         sharder = self._settings.controller.sharder
         return Leader(
             world=self._world,
-            objects=KubeObjects(self._client),
+            objects=self._objects,
             leases=leases(self._client),
             ring_status=rings(self._client).status(),
             configurations=KubeWebhookConfigurations(self._client),
@@ -275,6 +293,7 @@ class Service:
         )
 
     def _lead(self, leading: bool) -> None:  # noqa: FBT001 - an observer of one flag
+        self._leading = leading
         self._metrics.set_leading(leading=leading)
         _log.info("leads" if leading else "leads no more")
 

@@ -9,13 +9,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sharder.cli.reports import Explanation, RingsReport, ShardRow, ShardsReport
+from sharder.cli.reports import (
+    CertificatesReport,
+    CleanupReport,
+    Explanation,
+    RingsReport,
+    ShardRow,
+    ShardsReport,
+)
 from sharder.preview.report import Action, PlanReport
 
 _PIPE_WIDTH = 10_000
 """Columns where nobody looks: nothing is wrapped or cut, so that grep and awk work."""
 
 _SHOWN_MOVES = 50
+_SHOWN_OBJECTS = 50
 
 
 def rings(report: RingsReport) -> None:
@@ -100,6 +108,40 @@ def plan(report: PlanReport) -> None:
         f"working shard; imbalance {_ratio(summary.imbalance_before)}, then "
         f"{_ratio(summary.imbalance_after)}"
     )
+
+
+def cleanup(report: CleanupReport) -> None:
+    """Print what a clean-up found, in a dry run by name too, and what it did."""
+    if not report.resources:
+        _print(f"nothing is left of {report.ring} in {report.looked_at} resources")
+        return
+    found = [f"{row.resource} {name}" for row in report.resources for name in row.objects]
+    _print(*found[:_SHOWN_OBJECTS])
+    if len(found) > _SHOWN_OBJECTS:
+        _print(f"and {len(found) - _SHOWN_OBJECTS} more: see -o json")
+    rows = ((r.resource, r.found, r.cleaned, r.skipped, r.failed) for r in report.resources)
+    _print(_table(("RESOURCE", "FOUND", "CLEANED", "SKIPPED", "FAILED"), rows))
+    failures = [
+        *(f"{row.resource}: {row.problem}" for row in report.resources if row.problem),
+        *(f"{r.resource} {f.object}: {f.why}" for r in report.resources for f in r.failures),
+    ]
+    _print(*failures[:_SHOWN_OBJECTS])
+    if len(failures) > _SHOWN_OBJECTS:
+        _print(f"and {len(failures) - _SHOWN_OBJECTS} more failed: see -o json")
+
+
+def certificates(report: CertificatesReport) -> None:
+    """Print the certificates, and how far the replacement of an authority has come."""
+    columns = ("ROLE", "SUBJECT", "NOT BEFORE", "NOT AFTER", "DAYS LEFT", "SERIAL", "NAMES")
+    rows = (
+        (c.role, c.subject, c.not_before, c.not_after, c.days_left, c.serial, ", ".join(c.names))
+        for c in report.certificates
+    )
+    _print(_table(columns, rows), "")
+    _print(*(f"{c.role}: SHA-256 {c.fingerprint}" for c in report.certificates))
+    _print("", f"{report.secret}: {report.problem or report.phase}")
+    if report.requested:
+        _print(f"asked for: {report.requested}")
 
 
 def _age(shard: ShardRow) -> str:

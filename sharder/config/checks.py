@@ -21,6 +21,9 @@ from sharder.durations import format_duration
 JITTER: Final = 1.2
 """Retries are spread by up to this factor (client-go, leaderelection.JitterFactor)."""
 
+MIN_OVERLAP: Final = timedelta(seconds=5)
+"""In which every replica has looked at the certificates twice."""
+
 _SECOND: Final = timedelta(seconds=1)
 
 
@@ -105,6 +108,8 @@ def _selector(config: WebhookConfig) -> Iterator[str]:
 
 
 def _certificates(certificates: Certificates) -> Iterator[str]:
+    if certificates.overlap < MIN_OVERLAP:
+        yield f"certificates.overlap: must be at least {format_duration(MIN_OVERLAP)}"
     yield from _positive("certificates.rotateBefore", certificates.rotate_before)
     if certificates.validity <= certificates.rotate_before:
         yield (

@@ -209,6 +209,9 @@ class Certificates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How long a serving certificate is valid; default 2160h (90 days)."""
     rotate_before: timedelta = timedelta(days=30)
     """How long before its end it is replaced; default 720h (30 days)."""
+    overlap: timedelta = timedelta(seconds=60)
+    """Default 60s, at least 5s: when the CA is replaced, how long the API server has to know the
+    new one before it is used, and how long the old one is trusted after that."""
 
 
 class Logging(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -1,142 +1,213 @@
-"""The webhook's own certificates: one authority and one serving certificate in one Secret.
+"""The webhook's own certificates: authority and serving certificate in one Secret.
 
-Every replica asks for them when it starts.  Of replicas that start together one wins: a Secret is
-created once, an unusable one is replaced once, and whoever loses the race adopts what is there.
+Every replica looks at the Secret all the time and serves what stands there, so that all serve the
+same.  Whoever finds it unusable repairs it; whoever leads replaces the authority, step by step
+(`sharder.tls.rotation`).  Every write is guarded by what was read: one wins, the others adopt.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from ipaddress import ip_address
 
 from sharder.api.meta import Json
 from sharder.api.secret import Secret
 from sharder.clock import Clock
+from sharder.controllers.trust import Published, trusts
 from sharder.errors import ApiError, ConfigError, Conflict, NotFound
-from sharder.names import ObjectRef
+from sharder.names import ROTATE_ANNOTATION, ObjectRef
 from sharder.ports import Readable, Writable
 from sharder.tls import (
+    NEXT_KEY,
     CertificateBundle,
-    IpAddress,
-    KeyPair,
-    issue_serving,
-    make_authority,
+    Phase,
+    Policy,
+    Request,
+    Step,
+    adopted,
+    carry_out,
+    introduced,
+    new_bundle,
+    next_step,
+    phase_of,
     problem,
+    renewed,
 )
 
-LOOK_SECONDS = 30.0
+LOOK_SECONDS = 2.0
 """Between two looks at the Secret."""
+
+PATIENCE_SECONDS = 1.5 * LOOK_SECONDS
+"""How long a start leaves a lost or replaced Secret to those who still have what was in it."""
 
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """What the Secret is to become, and why."""
+
+    bundle: CertificateBundle
+    why: str
+    fulfils: bool = False
+    """Whether it is what was asked for, which then is asked no more."""
+
+
 class Certificates:
-    """Finds or makes the certificates in one Secret."""
+    """Finds, makes and replaces the certificates in one Secret."""
 
     def __init__(
         self,
         *,
         read: Readable[Secret],
         write: Writable[Secret],
+        published: Published,
         ref: ObjectRef,
-        names: Sequence[str],
-        validity: timedelta,
-        rotate_before: timedelta,
+        policy: Policy,
+        overlap: timedelta,
+        leads: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        """`names` are the DNS names and IP addresses under which the webhook is called."""
+        """`overlap` is how long a step of a rotation stands before the next one."""
         self._read = read
         self._write = write
+        self._published = published
         self._ref = ref
-        self._names = tuple(names)
-        self._validity = validity
-        self._rotate_before = rotate_before
-        self._current: CertificateBundle | None = None
+        self._policy = policy
+        self._overlap = overlap.total_seconds()
+        self._leads = leads
         self._clock = clock
+        self._current: CertificateBundle | None = None
 
     async def ensure(self) -> CertificateBundle:
         """Return certificates that serve, the same ones to every replica.
 
-        A serving certificate that ends soon is replaced by one of the same authority.  A Secret
-        that is lost or spoilt while we run gets back what we have: the API server trusts our
-        authority, and a new one would have to be told to it first.
+        A Secret that is lost or spoilt while we run gets back what we have.  If there is nothing
+        in it as we start that the API server trusts, but it trusts somebody, other replicas get
+        the time to do so: they may have what is trusted.
 
         Raises:
             ApiError: the Secret can be neither read nor written.
         """
+        waited = False
         while True:
             secret = await self._find()
             found = CertificateBundle.from_secret_data((secret.data if secret else None) or {})
-            fault = self._fault(found)
-            if fault is None:
-                self._current = found
-                return found
-            made = self._make(found)
-            try:
-                if secret is None:
-                    await self._write.create(self._ref.namespace, self._body(made))
-                else:
-                    await self._write.patch(self._ref, _replaced(secret, made))
-            except Conflict:
-                continue  # another replica was faster: look at what it made
-            except NotFound:
-                if secret is None:
-                    raise  # there is no such namespace
+            fault = problem(found, self._policy.names, self._clock.now())
+            if fault is not None:
+                change = _Change(bundle=await self._repaired(found), why=fault)
+            else:
+                change = await self._next(found, _request(secret))
+            if self._current is None and not waited and not await self._trusted(change.bundle):
+                waited = True
+                await self._clock.sleep(PATIENCE_SECONDS)
                 continue
-            _log.info("wrote new certificates", extra={"object": str(self._ref), "why": fault})
-            self._current = made
-            return made
+            if change.bundle == found or await self._wrote(secret, change):
+                self._current = change.bundle
+                return change.bundle
 
     async def keep(self, use: Callable[[CertificateBundle], None]) -> None:
         """Look after the Secret until cancelled; `use` is given the bundle each time.
 
         Errors are retried at the next look: what serves now serves on.
         """
+        told = ""
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             try:
                 use(await self.ensure())
-            except ApiError as error:
-                _log.warning("cannot renew certificates", extra={"error": str(error)})
+                told = ""
+            except (ApiError, ConfigError) as error:
+                if str(error) != told:
+                    told = str(error)
+                    _log.warning("cannot look after certificates", extra={"error": told})
 
-    def _fault(self, bundle: CertificateBundle) -> str | None:
-        return problem(bundle, self._names, self._clock.now() + self._rotate_before)
-
-    def _make(self, found: CertificateBundle) -> CertificateBundle:
-        """Return what we serve if that is good, else renew `found`, else begin anew."""
-        if self._current is not None and self._fault(self._current) is None:
-            return self._current
-        for known in (self._current, found):
-            if known is not None:
-                try:
-                    renewed = self._issue(known.authority)
-                except (ConfigError, ValueError):  # unreadable, or it has ended
-                    continue
-                if self._fault(renewed) is None:
-                    return renewed
-        return self._issue(make_authority(self._clock.now()))
-
-    def _issue(self, authority: KeyPair) -> CertificateBundle:
-        addresses = {name: address for name in self._names if (address := _address(name))}
-        serving = issue_serving(
-            authority,
-            dns_names=[name for name in self._names if name not in addresses],
-            ip_addresses=addresses.values(),
-            now=self._clock.now(),
-            validity=self._validity,
+    async def _next(self, found: CertificateBundle, requested: Request | None) -> _Change:
+        """Decide about a bundle that can serve."""
+        mine = self._current
+        if mine is not None and await self._is_strange(found, mine):
+            bundle = introduced(mine, found.authority)
+            return _Change(bundle=bundle, why="nobody trusts the authority that was put there")
+        now, drives = self._clock.now(), self._leads()
+        step = next_step(
+            found,
+            self._policy,
+            now,
+            requested=requested,
+            drives=drives,
+            settled=await self._is_settled(found, drives=drives),
         )
-        return CertificateBundle(
-            ca=authority.certificate,
-            ca_key=authority.key,
-            certificate=serving.certificate,
-            key=serving.key,
+        return _Change(
+            bundle=carry_out(step, found, self._policy, now),
+            why=step,
+            fulfils=(step, requested)
+            in {(Step.RENEW, Request.SERVING), (Step.INTRODUCE, Request.AUTHORITY)},
         )
+
+    async def _is_strange(self, found: CertificateBundle, mine: CertificateBundle) -> bool:
+        """Tell whether the API server would refuse what was found, but accepts what we serve."""
+        if found.certificate == mine.certificate or not self._serves(mine):
+            return False
+        trust = await self._published.look()
+        return trust is not None and trusts(trust, mine) and not trusts(trust, found)
+
+    async def _is_settled(self, found: CertificateBundle, *, drives: bool) -> bool:
+        if not drives or phase_of(found) is Phase.STABLE:
+            self._published.forget()
+            return False
+        seconds = await self._published.seconds(found)
+        return seconds is not None and seconds >= self._overlap
+
+    async def _repaired(self, found: CertificateBundle) -> CertificateBundle:
+        """Return the first of what could stand in for `found` that the API server trusts."""
+        usable = [c for c in self._candidates(found) if self._serves(c)]
+        for candidate in usable:
+            if await self._trusted(candidate):
+                return candidate
+        return usable[0] if usable else new_bundle(self._policy, self._clock.now())
+
+    def _candidates(self, found: CertificateBundle) -> Iterator[CertificateBundle]:
+        """Yield what we serve, then what can be made of what is known."""
+        now = self._clock.now()
+        known = [found] if self._current is None else [self._current, found]
+        for bundle in known:
+            yield bundle
+            whole = replace(bundle, next_key=b"")
+            yield whole
+            with suppress(ConfigError):  # unreadable, or it has ended
+                yield renewed(whole, self._policy, now)
+        yield adopted(found, now)
+
+    def _serves(self, bundle: CertificateBundle) -> bool:
+        return problem(bundle, self._policy.names, self._clock.now()) is None
+
+    async def _trusted(self, bundle: CertificateBundle) -> bool:
+        trust = await self._published.look()
+        return trust is None or trusts(trust, bundle)
 
     async def _find(self) -> Secret | None:
         try:
             return await self._read.get(self._ref)
         except NotFound:
             return None
+
+    async def _wrote(self, secret: Secret | None, change: _Change) -> bool:
+        """Write the change; False if another replica was faster: look at what it made."""
+        try:
+            if secret is None:
+                await self._write.create(self._ref.namespace, self._body(change.bundle))
+            else:
+                await self._write.patch(self._ref, _replaced(secret, change))
+        except Conflict:
+            return False
+        except NotFound:
+            if secret is None:
+                raise  # there is no such namespace
+            return False
+        self._published.forget()
+        _log.info("wrote certificates", extra={"object": str(self._ref), "why": change.why})
+        return True
 
     def _body(self, bundle: CertificateBundle) -> Json:
         return {
@@ -148,15 +219,13 @@ class Certificates:
         }
 
 
-def _replaced(secret: Secret, bundle: CertificateBundle) -> Json:
-    return {
-        "metadata": {"resourceVersion": secret.metadata.resource_version},
-        "data": bundle.to_secret_data(),
-    }
+def _request(secret: Secret | None) -> Request | None:
+    asked = secret.metadata.annotation(ROTATE_ANNOTATION) if secret else ""
+    return Request(asked) if asked in set(Request) else None
 
 
-def _address(name: str) -> IpAddress | None:
-    try:
-        return ip_address(name)
-    except ValueError:
-        return None
+def _replaced(secret: Secret, change: _Change) -> Json:
+    metadata: dict[str, Json] = {"resourceVersion": secret.metadata.resource_version}
+    if change.fulfils:
+        metadata["annotations"] = {ROTATE_ANNOTATION: None}
+    return {"metadata": metadata, "data": {NEXT_KEY: None, **change.bundle.to_secret_data()}}

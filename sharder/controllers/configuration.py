@@ -1,6 +1,7 @@
 """The MutatingWebhookConfiguration of a ring; pure (docs/protocol.md, "ControllerRing")."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -20,7 +21,7 @@ from sharder.names import (
     webhook_configuration,
     webhook_path,
 )
-from sharder.snapshot import roles_of
+from sharder.snapshot import Role, roles_of
 
 TIMEOUT_SECONDS = 5
 """How long the API server waits for us before it goes on without, as in the reference."""
@@ -45,6 +46,8 @@ class Registration:
 
     endpoint: Endpoint
     default_namespaces: LabelSelector
+    excluded: frozenset[str]
+    """Namespaces in which we are never called, whatever a ring selects."""
     sharders: frozenset[str]
     annotations: dict[str, str] = field(default_factory=dict)
 
@@ -70,16 +73,16 @@ def configuration_of(ring: ControllerRing, registration: Registration) -> Json:
                 "clientConfig": _client_config(ring, registration.endpoint),
                 "failurePolicy": "Ignore",
                 "matchConditions": [
-                    {
-                        "name": "concerns-owner",
-                        "expression": match_expression(ring, registration.sharders),
-                    }
+                    {"name": name, "expression": expression}
+                    for name, expression in match_conditions(ring, registration).items()
                 ],
                 "matchPolicy": "Equivalent",
                 "namespaceSelector": msgspec.to_builtins(
                     ring.spec.namespace_selector or registration.default_namespaces
                 ),
-                "objectSelector": {},
+                "objectSelector": msgspec.to_builtins(
+                    ring.spec.object_selector or LabelSelector()
+                ),
                 "reinvocationPolicy": "Never",
                 "rules": [_rule(resource) for resource in sorted(roles_of(ring))],
                 "sideEffects": "None",
@@ -89,24 +92,56 @@ def configuration_of(ring: ControllerRing, registration: Registration) -> Json:
     }
 
 
-def match_expression(ring: ControllerRing, sharders: frozenset[str]) -> str:
-    """Return the CEL expression under which the API server calls us.
+def match_conditions(ring: ControllerRing, registration: Registration) -> dict[str, str]:
+    """Return the CEL expressions, by name, that must all hold for the API server to call us.
 
-    On every create, and on an update only if the owner label is missing, or if it or the drain
-    label was changed by anyone but the sharder.  An ordinary update of an owned object costs no
-    call.
+    CEL knows the escapes of JSON, but not those of surrogates.
+    """
+    excluded = json.dumps(sorted(registration.excluded), ensure_ascii=False)
+    conditions = {
+        # A Namespace's own request is in the namespace that it is.
+        "in-scope": f"!(has(request.namespace) && request.namespace in {excluded})",
+        "concerns-owner": _concerns_owner(ring, registration.sharders),
+    }
+    roles = roles_of(ring)
+    controlled = [of for of in sorted(roles) if roles[of] is Role.CONTROLLED]
+    if controlled:
+        conditions["has-controller"] = _has_controller(controlled)
+    return conditions
+
+
+def _concerns_owner(ring: ControllerRing, sharders: frozenset[str]) -> str:
+    """Match every create, and updates of which the webhook may have to undo something.
+
+    That is if the owner label is missing, or if it or the drain label was changed by anyone but
+    the sharder.  An ordinary update of an owned object costs no call.
     """
     owner, drain = json.dumps(owner_label(ring.name)), json.dumps(drain_label(ring.name))
     new_owner = f"object.metadata.?labels[{owner}].orValue('')"
     old_owner = f"oldObject.metadata.?labels[{owner}].orValue('')"
     new_drain = f"object.metadata.?labels[{drain}].hasValue()"
     old_drain = f"oldObject.metadata.?labels[{drain}].hasValue()"
-    # CEL knows the escapes of JSON, but not those of surrogates.
     users = json.dumps(sorted(sharders), ensure_ascii=False)
     return (
         f"request.operation == 'CREATE' || {new_owner} == '' || "
         f"(({new_owner} != {old_owner} || {new_drain} != {old_drain})"
         f" && !(request.userInfo.username in {users}))"
+    )
+
+
+def _has_controller(controlled: Iterable[GroupResource]) -> str:
+    """Match what something controls; of resources that are only controlled the rest is no shard's.
+
+    Such as most ConfigMaps of a cluster.
+    """
+    names = json.dumps([str(resource) for resource in controlled])
+    resource = (
+        "(request.resource.group == '' ? request.resource.resource"
+        " : request.resource.resource + '.' + request.resource.group)"
+    )
+    return (
+        f"!({resource} in {names}) || object.metadata.?ownerReferences.orValue([])"
+        ".exists(reference, reference.?controller.orValue(false))"
     )
 
 

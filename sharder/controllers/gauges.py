@@ -2,9 +2,9 @@
 
 from typing import Protocol
 
+from sharder.api.lease import Lease
 from sharder.clock import Clock
 from sharder.controllers.world import Subscriber, World
-from sharder.leases import problem_of, state_of
 from sharder.membership import ring_of
 from sharder.names import ObjectRef, RingName, ShardName
 from sharder.ring import ConsistentHash
@@ -26,6 +26,7 @@ class Series(Protocol):
         observed_generation: int,
         shards: int,
         available_shards: int,
+        invalid_leases: int,
     ) -> None:
         """Show a ring as it is."""
         ...
@@ -74,27 +75,31 @@ class Gauges:
             uid=snapshot.ring.metadata.uid,
             generation=snapshot.ring.metadata.generation,
             observed_generation=snapshot.ring.status.observed_generation,
-            shards=len(self._world.membership.sightings(name)),
+            shards=len(snapshot.members.roster.valid),
             available_shards=len(snapshot.members.available),
+            invalid_leases=len(snapshot.members.roster.problems),
         )
+
+    def _is_invalid(self, lease: Lease) -> bool:
+        snapshot = self._world.snapshot(ring_of(lease))
+        return snapshot is None or lease.metadata.ref in snapshot.members.roster.problems
 
     def _show_shard(self, ref: ObjectRef) -> None:
         sighting = self._world.membership.sighting(ref)
-        lease = sighting.lease if sighting is not None else None
-        if lease is not None and problem_of(lease) is not None:
-            lease = None
-        ring = ring_of(lease) if lease is not None else None
+        if sighting is not None and self._is_invalid(sighting.lease):
+            sighting = None
+        ring = ring_of(sighting.lease) if sighting is not None else None
         shown = self._shown.get(ref)
         if shown is not None and shown != ring:
             del self._shown[ref]
             self._series.remove_shard(shown, namespace=ref.namespace, shard=ShardName(ref.name))
-        if lease is None or ring is None or self._world.snapshot(ring) is None:
+        if sighting is None or ring is None:
             return
         self._shown[ref] = ring
         self._series.set_shard(
             ring,
             namespace=ref.namespace,
             shard=ShardName(ref.name),
-            uid=lease.metadata.uid,
-            state=state_of(lease, self._clock.now()),
+            uid=sighting.lease.metadata.uid,
+            state=sighting.state(self._clock.now(), self._clock.monotonic()),
         )

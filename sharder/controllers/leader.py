@@ -6,18 +6,18 @@ process goes on serving the webhook, and campaigns again.
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn, Protocol
 
 from sharder.api.ring import ControllerRing
 from sharder.clock import Clock
 from sharder.controllers.configuration import Registration
-from sharder.controllers.handover import HandOver
 from sharder.controllers.leases import LeaseController
-from sharder.controllers.moves import Counter, Mover
-from sharder.controllers.resync import AGAIN_SECONDS, Locks, Report, Resync, Stopwatch
+from sharder.controllers.movement.resync import AGAIN_SECONDS
+from sharder.controllers.movement.rights import Watching
+from sharder.controllers.movement.wiring import Means, Meter, Movement
 from sharder.controllers.rings import Problems, RingController
 from sharder.controllers.world import Subscriber, World
 from sharder.errors import ApiError, LeaseLost
@@ -34,14 +34,14 @@ APPLY_SECONDS = 30.0
 """Between two applies of a webhook configuration that we believe in place: somebody may have
 deleted or edited it, and without it nobody is owned from the start."""
 
+REGISTRATION_SECONDS = 1.0
+"""Between two looks at what webhook configurations have in common: whom the API server trusts
+may change."""
+
 LEASE_BACKOFF = Backoff(base=1.0, cap=30.0)
 """Between attempts at a Lease: short beside its life, for a takeover waits for it."""
 
 _log = logging.getLogger(__name__)
-
-
-class Meter(Counter, Stopwatch, Protocol):
-    """Everything that the controllers count."""
 
 
 class Holder(Protocol):
@@ -132,22 +132,27 @@ class Leader:
         rings = WorkQueue[RingName](clock=self.clock, rng=self.rng, backoff=RING_BACKOFF)
         resyncs = WorkQueue[RingName](clock=self.clock, rng=self.rng, backoff=RING_BACKOFF)
         leases = WorkQueue[ObjectRef](clock=self.clock, rng=self.rng, backoff=LEASE_BACKOFF)
-        problems = Problems()
-        locks = defaultdict[RingName, asyncio.Lock](asyncio.Lock)
-        mover = self._mover()
-        hand_over = self._hand_over(mover, locks)
-        ring_controller = self._ring_controller(problems)
+        problems, watching = Problems(), Watching()
+        ring_controller = self._ring_controller(problems, watching)
 
-        def report(ring: RingName, problem: str | None) -> None:
-            if problems.found(ring, "resync", problem):
+        def report(source: str, ring: RingName, problem: str | None) -> None:
+            if problems.found(ring, source, problem):
                 rings.add(ring)
 
         def ring_changed(ring: RingName) -> None:
             rings.add(ring)
-            hand_over.ring_changed(ring)
+            movement.exceptions.ring_changed(ring)
 
-        resync = self._resync(mover, locks, report)
-        lease_controller = LeaseController(world=self.world, leases=self.leases, clock=self.clock)
+        movement = Movement(
+            self._means(),
+            unreadable=partial(report, "resync"),
+            unwritable=partial(report, "write"),
+            watching=watching,
+            told=rings.add,
+        )
+        lease_controller = LeaseController(
+            world=self.world, leases=self.leases, recorder=self.recorder, clock=self.clock
+        )
         subscriber = Subscriber(ring=ring_changed, steps=resyncs.add, lease=leases.add)
         with self.world.subscribed(subscriber):
             async with asyncio.TaskGroup() as group:
@@ -157,9 +162,10 @@ class Leader:
                 group.create_task(
                     leases.run(self._while_leading(lease_controller.reconcile), concurrency=16)
                 )
-                group.create_task(resyncs.run(resync.reconcile, concurrency=4))
-                group.create_task(hand_over.run(), name="hand-over")
+                group.create_task(resyncs.run(movement.resync.reconcile, concurrency=4))
+                group.create_task(movement.run(), name="movement")
                 group.create_task(self._sweep(ring_controller, rings.add), name="sweep")
+                group.create_task(self._follow_registration(rings.add), name="registration")
 
     def _leads(self) -> bool:
         return self.holder.valid(self.clock.monotonic())
@@ -172,47 +178,28 @@ class Leader:
 
         return guarded
 
-    def _mover(self) -> Mover:
-        return Mover(
+    def _means(self) -> Means:
+        return Means(
             world=self.world,
             objects=self.objects,
             leases=self.leases,
+            recorder=self.recorder,
+            meter=self.meter,
             leads=self._leads,
-            counter=self.meter,
-            limit=self.limit,
-        )
-
-    def _hand_over(self, mover: Mover, locks: Locks) -> HandOver:
-        return HandOver(
-            world=self.world,
-            objects=self.objects,
-            mover=mover,
-            locks=locks,
             clock=self.clock,
             rng=self.rng,
-            limit=self.limit,
-        )
-
-    def _resync(self, mover: Mover, locks: Locks, report: Report) -> Resync:
-        return Resync(
-            world=self.world,
-            objects=self.objects,
-            mover=mover,
-            locks=locks,
-            report=report,
-            stopwatch=self.meter,
-            clock=self.clock,
             limit=self.limit,
             sync_period=self.sync_period,
         )
 
-    def _ring_controller(self, problems: Problems) -> RingController:
+    def _ring_controller(self, problems: Problems, watching: Watching) -> RingController:
         return RingController(
             world=self.world,
             status=self.ring_status,
             configurations=self.configurations,
             registration=self.registration,
             problems=problems,
+            watching=watching,
             recorder=self.recorder,
             clock=self.clock,
             sync_period=min(self.sync_period, APPLY_SECONDS),
@@ -229,3 +216,13 @@ class Leader:
                 await self.clock.sleep(RING_BACKOFF.base)
             else:
                 await self.clock.sleep(self.sync_period)
+
+    async def _follow_registration(self, add: Callable[[RingName], None]) -> None:
+        """Have all configurations applied soon after what they have in common has changed."""
+        known = self.registration()
+        while True:
+            await self.clock.sleep(REGISTRATION_SECONDS)
+            if self.registration() != known:
+                known = self.registration()
+                for ring in self.world.rings():
+                    add(ring)

@@ -7,6 +7,7 @@ resourceVersion that it was decided from, so that a shard which renews at the la
 import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import inf
 from typing import TypeAlias
 
 from sharder.api.lease import Lease, format_time
@@ -18,16 +19,19 @@ from sharder.leases import (
     ShardState,
     Sighting,
     duration_of,
-    is_held,
-    next_state_at,
     problem_of,
-    state_of,
 )
 from sharder.membership import ring_of
 from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
-from sharder.ports import Writable
+from sharder.ports import Recorder
+from sharder.roster import MAX_LEASES
+from sharder.runtime.holder import Leases
 
 _log = logging.getLogger(__name__)
+
+
+MAX_REPORTED = 2 * MAX_LEASES
+"""Invalid Leases that are remembered as reported: whoever forges more gets no Event for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +57,16 @@ Care: TypeAlias = Take | Bury | Show
 def care_for(sighting: Sighting, now: datetime, monotonic: float) -> Care:
     """Return what a valid Lease needs.
 
-    The times in the Lease decide what is shown and when it is deleted.  Whether it is taken
-    depends only on how long it was watched standing still: another machine's clock may be wrong.
+    Nothing that its shard's clock says can make it look ill, let alone have it taken: a held
+    Lease is judged by how long it was watched standing still.
     """
-    state = state_of(sighting.lease, now)
-    if is_held(sighting.lease) and monotonic >= sighting.silent_at():
-        return Take()
-    return Bury() if state is ShardState.ORPHANED else Show(state)
-
-
-def look_again_in(sighting: Sighting, now: datetime, monotonic: float) -> float | None:
-    """Return the seconds until the Lease may need something else if nobody writes it."""
-    edge = next_state_at(sighting.lease, now)
-    waits = [] if edge is None else [edge.total_seconds()]
-    if is_held(sighting.lease):
-        waits.append(sighting.silent_at() - monotonic)
-    return min((wait for wait in waits if wait > 0), default=None)
+    match sighting.state(now, monotonic):
+        case ShardState.UNCERTAIN:
+            return Take()
+        case ShardState.ORPHANED:
+            return Bury()
+        case state:
+            return Show(state)
 
 
 def taken(lease: Lease, now: datetime) -> Json:
@@ -92,12 +90,15 @@ def taken(lease: Lease, now: datetime) -> Json:
 class LeaseController:
     """Reconciles one Lease at a time, by namespace and name."""
 
-    def __init__(self, *, world: World, leases: Writable[Lease], clock: Clock) -> None:
+    def __init__(self, *, world: World, leases: Leases, recorder: Recorder, clock: Clock) -> None:
         self._world = world
         self._leases = leases
+        self._recorder = recorder
         self._clock = clock
+        self._reported: dict[ObjectRef, str] = {}
+        """What is wrong with invalid Leases, as far as people were told."""
         self._outages: dict[ObjectRef, float] = {}
-        """When a write of a Lease last found no working API server (monotonic seconds)."""
+        """When a request about a Lease last found no working API server (monotonic seconds)."""
 
     async def reconcile(self, ref: ObjectRef) -> float | None:
         """Do what the Lease needs now; return in how many seconds to look again.
@@ -105,22 +106,63 @@ class LeaseController:
         A lost race needs nothing: the write that won comes as an event.
         """
         sighting = self._sighting(ref)
-        if sighting is None or self._world.snapshot(ring_of(sighting.lease)) is None:
+        if sighting is None:
+            self._reported.pop(ref, None)
             return None
-        if problem_of(sighting.lease) is not None:
+        snapshot = self._world.snapshot(ring_of(sighting.lease))
+        if snapshot is None:
             return None
+        problem = snapshot.members.roster.problems.get(ref) or problem_of(sighting.lease)
+        if problem is not None:
+            await self._complain(sighting.lease, problem)
+            return None
+        self._reported.pop(ref, None)
         now, monotonic = self._clock.now(), self._clock.monotonic()
+        care = care_for(sighting, now, monotonic)
+        again = sighting.state_changes_in(now, monotonic)
         try:
-            await self._carry_out(care_for(sighting, now, monotonic), sighting.lease, now)
+            if care == Take() or care == Show(ShardState.EXPIRED):
+                await self._make_sure(sighting.lease)
+                again = min(again or inf, _pace(sighting.lease))
+            await self._carry_out(care, sighting.lease, now)
         except (Conflict, NotFound):
             return None
         except Unavailable:
             self._outages[ref] = self._clock.monotonic()
             raise
-        return look_again_in(sighting, now, monotonic)
+        return again
+
+    async def _make_sure(self, lease: Lease) -> None:
+        """Make sure that it is the shard that is silent, and not the API server.
+
+        Done again and again while a Lease is expired.  So it is taken only after the API server
+        has answered all through a duration, in which every living shard comes back; and no write
+        of ours, having waited for an answer, overtakes the renewals that have waited too.
+
+        Raises:
+            Conflict: the shard has renewed, which our watch has not told yet.
+            Unavailable: there was no answer, or a late one.
+        """
+        ref, asked = lease.metadata.ref, self._clock.monotonic()
+        present = await self._leases.get(ref)
+        waited = self._clock.monotonic() - asked
+        if waited > _pace(lease):
+            raise Unavailable(f"no answer about lease {ref} for {waited:.1f} s")
+        if present.spec != lease.spec:
+            raise Conflict(f"lease {ref} was renewed")
+
+    async def _complain(self, lease: Lease, problem: str) -> None:
+        """Tell people once what is wrong; an invalid Lease is neither written nor deleted."""
+        ref = lease.metadata.ref
+        if self._reported.get(ref) == problem or len(self._reported) >= MAX_REPORTED:
+            return
+        self._reported[ref] = problem
+        fields = {"ring": ring_of(lease), "object": str(ref), "why": problem}
+        _log.warning("lease makes no shard", extra=fields)
+        await self._recorder.warn(lease, "InvalidLease", f"it makes no shard: {problem}")
 
     def _sighting(self, ref: ObjectRef) -> Sighting | None:
-        """Return what was seen of the Lease; while we cannot write it, it cannot be renewed."""
+        """Return what was seen of the Lease; while we cannot reach it, its shard cannot."""
         sighting = self._world.membership.sighting(ref)
         if sighting is None:
             self._outages.pop(ref, None)
@@ -144,6 +186,11 @@ class LeaseController:
                 _log.info("shard changed state", extra={**fields, "why": str(state)})
             case Show():
                 pass
+
+
+def _pace(lease: Lease) -> float:
+    """Return how many seconds may lie between two answers while the shard is silent."""
+    return duration_of(lease).total_seconds() / 4
 
 
 def _shown(lease: Lease, state: ShardState) -> Json:

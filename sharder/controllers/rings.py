@@ -12,6 +12,7 @@ from sharder.api.meta import PartialObject
 from sharder.api.ring import ControllerRing, RingStatus
 from sharder.clock import Clock
 from sharder.controllers.configuration import Registration, configuration_of
+from sharder.controllers.movement.rights import Watching
 from sharder.controllers.status import FAILED, READY, encode_status, status_of
 from sharder.controllers.world import World
 from sharder.errors import ApiError, Conflict, NotFound, Unavailable
@@ -68,6 +69,7 @@ class RingController:
         configurations: WebhookConfigurations,
         registration: Callable[[], Registration],
         problems: Problems,
+        watching: Watching,
         recorder: Recorder,
         clock: Clock,
         sync_period: float,
@@ -78,10 +80,11 @@ class RingController:
         self._configurations = configurations
         self._registration = registration
         self._problems = problems
+        self._watching = watching
         self._recorder = recorder
         self._clock = clock
         self._sync_period = sync_period
-        self._applied: dict[RingName, tuple[ControllerRing, float]] = {}
+        self._applied: dict[RingName, tuple[ControllerRing, Registration, float]] = {}
         self._sent: dict[RingName, tuple[str, RingStatus]] = {}
 
     async def reconcile(self, name: RingName) -> float | None:
@@ -102,6 +105,7 @@ class RingController:
             failure = error
         problem = f"cannot apply the webhook configuration: {failure}" if failure else None
         self._problems.found(name, "webhook", problem)
+        self._problems.found(name, "shards", snapshot.members.roster.complaint)
         await self._report(snapshot.ring)
         if failure is not None:
             raise failure
@@ -123,21 +127,22 @@ class RingController:
             raise Unavailable(missing)
 
     async def _apply(self, ring: ControllerRing) -> None:
-        """Apply the configuration when the spec changed, and once per sync period."""
-        applied, at = self._applied.get(ring.name, (None, 0.0))
-        now = self._clock.monotonic()
+        """Apply the configuration when it is to be another one, and once per sync period."""
+        registration, now = self._registration(), self._clock.monotonic()
+        applied, applied_with, at = self._applied.get(ring.name, (None, None, 0.0))
         if (
             applied is not None
             and applied.metadata.uid == ring.metadata.uid
             and applied.spec == ring.spec
+            and applied_with == registration
             and now - at < self._sync_period
         ):
             return
         if applied is not None and now - at >= self._sync_period:
             # Once per period believe what is there, so that what others wrote is repaired.
             self._sent.pop(ring.name, None)
-        await self._configurations.apply(configuration_of(ring, self._registration()))
-        self._applied[ring.name] = (ring, now)
+        await self._configurations.apply(configuration_of(ring, registration))
+        self._applied[ring.name] = (ring, registration, now)
 
     async def _report(self, ring: ControllerRing) -> None:
         """Write the status if it differs from what we last sent.
@@ -152,9 +157,12 @@ class RingController:
         status = status_of(
             ring,
             before,
-            shards=len(self._world.membership.sightings(ring.name)),
+            shards=len(snapshot.members.roster.valid) if snapshot is not None else 0,
             available=len(snapshot.members.available) if snapshot is not None else 0,
             problem=problem,
+            unwatched=None
+            if snapshot is None
+            else self._watching.refused(ring.name, snapshot.roles),
             now=self._clock.now(),
         )
         if status == before:

@@ -6,7 +6,7 @@ that follows from it are one step to everybody else.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,13 +16,18 @@ from sharder.api.meta import PartialObject
 from sharder.api.ring import ControllerRing
 from sharder.api.selector import LabelSelector
 from sharder.clock import Clock
+from sharder.controllers.followup import FollowUp
+from sharder.controllers.kinds import Kinds
 from sharder.errors import ApiError
 from sharder.membership import Membership
 from sharder.names import ObjectRef, RingName
-from sharder.ports import Changed, Listed, Removed, Watchable
+from sharder.ports import Changed, Listed, Objects, Removed, Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.watch import V, follow
 from sharder.snapshot import RingSnapshot, build
+
+KINDS_SECONDS = 30.0
+"""Between two looks for resources of rings that were not served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +45,29 @@ class Subscriber:
 class World:
     """Rings, Leases and namespaces as last seen, and the snapshots built from them."""
 
-    def __init__(self, *, clock: Clock, rng: Rng, default_namespaces: LabelSelector) -> None:
-        """Start empty; `default_namespaces` selects for rings that do not say."""
+    def __init__(
+        self,
+        *,
+        objects: Objects,
+        clock: Clock,
+        rng: Rng,
+        default_namespaces: LabelSelector,
+        excluded: frozenset[str],
+    ) -> None:
+        """Start empty.
+
+        Args:
+            objects: To ask for the kinds of the rings' resources.
+            clock: To observe Leases by.
+            rng: For the jitter of back-offs.
+            default_namespaces: Selects for rings that do not say.
+            excluded: Namespaces that no ring selects, whatever it says.
+        """
+        self._kinds = Kinds(objects)
         self._clock = clock
         self._rng = rng
         self._default = default_namespaces
+        self._excluded = excluded
         self.membership = Membership(clock.monotonic())
         self._rings: dict[RingName, ControllerRing] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
@@ -52,6 +75,7 @@ class World:
         self._unsynced = {"controllerrings", "leases", "namespaces"}
         self._errors: dict[str, ApiError] = {}
         self._subscribers: list[Subscriber] = []
+        self._follow_up = FollowUp(self._catch_up, clock)
 
     def snapshot(self, ring: RingName) -> RingSnapshot | None:
         """Return the ring's snapshot; None if there is no such ring, or not all is known yet."""
@@ -60,6 +84,10 @@ class World:
     def rings(self) -> tuple[RingName, ...]:
         """Return the names of all rings, in order."""
         return tuple(sorted(self._snapshots))
+
+    def known_namespaces(self) -> Collection[str]:
+        """Return the names of all namespaces, selected by a ring or not."""
+        return self._namespaces.keys()
 
     def not_synced(self) -> str | None:
         """Return what is not known yet and why, None once everything has been listed."""
@@ -72,9 +100,10 @@ class World:
         """Tell whether steps decided from `snapshot` still stand for objects in scope.
 
         Namespaces come and go all the time: they take nothing back that concerns the others.
-        While the watch of Leases is broken nothing stands: shards may be back unseen.
+        While the watch of Leases is broken nothing stands: shards may be back unseen.  Nor while
+        we have yet to follow up what we saw; then the next snapshot is told in any case.
         """
-        if "leases" in self._errors:
+        if "leases" in self._errors or self._follow_up.is_owed(snapshot.name):
             return False
         current = self._snapshots.get(snapshot.name)
         return current is snapshot or (current is not None and current.places_like(snapshot))
@@ -114,15 +143,19 @@ class World:
             group.create_task(self._follow_leases(leases), name="watch leases")
             group.create_task(self._follow_namespaces(namespaces), name="watch namespaces")
             group.create_task(self._follow_time(), name="standings")
+            group.create_task(self._follow_up.run(), name="late leases")
+            group.create_task(self._follow_kinds(), name="kinds")
 
     async def _follow_rings(self, source: Watchable[ControllerRing]) -> None:
         async for event in self._follow(source, "controllerrings"):
             match event:
                 case Listed(items):
+                    await self._kinds.learn(items)
                     affected = set(self._rings) | {ring.name for ring in items}
                     self._rings = {ring.name: ring for ring in items}
                     self._synced("controllerrings", affected)
                 case Changed(ring):
+                    await self._kinds.learn((ring,))
                     self._rings[ring.name] = ring
                     self._rebuild({ring.name})
                 case Removed(ring):
@@ -142,12 +175,11 @@ class World:
                     self._synced("leases", {*self._rings, *affected})
                     self._tell_leases([*before, *items])
                 case Changed(lease):
-                    self._rebuild(self.membership.see(lease, now))
-                    self._tell_leases((lease,))
+                    self._follow_up.add(self.membership.see(lease, now), lease)
                 case Removed(lease):
                     # Departures that are over are forgotten here, of whatever ring they were.
-                    self._rebuild({*self._rings, *self.membership.forget(lease, now)})
-                    self._tell_leases((lease,))
+                    gone = self.membership.forget(lease, now)
+                    self._follow_up.add({*self._rings, *gone}, lease)
 
     async def _follow_namespaces(self, source: Watchable[PartialObject]) -> None:
         async for event in self._follow(source, "namespaces"):
@@ -189,6 +221,18 @@ class World:
                 # A change that is due earlier may come to be known in the meantime.
                 await self._clock.sleep(1.0 if due is None else min(1.0, max(0.05, due - now)))
 
+    async def _follow_kinds(self) -> None:
+        """Ask again for resources that were not served, or could not be asked for."""
+        while True:
+            await self._clock.sleep(KINDS_SECONDS)
+            if await self._kinds.learn(self._rings.values()):
+                self._rebuild(self._rings)
+
+    def _catch_up(self, names: Collection[RingName], leases: Iterable[Lease]) -> None:
+        if names:
+            self._rebuild(names)
+        self._tell_leases(leases)
+
     def _note(self, what: str, error: ApiError | None) -> None:
         """Remember why a watch is broken; what was seen of Leases before counts no more."""
         if error is None:
@@ -208,6 +252,10 @@ class World:
         """Swap in new snapshots, one assignment each, and tell who wants to know."""
         if self._unsynced:
             return
+        with self._follow_up.working():
+            self._rebuild_each(names)
+
+    def _rebuild_each(self, names: Iterable[RingName]) -> None:
         for name in sorted(set(names)):
             before, ring = self._snapshots.get(name), self._rings.get(name)
             if ring is None:
@@ -216,12 +264,19 @@ class World:
                 continue
             after = build(
                 ring,
-                members=self.membership.members(name, self._clock.monotonic()),
+                members=self.membership.members(
+                    name,
+                    self._clock.monotonic(),
+                    namespaces=ring.spec.shard_namespaces,
+                    before=None if before is None else before.members,
+                ),
                 namespaces=self._selected(ring),
+                served=self._kinds.of(ring),
                 previous=before,
             )
             self._snapshots[name] = after
-            self._tell(name, steps=before is None or not before.decides_like(after))
+            alike = before is not None and before.decides_like(after)
+            self._tell(name, steps=self._follow_up.was_doubted(name) or not alike)
             if before is None:
                 self._tell_leases(self._leases(name))
 
@@ -230,7 +285,8 @@ class World:
 
     def _selected(self, ring: ControllerRing) -> frozenset[str]:
         selector = ring.spec.namespace_selector or self._default
-        return frozenset(n for n, labels in self._namespaces.items() if selector.matches(labels))
+        selected = (n for n, labels in self._namespaces.items() if selector.matches(labels))
+        return frozenset(selected) - self._excluded
 
     def _tell(self, name: RingName, *, steps: bool) -> None:
         for subscriber in self._subscribers:

@@ -26,9 +26,7 @@ class KubeRecorder:
     async def warn(self, about: PartialObject, reason: str, message: str) -> None:
         """Record a Warning; for cluster-scoped objects it lands in the namespace `default`."""
         now = self._clock.monotonic()
-        self._recorded = {
-            known: at for known, at in self._recorded.items() if now - at < _QUIET_SECONDS
-        }
+        self._forget_before(now - _QUIET_SECONDS)
         key = (about.kind, str(about.metadata.ref), reason, message)
         if key in self._recorded:
             return
@@ -46,6 +44,14 @@ class KubeRecorder:
                 "event not recorded",
                 extra={"object": str(about.metadata.ref), "why": reason, "error": str(error)},
             )
+
+    def _forget_before(self, end: float) -> None:
+        """Forget old Warnings, which stand first; thousands may come at a time."""
+        while self._recorded:
+            key, at = next(iter(self._recorded.items()))
+            if at > end:
+                return
+            del self._recorded[key]
 
     def _event(self, about: PartialObject, namespace: str, reason: str, message: str) -> Json:
         now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")

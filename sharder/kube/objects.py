@@ -6,12 +6,12 @@ from typing import Final, TypeVar
 import msgspec
 
 from sharder.api.meta import PartialObject
+from sharder.api.resource import Resource
 from sharder.errors import NotFound
 from sharder.kube.client import Client
 from sharder.kube.errors import understand
 from sharder.kube.store import KubeStore
 from sharder.names import GroupResource
-from sharder.ports import Resource
 
 D = TypeVar("D")
 
@@ -60,9 +60,19 @@ class KubeObjects:
             self._found[resource] = (found, now + _BELIEVED_SECONDS)
         return found
 
-    def of(self, resource: Resource, labels: str = "") -> KubeStore[PartialObject]:
-        """Return the resource's objects over all namespaces that match the label selector."""
-        return KubeStore(self._client, PartialObject, resource, labels=labels, metadata_only=True)
+    def of(
+        self, resource: Resource, labels: str = "", *, namespace: str = "", fields: str = ""
+    ) -> KubeStore[PartialObject]:
+        """Return the resource's objects that match the label and the field selector."""
+        return KubeStore(
+            self._client,
+            PartialObject,
+            resource,
+            namespace=namespace,
+            labels=labels,
+            fields=fields,
+            metadata_only=True,
+        )
 
     async def _discover(self, resource: GroupResource) -> Resource:
         missing = f"the API server does not serve {resource}: install its CRD or correct the name"

@@ -1,19 +1,22 @@
 """One collection of the API server as a `sharder.ports.Store`."""
 
+import asyncio
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Final, Generic, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from sharder.api.meta import Json, PartialObject
+from sharder.api.resource import Resource
 from sharder.errors import InvalidObject
 from sharder.kube.client import JSON, MERGE_PATCH, Client
 from sharder.kube.errors import Status, from_status, understand
 from sharder.names import ObjectRef
-from sharder.ports import Bookmark, Changed, Listed, Removed, Resource, WatchEvent
+from sharder.nesting import CUT, cut
+from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
 
 T = TypeVar("T")
 
@@ -50,8 +53,10 @@ class KubeStore(Generic[T]):
     """The objects of a resource, decoded as the struct `of`.
 
     Objects that cannot be decoded are logged and left out of lists, streams and watches; where
-    one was asked for by name, `InvalidObject` is raised.  Structs that are `PartialObject` carry
-    kind and apiVersion of the resource, which the server leaves out or replaces by its own.
+    one was asked for by name, `InvalidObject` is raised.  So it goes with objects that are nested
+    deeper than a decoder takes, unless only their metadata is wanted.  Structs that are
+    `PartialObject` carry kind and apiVersion of the resource, which the server leaves out or
+    replaces by its own.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class KubeStore(Generic[T]):
         *,
         namespace: str = "",
         labels: str = "",
+        fields: str = "",
         metadata_only: bool = False,
         subresource: str = "",
     ) -> None:
@@ -70,7 +76,9 @@ class KubeStore(Generic[T]):
         self._resource = resource
         self._namespace = namespace
         self._labels = labels
+        self._fields = fields
         self._suffix = f"/{subresource}" if subresource else ""
+        self._metadata_only = metadata_only
         self._decoder = msgspec.json.Decoder(of)
         self._accept = _METADATA if metadata_only else JSON
         self._accept_list = _METADATA_LIST if metadata_only else JSON
@@ -82,12 +90,12 @@ class KubeStore(Generic[T]):
         """Return a store that reads and patches the status of the same objects."""
         return KubeStore(self._client, self._of, self._resource, subresource="status")
 
-    async def list(self) -> Listed[T]:
+    async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
         """Return all objects, read from etcd in pages of one consistent state."""
         items: list[T] = []
         version = ""
         async for page in self._pages(self._labels):
-            items.extend(self._items(page))
+            items.extend(filter(keep, self._items(page)) if keep else self._items(page))
             version = page.metadata.resource_version
         return Listed(items, version)
 
@@ -151,7 +159,12 @@ class KubeStore(Generic[T]):
             answer = await self._client.request(
                 "GET", path, query=query, accept=self._accept_list, timeout=_PAGE_SECONDS
             )
-            page = understand(answer, _Page, path)
+            try:
+                page = understand(answer, _Page, path)
+            except RecursionError:
+                # In a thread: a page may be full of such objects, and others wait for the loop.
+                shallow = await asyncio.to_thread(cut, answer)
+                page = understand(shallow, _Page, path)
             yield page
             if not page.metadata.next_page:
                 return
@@ -165,7 +178,10 @@ class KubeStore(Generic[T]):
 
     def _event(self, line: bytes) -> WatchEvent[T] | None:
         path = self._collection(self._namespace)
-        event = understand(line, _Event, path)
+        try:
+            event = understand(line, _Event, path)
+        except RecursionError:
+            event = understand(cut(line), _Event, path)
         match event.type:
             case "BOOKMARK":
                 bookmark = understand(event.object, PartialObject, path)
@@ -196,11 +212,21 @@ class KubeStore(Generic[T]):
             return None
 
     def _decode(self, raw: bytes | msgspec.Raw) -> T:
-        obj = self._decoder.decode(raw)
+        obj = self._read(raw)
         if isinstance(obj, PartialObject):
             return msgspec.structs.replace(
                 obj, api_version=self._api_version, kind=self._resource.kind
             )
+        return obj
+
+    def _read(self, raw: bytes | msgspec.Raw) -> T:
+        try:
+            obj = self._decoder.decode(raw)
+        except RecursionError:
+            raw = cut(bytes(raw))
+            obj = self._decoder.decode(raw)
+        if not self._metadata_only and CUT in bytes(raw):
+            raise msgspec.ValidationError("it is nested too deeply")
         return obj
 
     def _collection(self, namespace: str) -> str:
@@ -210,6 +236,6 @@ class KubeStore(Generic[T]):
     def _path(self, ref: ObjectRef) -> str:
         return f"{self._collection(ref.namespace)}/{quote(ref.name, safe='')}{self._suffix}"
 
-    @staticmethod
-    def _selecting(labels: str) -> dict[str, str]:
-        return {"labelSelector": labels} if labels else {}
+    def _selecting(self, labels: str) -> dict[str, str]:
+        selectors = {"labelSelector": labels, "fieldSelector": self._fields}
+        return {name: selector for name, selector in selectors.items() if selector}

@@ -7,13 +7,14 @@ import msgspec
 
 from sharder.api.lease import Lease
 from sharder.api.meta import Json, PartialObject
+from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing
 from sharder.api.secret import Secret
+from sharder.api.webhook import WebhookConfiguration
 from sharder.kube.client import APPLY_PATCH, Client
 from sharder.kube.errors import understand
 from sharder.kube.store import KubeStore
 from sharder.names import API_GROUP, API_VERSION, FIELD_MANAGER, GroupResource, ObjectRef
-from sharder.ports import Resource
 
 LEASES: Final = Resource(
     id=GroupResource("coordination.k8s.io", "leases"), version="v1", kind="Lease", namespaced=True
@@ -57,6 +58,11 @@ def namespaces(client: Client) -> KubeStore[PartialObject]:
 def secrets(client: Client, *, namespace: str) -> KubeStore[Secret]:
     """Return the Secrets of a namespace."""
     return KubeStore(client, Secret, SECRETS, namespace=namespace)
+
+
+def webhook_configurations(client: Client) -> KubeStore[WebhookConfiguration]:
+    """Return the cluster's MutatingWebhookConfigurations, with whom they trust."""
+    return KubeStore(client, WebhookConfiguration, _WEBHOOKS)
 
 
 class _Name(msgspec.Struct, frozen=True):

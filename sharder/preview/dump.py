@@ -12,12 +12,13 @@ import msgspec
 
 from sharder.api.lease import Lease, parse_time
 from sharder.api.meta import PartialObject, api_group
+from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing
 from sharder.api.selector import LabelSelector
 from sharder.errors import ConfigError
 from sharder.names import API_GROUP, GroupResource, ObjectRef
 from sharder.planner import Owners
-from sharder.preview.glance import members_of, states_of
+from sharder.preview.glance import members_of, selected_namespaces, states_of
 from sharder.preview.kinds import resource_of
 from sharder.preview.manifests import parse_stream
 from sharder.preview.report import Planned, PlanReport, plan_object, report
@@ -71,8 +72,9 @@ def plan_dump(dump: Dump, now: datetime, default_namespaces: LabelSelector) -> P
     """
     snapshot = build(
         dump.ring,
-        members=members_of(dump.ring.name, dump.leases),
+        members=members_of(dump.ring, dump.leases),
         namespaces=_selected(dump, default_namespaces),
+        served=_served_in(dump),
     )
     states = states_of(dump.ring.name, dump.leases, now)
     return report(snapshot, _plan(snapshot, dump), states)
@@ -111,12 +113,18 @@ def decode_dump(data: bytes) -> Dump:
 def _selected(dump: Dump, default: LabelSelector) -> frozenset[str]:
     if not dump.namespaces:
         return frozenset(obj.metadata.namespace for _, obj in dump.objects)
-    selector = dump.ring.spec.namespace_selector or default
-    return frozenset(
-        namespace.metadata.name
-        for namespace in dump.namespaces
-        if selector.matches(namespace.metadata.labels or {})
-    )
+    return selected_namespaces(dump.ring, dump.namespaces, default)
+
+
+def _served_in(dump: Dump) -> Iterator[Resource]:
+    """Tell of each resource what its objects in the file show; no other can matter."""
+    for resource, obj in dump.objects:
+        yield Resource(
+            id=resource,
+            version="",
+            kind=obj.kind,
+            namespaced=bool(obj.metadata.namespace),
+        )
 
 
 def _plan(snapshot: RingSnapshot, dump: Dump) -> Iterator[Planned]:

@@ -9,18 +9,33 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from sharder.api.lease import Lease
+from sharder.api.meta import PartialObject
+from sharder.api.ring import ControllerRing
+from sharder.api.selector import LabelSelector
 from sharder.leases import ShardState, state_of
 from sharder.membership import UNKNOWN_SILENCE, Members, Membership, ring_of
-from sharder.names import RingName, ShardName
+from sharder.names import EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE, RingName, ShardName
 
 _BEST_FIRST = tuple(ShardState)
 
 
-def members_of(ring: RingName, leases: Iterable[Lease]) -> Members:
+def members_of(ring: ControllerRing, leases: Iterable[Lease]) -> Members:
     """Return the standings of the ring's shards; one without a Lease is gone."""
     membership = Membership(started=-UNKNOWN_SILENCE)
     membership.replace(leases, at=0)
-    return membership.members(ring, at=0)
+    return membership.members(ring.name, at=0, namespaces=ring.spec.shard_namespaces)
+
+
+def selected_namespaces(
+    ring: ControllerRing, namespaces: Iterable[PartialObject], default: LabelSelector
+) -> frozenset[str]:
+    """Return which of `namespaces` the ring selects; `default` is for one that does not say.
+
+    The service's own namespace is not known here; it is taken to be the usual one.
+    """
+    selector = ring.spec.namespace_selector or default
+    selected = (n.metadata.name for n in namespaces if selector.matches(n.metadata.labels or {}))
+    return frozenset(selected) - {EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE}
 
 
 def states_of(

@@ -26,7 +26,7 @@ from sharder.plan import (
     next_step,
     position_of,
 )
-from sharder.planner import Owners, plan_controlled, plan_main
+from sharder.planner import Owners, plan_controlled, plan_main, wanted_of
 from sharder.preview.census import imbalance, is_unowned
 from sharder.snapshot import RingSnapshot, Role
 
@@ -138,7 +138,7 @@ def plan_object(snapshot: RingSnapshot, obj: PartialObject, role: Role, owners: 
         desired = owners.shard_for(snapshot, obj)
         step = intent = plan_controlled(snapshot, obj, owners)
     else:
-        desired = snapshot.wanted(main_key(obj))
+        desired = wanted_of(snapshot, obj)
         step = plan_main(snapshot, obj)
         owners.note(snapshot, obj, step)
         position = replace(position_of(snapshot, obj, desired), draining=False)

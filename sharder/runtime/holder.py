@@ -171,7 +171,8 @@ class LeaseHolder:
     async def _try_to_release(self) -> bool:
         try:
             await self._patch({}, released(self._clock.now()))
-        except Conflict:
+        except (Conflict, Unavailable):
+            # A connection that broke is no reason to keep others waiting: see what has happened.
             await self._look()
             return False
         return True

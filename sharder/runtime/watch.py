@@ -4,12 +4,13 @@
 
 Source:
     kube-runtime `watcher.rs` for the states; client-go v0.36.3 `tools/cache/reflector.go` for
-    the delays (lines 58-67: 0.8 s to 30 s, forgotten after two minutes; line 1303: a watch
-    shorter than a second counts as a failure).
+    the delays (lines 58-67: from 0.8 s, forgotten after two minutes; line 1303: a watch shorter
+    than a second counts as a failure).  Its cap of 30 s is too long here: while a watch is
+    broken nothing moves, and every shard asks for its Lease each 2 s anyway.
 """
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias, TypeVar
@@ -21,7 +22,7 @@ from sharder.ports import Bookmark, Changed, Listed, Removed, Watchable, WatchEv
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.trouble import OnError, Trouble, ignore
 
-BACKOFF: Final = Backoff(base=0.8, cap=30.0)
+BACKOFF: Final = Backoff(base=0.8, cap=5.0)
 _SHORT_SECONDS: Final = 1.0
 _HEALTHY_SECONDS: Final = 120.0
 
@@ -89,7 +90,13 @@ def after(place: Place, outcome: Outcome[V]) -> Place:
 
 
 async def follow(
-    source: Watchable[V], *, doing: str, clock: Clock, rng: Rng, on_error: OnError = ignore
+    source: Watchable[V],
+    *,
+    doing: str,
+    clock: Clock,
+    rng: Rng,
+    on_error: OnError = ignore,
+    keep: Callable[[V], bool] | None = None,
 ) -> AsyncGenerator[Listed[V] | Changed[V] | Removed[V], None]:
     """Yield the state of the collection and then its changes, for ever.
 
@@ -97,6 +104,8 @@ async def follow(
     known.  Errors never end the stream: they are logged under `doing` when they change, told to
     `on_error`, and tried again after a while.  Close it (`contextlib.aclosing`) to end the
     request at once when leaving the loop early.
+
+    With `keep` a list holds only what it holds for; changes are told whatever it says.
     """
     trouble = Trouble(doing, on_error)
     place = Place()
@@ -105,7 +114,7 @@ async def follow(
         ending: Ended | Failed
         try:
             if not place.version:
-                listed = await source.list()
+                listed = await source.list(keep)
                 place = after(place, listed)
                 trouble.over()
                 yield listed

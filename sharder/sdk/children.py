@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from sharder.api.meta import Json, ObjectMeta
+from sharder.api.resource import Resource
 from sharder.errors import InvalidObject
 from sharder.names import ObjectRef
-from sharder.ports import Resource
 from sharder.sdk.holding import Identity, NotOwned, Position
 
 Body: TypeAlias = Mapping[str, Json]

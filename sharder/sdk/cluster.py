@@ -4,12 +4,12 @@ from typing import Protocol
 
 import msgspec
 
+from sharder.api.resource import Resource
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
 from sharder.kube.store import KubeStore
 from sharder.kube.stores import leases
 from sharder.names import GroupResource
-from sharder.ports import Resource
 from sharder.runtime.holder import Leases
 from sharder.sdk.request import Documents
 from sharder.sdk.work import OwnObjects

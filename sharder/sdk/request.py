@@ -7,9 +7,9 @@ from typing import Protocol, TypeAlias, TypeVar, overload
 import msgspec
 
 from sharder.api.meta import Json, ObjectMeta, PartialObject, api_group
+from sharder.api.resource import Resource
 from sharder.errors import ConfigError, InvalidObject, LeaseLost, NotFound
 from sharder.names import GroupResource, ObjectRef, RingName, ShardName
-from sharder.ports import Resource
 from sharder.sdk.children import Body, Parent, difference
 from sharder.sdk.holding import Holding, Identity, NotOwned, Position
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from random import SystemRandom  # noqa: TID251 - where an SDK process is put together
 from typing import Final
 
+from sharder.api.resource import Resource
 from sharder.clock import Clock, SystemClock
-from sharder.errors import LeaseLost, SharderError
+from sharder.errors import LeaseLost, SharderError, Unavailable
 from sharder.kube.client import connect
 from sharder.names import ObjectRef, RingName, ShardName
-from sharder.ports import Resource
 from sharder.runtime.backoff import Rng
 from sharder.runtime.holder import LeaseHolder
+from sharder.runtime.trouble import Trouble, ignore
 from sharder.sdk.attempt import Attempts, Reconcile
 from sharder.sdk.cluster import Cluster, KubeCluster
 from sharder.sdk.holding import Holding, Identity
@@ -108,8 +109,10 @@ class Shard:
         """Do as `serve` does on a cluster that is connected already."""
         settings = self._checked_settings()
         # Before the Lease, so that a shard that cannot work is given nothing.
-        main = await cluster.find(self._resource)
-        children = [await cluster.find(child) for child in self._owns]
+        found = await self._look_up(cluster, clock, pause=settings.lease.retry_period)
+        if found is None:
+            return
+        main, *children = found
         holder = LeaseHolder(
             cluster.leases(),
             ObjectRef(settings.namespace, settings.name),
@@ -139,6 +142,26 @@ class Shard:
                 _log.warning("joining again: %s", error, extra=fields)
             else:
                 return
+
+    async def _look_up(
+        self, cluster: Cluster, clock: Clock, *, pause: float
+    ) -> Sequence[Resource] | None:
+        """Return main and child resources; None if the stop came before an answer.
+
+        An API server that is away is waited for, as with the Lease.  Who ended instead would be
+        kept waiting by Kubernetes' own back-off, and might come back after its Lease was taken.
+        """
+        trouble = Trouble("look up resources", ignore)
+        while not self._stop.is_set():
+            try:
+                found = [await cluster.find(each) for each in (self._resource, *self._owns)]
+            except Unavailable as error:
+                trouble.failed(error)
+                await clock.sleep(pause)
+            else:
+                trouble.over()
+                return found
+        return None
 
     def _work(
         self,

@@ -21,11 +21,14 @@ async def serve_tenure(
 ) -> None:
     """Wait for the Lease and work until `stop` is set; return when the Lease is given back.
 
-    Cancelling this does the same at once: work is cancelled, and then the Lease given back.
+    Cancelling this does the same at once: work is cancelled, and then the Lease given back.  A
+    lost Lease is left as it is: it was lost because no request got through, and a release that
+    gets through late would move all objects away from a shard that is about to come back.
 
     Raises:
         LeaseLost: it is or may be somebody else's; no work is running any more.
     """
+    is_lost = False
     try:
         if await _acquire(holder, stop):
             await _work(holder, work, stop, stop_grace=stop_grace)
@@ -33,9 +36,11 @@ async def serve_tenure(
         lost, others = group.split(LeaseLost)
         if lost is None or others is not None:
             raise
+        is_lost = True
         raise LeaseLost(_message(lost)) from group
     finally:
-        await holder.release()
+        if not is_lost:
+            await holder.release()
 
 
 async def _acquire(holder: LeaseHolder, stop: asyncio.Event) -> bool:

@@ -40,7 +40,7 @@ def test_kinds_of_every_sort_are_planned() -> None:
     keys = [
         "/Namespace//team-0",
         "/Secret/team-0/s",
-        "apps/Deployment/kube-system/web",
+        "apps/Deployment/team-1/web",
         "coordination.k8s.io/Lease/team-0/l",
         "networking.k8s.io/NetworkPolicy/team-0/n",
         "rbac.authorization.k8s.io/ClusterRole//system:basic-user",

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from sharder.admission import Decision, Review, decide
 from sharder.api.meta import ObjectMeta
+from sharder.keys import main_key
 from sharder.membership import Standing
 from sharder.names import is_label_value
 from sharder.snapshot import RingSnapshot, Role
@@ -37,7 +39,8 @@ def test_every_patch_applies_and_leaves_everything_but_our_labels(
     before = review.obj.metadata
     assert others(after.labels) == others(before.labels)
     assert others(after.annotations) == others(before.annotations)
-    assert after.ref == before.ref
+    assert after.namespace == before.namespace
+    assert after.name == before.name or not before.name
 
 
 @given(requests, snapshots)
@@ -134,7 +137,8 @@ def test_what_a_request_says_of_a_new_main_object_counts_for_nothing(
 
     after = stored(review, decide(review, snapshot, SHARDERS))
 
-    key = snapshot.key_of(review.obj, role) if review.obj.metadata.name else None
+    assert bool(after.name) == bool(review.obj.metadata.name or after.label(OWNER))
+    key = main_key(structs.replace(review.obj, metadata=after)) if after.name else None
     assert after.label(OWNER) == (snapshot.wanted(key) or "")
     assert not after.has_label(DRAIN)
     assert NEXT not in (after.annotations or {})

@@ -15,17 +15,28 @@ import msgspec
 
 from sharder.api.lease import Lease, format_time
 from sharder.api.meta import Json, PartialObject
+from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing
 from sharder.api.selector import LabelSelector
-from sharder.controllers.moves import Mover
-from sharder.controllers.resync import Locks
+from sharder.controllers.movement.backlogs import Size
+from sharder.controllers.movement.claims import Claims
+from sharder.controllers.movement.failures import Failures
+from sharder.controllers.movement.moves import Mover
+from sharder.controllers.movement.resync import Locks
+from sharder.controllers.movement.waiting import Waiting
 from sharder.controllers.world import Subscriber, World
 from sharder.errors import NotFound
 from sharder.names import RING_LABEL, GroupResource, ObjectRef, RingName, ShardName
-from sharder.ports import Listed, Resource, WatchEvent
+from sharder.ports import Listed, WatchEvent
 from sharder.snapshot import RingSnapshot
 from tests.support.fake_clock import FakeClock, settle
-from tests.support.fakes import FakeObjects, FakeStore, fake_leases, fake_rings
+from tests.support.fakes import (
+    FakeObjects,
+    FakeRecorder,
+    FakeStore,
+    fake_leases,
+    fake_rings,
+)
 from tests.support.values import CONFIGMAPS, DEMO, DRAIN, OWNER, SECRETS, WIDGETS, ring
 
 NAMESPACES = GroupResource("", "namespaces")
@@ -57,6 +68,8 @@ class Tally:
         self.moves = 0
         self.drains = 0
         self.passes: list[RingName] = []
+        self.failures: list[tuple[RingName, GroupResource]] = []
+        self.shown: dict[tuple[RingName, GroupResource], tuple[Size, Size]] = {}
 
     def moved(self, ring: RingName, resource: GroupResource) -> None:
         self.moves += 1
@@ -64,8 +77,19 @@ class Tally:
     def drained(self, ring: RingName, resource: GroupResource) -> None:
         self.drains += 1
 
+    def failed(self, ring: RingName, resource: GroupResource) -> None:
+        self.failures.append((ring, resource))
+
     def resynced(self, ring: RingName, seconds: float) -> None:
         self.passes.append(ring)
+
+    def show_backlogs(
+        self, ring: RingName, resource: GroupResource, *, unassigned: Size, draining: Size
+    ) -> None:
+        self.shown[ring, resource] = (unassigned, draining)
+
+    def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
+        self.shown.pop((ring, resource), None)
 
 
 class Meddled:
@@ -81,8 +105,11 @@ class Meddled:
         await self.tell(Call("find", resource), self.before)
         return await self.inner.find(resource)
 
-    def of(self, resource: Resource, labels: str = "") -> "MeddledStore":
-        return MeddledStore(self, self.inner.of(resource, labels), resource.id)
+    def of(
+        self, resource: Resource, labels: str = "", *, namespace: str = "", fields: str = ""
+    ) -> "MeddledStore":
+        inner = self.inner.of(resource, labels, namespace=namespace, fields=fields)
+        return MeddledStore(self, inner, resource.id)
 
     async def tell(self, call: Call, hooks: list[Hook]) -> None:
         if hooks is self.before:
@@ -101,9 +128,11 @@ class MeddledStore:
         self._inner = inner
         self._resource = resource
 
-    async def list(self) -> Listed[PartialObject]:
+    async def list(
+        self, keep: Callable[[PartialObject], bool] | None = None
+    ) -> Listed[PartialObject]:
         await self._tell("list")
-        return await self._inner.list()
+        return await self._inner.list(keep)
 
     async def stream(self, labels: str = "") -> AsyncGenerator[PartialObject, None]:
         await self._tell("stream")
@@ -150,18 +179,37 @@ class Cluster:
         """What the API server says, where the watch tells something else."""
         self.objects = Meddled(FakeObjects(*_RESOURCES.values()))
         self.namespaces = self.objects.inner.stores[NAMESPACES]
-        self.world = World(clock=self.clock, rng=self.rng, default_namespaces=LabelSelector())
+        self.world = World(
+            objects=self.objects.inner,
+            clock=self.clock,
+            rng=self.rng,
+            default_namespaces=LabelSelector(),
+            excluded=frozenset(),
+        )
         self.leads = True
         self.tally = Tally()
+        self.recorder = FakeRecorder()
         self.locks: Locks = defaultdict(Lock)
+        self.waiting = Waiting(clock=self.clock, rng=self.rng)
+        self.forbidden: list[str | None] = []
+        """What was reported as not to be written, for want of rights."""
+        self.failures = Failures(
+            clock=self.clock,
+            rng=self.rng,
+            recorder=self.recorder,
+            counter=self.tally,
+            report=lambda _, problem: self.forbidden.append(problem),
+            retry=self.waiting.retry,
+        )
         self._demo = demo or ring()
 
     def mover(self, limit: int = 10) -> Mover:
         return Mover(
             world=self.world,
             objects=self.objects,
-            leases=self.leases_of_mover,
+            claims=Claims(world=self.world, leases=self.leases_of_mover, clock=self.clock),
             leads=lambda: self.leads,
+            failures=self.failures,
             counter=self.tally,
             limit=limit,
         )

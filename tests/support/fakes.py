@@ -7,7 +7,7 @@ tests/integration/contract run the same facts against both).
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
@@ -15,10 +15,11 @@ import msgspec
 
 from sharder.api.lease import Lease
 from sharder.api.meta import Json, ObjectMeta, PartialObject
+from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing
 from sharder.errors import ApiError, Conflict, Expired, NotFound
 from sharder.names import API_GROUP, API_VERSION, GroupResource, ObjectRef
-from sharder.ports import Bookmark, Changed, Listed, Removed, Resource, WatchEvent
+from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
 from tests.support.json_patch import apply_merge_patch
 
 T = TypeVar("T")
@@ -105,16 +106,22 @@ class FakeStore(Generic[T]):
         *,
         versions: Versions | None = None,
         labels: str = "",
+        namespace: str = "",
+        fields: str = "",
     ) -> None:
         self._of = of
         self._resource = resource
         self._labels = labels
+        self._namespace = namespace
+        self._fields = fields
         self._status_only = False
         self._state = _State(versions or Versions())
 
-    def selecting(self, labels: str) -> "FakeStore[T]":
+    def selecting(self, labels: str, *, namespace: str = "", fields: str = "") -> "FakeStore[T]":
         """Return a view of the objects that match."""
-        view = FakeStore(self._of, self._resource, labels=labels)
+        view = FakeStore(
+            self._of, self._resource, labels=labels, namespace=namespace, fields=fields
+        )
         view._state = self._state
         return view
 
@@ -142,9 +149,10 @@ class FakeStore(Generic[T]):
         self._state.hang_ups += 1
         self._state.tell()
 
-    async def list(self) -> Listed[T]:
+    async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
         self._stumble()
-        return Listed(self._matching(self._labels), str(self._state.versions.now))
+        items = self._matching(self._labels)
+        return Listed(list(filter(keep, items)) if keep else items, str(self._state.versions.now))
 
     async def stream(self, labels: str = "") -> AsyncGenerator[T, None]:
         self._stumble()
@@ -225,7 +233,7 @@ class FakeStore(Generic[T]):
 
     def _matching(self, labels: str) -> Sequence[T]:
         trees = [tree for _, tree in sorted(self._state.objects.items())]
-        return [self._decode(tree) for tree in trees if matches(labels, _meta(tree).labels or {})]
+        return [self._decode(tree) for tree in trees if self._selects(tree, labels)]
 
     def _event(self, change: _Change) -> WatchEvent[T] | None:
         before, after = self._selected(change.before), self._selected(change.after)
@@ -237,7 +245,16 @@ class FakeStore(Generic[T]):
         return None
 
     def _selected(self, tree: Tree | None) -> Tree | None:
-        return tree if tree and matches(self._labels, _meta(tree).labels or {}) else None
+        return tree if tree and self._selects(tree, self._labels) else None
+
+    def _selects(self, tree: Tree, labels: str) -> bool:
+        meta = _meta(tree)
+        fields = {"metadata.name": meta.name, "metadata.namespace": meta.namespace}
+        return (
+            matches(labels, meta.labels or {})
+            and matches(self._fields, fields)
+            and self._namespace in {"", meta.namespace}
+        )
 
     def _decode(self, tree: Tree) -> T:
         return msgspec.convert(tree, self._of)
@@ -260,8 +277,10 @@ class FakeObjects:
         except KeyError:
             raise NotFound(f"the API server does not serve {resource}") from None
 
-    def of(self, resource: Resource, labels: str = "") -> FakeStore[PartialObject]:
-        return self.stores[resource.id].selecting(labels)
+    def of(
+        self, resource: Resource, labels: str = "", *, namespace: str = "", fields: str = ""
+    ) -> FakeStore[PartialObject]:
+        return self.stores[resource.id].selecting(labels, namespace=namespace, fields=fields)
 
 
 class FakeWebhookConfigurations:

@@ -3,15 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pytest
 
 from sharder.api.lease import Lease, LeaseSpec, lease_body
-from sharder.api.meta import Json
+from sharder.api.meta import Json, PartialObject
 from sharder.errors import Conflict, NotFound
 from sharder.names import GroupResource, ObjectRef
 from sharder.ports import Bookmark, Changed, Objects, Removed, Store, WatchEvent
 from sharder.runtime.watch import closing
+
+T = TypeVar("T")
 
 RENEWED = "2026-03-01T12:00:00.000120Z"
 CONFIG_MAPS = GroupResource("", "configmaps")
@@ -44,9 +47,20 @@ def label(**labels: str | None) -> Json:
     return {"metadata": {"labels": labels}}
 
 
-async def told(store: Store[Lease], version: str, count: int) -> list[WatchEvent[Lease]]:
+async def maps(world: World, **scope: str) -> Store[PartialObject]:
+    """The ConfigMaps of this test, and of these only what is asked for."""
+    found = await world.objects.find(CONFIG_MAPS)
+    return world.objects.of(found, f"of={world.namespace}", **scope)
+
+
+async def create_map(world: World, name: str) -> PartialObject:
+    body: Json = {"metadata": {"name": name, "labels": {"of": world.namespace}}}
+    return await (await maps(world)).create(world.namespace, body)
+
+
+async def told(store: Store[T], version: str, count: int) -> list[WatchEvent[T]]:
     """The next events after `version`, bookmarks aside."""
-    events: list[WatchEvent[Lease]] = []
+    events: list[WatchEvent[T]] = []
     async with asyncio.timeout(20), closing(store.watch(version)) as stream:
         async for event in stream:
             if not isinstance(event, Bookmark):
@@ -227,6 +241,52 @@ class StoreContract:
         assert (created.api_version, created.kind) == ("v1", "ConfigMap")
         assert list(listed.items) == [created]
         assert watched[1] == Changed(patched)
+
+    async def test_a_list_holds_only_what_is_kept(self, world: World) -> None:
+        for name in "abc":
+            await world.create(name)
+
+        listed = await world.leases("").list(lambda lease: lease.metadata.name != "b")
+
+        assert [item.metadata.name for item in listed.items] == ["a", "c"]
+        assert int(listed.resource_version) > 0
+
+    async def test_the_objects_of_a_namespace_are_only_those(self, world: World) -> None:
+        here = await maps(world, namespace=world.namespace)
+        elsewhere = await maps(world, namespace=f"{world.namespace}-other")
+        created = await create_map(world, "a")
+
+        assert list((await here.list()).items) == [created]
+        assert list((await elsewhere.list()).items) == []
+
+    async def test_an_object_is_found_by_its_name_in_a_list(self, world: World) -> None:
+        created = await create_map(world, "a")
+        await create_map(world, "b")
+        named = await maps(world, namespace=world.namespace, fields="metadata.name=a")
+
+        listed, streamed = await named.list(), [obj async for obj in named.stream()]
+
+        assert list(listed.items) == streamed == [created]
+
+    async def test_namespaces_are_left_out_of_a_list(self, world: World) -> None:
+        created = await create_map(world, "a")
+        without = await maps(world, fields=f"metadata.namespace!={world.namespace}")
+        beside = await maps(world, fields="metadata.namespace!=x,metadata.namespace!=y")
+
+        assert list((await without.list()).items) == []
+        assert list((await beside.list()).items) == [created]
+
+    async def test_a_watch_tells_only_of_what_is_asked_for(self, world: World) -> None:
+        scopes = (
+            {"namespace": world.namespace, "fields": "metadata.name!=a"},
+            {"fields": "metadata.namespace!=x,metadata.name=b"},
+        )
+        stores = [await maps(world, **scope) for scope in scopes]
+        version = (await stores[0].list()).resource_version
+        await create_map(world, "a")
+        created = await create_map(world, "b")
+
+        assert [await told(store, version, 1) for store in stores] == [[Changed(created)]] * 2
 
     async def test_a_discovered_resource_is_described(self, world: World) -> None:
         found = await world.objects.find(CONFIG_MAPS)

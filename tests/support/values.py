@@ -67,6 +67,7 @@ def lease(
     namespace: str = "default",
     of: str = DEMO,
     labels: Mapping[str, str] | None = None,
+    created: str | None = None,
 ) -> Lease:
     """A shard's Lease, held by the shard itself unless `holder` says otherwise."""
     return Lease(
@@ -76,6 +77,7 @@ def lease(
             name=name,
             namespace=namespace,
             uid=f"{name}-uid",
+            creation_timestamp=created,
             labels={RING_LABEL: of, **(labels or {})},
         ),
         spec=LeaseSpec(

@@ -1,5 +1,7 @@
 """Facts about `sharder.admission`: the rules (a) to (f) of docs/protocol.md, "Admission"."""
 
+import re
+
 import pytest
 
 from sharder.admission import PASS, Decision, Review, Writer, decide
@@ -89,6 +91,17 @@ def test_an_update_without_the_old_object_passes_as_it_is() -> None:
     assert decision.operations == ()
     assert decision.outcome == "incomplete"
     assert decision.warning
+
+
+def test_an_update_of_an_object_without_metadata_passes_as_it_is() -> None:
+    decision = update(obj(owner=A), PartialObject(kind="Widget"))
+
+    assert (decision.outcome, decision.operations) == ("incomplete", ())
+
+
+@pytest.mark.parametrize("labels", [{OWNER: "a b"}, {OWNER: A, DRAIN: "a b"}])
+def test_labels_that_no_server_would_take_are_not_put_back(labels: dict[str, str]) -> None:
+    assert update(obj(labels=labels), obj(owner=labels[OWNER])) == PASS
 
 
 # (a) the sharder itself
@@ -437,20 +450,42 @@ def test_a_new_object_loses_its_owner_while_no_shard_is_available() -> None:
 
 
 @pytest.mark.parametrize("labels", [None, {OWNER: A, DRAIN: "true"}])
-def test_an_object_whose_name_is_yet_to_be_generated_passes_without_owner(
+def test_an_object_whose_name_is_yet_to_be_generated_is_named_and_assigned_by_that_name(
     labels: dict[str, str] | None,
 ) -> None:
-    new = PartialObject(
-        api_version="v1",
-        kind="Widget",
-        metadata=ObjectMeta(generate_name="w-", namespace="default", labels=labels),
-    )
+    decision = create(unnamed(labels, generate_name="w-"))
+
+    after = stored(unnamed(labels, generate_name="w-"), decision)
+    assert decision.outcome == "assigned"
+    assert re.fullmatch("w-[bcdfghjklmnpqrstvwxz2456789]{10}", after.name)
+    assert after.labels == {OWNER: RING.wanted(f"/Widget/default/{after.name}")}
+
+
+def test_a_generated_name_is_no_longer_than_kubernetes_own() -> None:
+    new = unnamed(None, generate_name="w" * 70)
+
+    assert len(stored(new, create(new)).name) == 63
+
+
+def test_a_request_that_is_called_twice_gets_the_same_name() -> None:
+    new = unnamed(None, generate_name="w-")
+
+    assert create(new) == create(new)
+
+
+def test_an_object_without_any_name_passes_without_owner() -> None:
+    new = unnamed({OWNER: A})
 
     decision = create(new)
 
     assert decision.outcome == "unnamed"
-    assert decision.assigned is None
+    assert "neither name nor generateName" in decision.warning
     assert not stored(new, decision).labels
+
+
+def unnamed(labels: dict[str, str] | None, *, generate_name: str = "") -> PartialObject:
+    meta = ObjectMeta(generate_name=generate_name, namespace="default", labels=labels)
+    return PartialObject(api_version="v1", kind="Widget", metadata=meta)
 
 
 # (f) controlled objects are created

@@ -11,7 +11,6 @@ from sharder.leases import (
     duration_of,
     is_given_up,
     is_held,
-    next_state_at,
     problem_of,
     state_of,
 )
@@ -87,7 +86,7 @@ def test_absurd_times_and_durations_are_judged_without_failing(
     absurd = lease(holder=holder, renewed=renewed, acquired=renewed, seconds=seconds)
 
     assert state_of(absurd, now) in ShardState
-    assert (next_state_at(absurd, now) or TICK) > timedelta(0)
+    assert (Sighting(absurd, 100.0).state_changes_in(now, 100.0) or 1) > 0
 
 
 def test_a_lease_renewed_in_the_far_future_is_ready() -> None:
@@ -99,28 +98,45 @@ def test_states_are_written_in_lower_case_healthiest_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("holder", "age", "edge"),
+    ("silence", "state", "wait"),
     [
-        (SELF, 0, 15),
-        (SELF, 14, 1),
-        (SELF, 15, 15),
-        (SELF, 29, 1),
-        (SELF, 30, None),
-        (SELF, -5, 20),
-        ("", 0, 75),
-        ("", 74, 1),
-        ("", 75, None),
+        (0, ShardState.READY, 15),
+        (14, ShardState.READY, 1),
+        (15, ShardState.EXPIRED, 15),
+        (29, ShardState.EXPIRED, 1),
+        (30, ShardState.UNCERTAIN, None),
     ],
 )
-def test_the_next_state_comes_at_the_next_edge(holder: str, age: int, edge: int | None) -> None:
-    wait = next_state_at(lease(holder=holder), NOW + age * SECOND)
+@pytest.mark.parametrize("skew", [-3600 * SECOND, -40 * SECOND, 40 * SECOND, 3600 * SECOND])
+def test_a_held_lease_that_is_watched_is_judged_by_its_silence_whatever_its_times_say(
+    silence: float, state: ShardState, wait: float | None, skew: timedelta
+) -> None:
+    sighting = Sighting(lease(renewed=NOW + skew), since=100.0)
 
-    assert wait == (None if edge is None else edge * SECOND)
+    assert sighting.state(NOW, 100.0 + silence) is state
+    assert sighting.state_changes_in(NOW, 100.0 + silence) == wait
 
 
-def test_the_state_of_an_incomplete_lease_never_changes_by_itself() -> None:
-    assert next_state_at(lease(renewed=None), NOW) is None
-    assert next_state_at(lease(renewed=None, holder=""), NOW) is None
+@pytest.mark.parametrize(
+    ("age", "state", "wait"),
+    [
+        (0, ShardState.DEAD, 75),
+        (74, ShardState.DEAD, 1),
+        (75, ShardState.ORPHANED, None),
+    ],
+)
+@pytest.mark.parametrize("silence", [0, 500])
+def test_a_lease_without_its_holder_that_is_watched_is_judged_by_its_times(
+    age: int, state: ShardState, wait: float | None, silence: float
+) -> None:
+    sighting, now = Sighting(lease(holder=""), since=100.0), NOW + age * SECOND
+
+    assert sighting.state(now, 100.0 + silence) is state
+    assert sighting.state_changes_in(now, 100.0 + silence) == wait
+
+
+def test_the_state_of_an_incomplete_lease_without_its_holder_never_changes_by_itself() -> None:
+    assert Sighting(lease(renewed=None, holder=""), 100.0).state_changes_in(NOW, 500.0) is None
 
 
 def test_a_lease_is_held_only_by_the_shard_of_its_name() -> None:

@@ -338,6 +338,55 @@ def test_the_end_of_one_lease_says_nothing_about_a_shard_of_that_name_elsewhere(
     assert standing_at(membership, 1030.0) is Standing.GONE
 
 
+# The ring's namespaces
+
+
+def inside(membership: Membership, at: float, before: Members | None = None) -> Members:
+    """The members of a ring that has its shards in the namespace `default`."""
+    return membership.members(DEMO, at, namespaces=("default",), before=before)
+
+
+def test_a_lease_in_another_namespace_is_no_shard() -> None:
+    known = inside(watching(lease(A)), LONG_AFTER)
+    membership = watching(lease(A), lease(B, namespace="evil"))
+
+    assert inside(membership, LONG_AFTER, known) == known
+
+
+def test_a_namesake_in_another_namespace_changes_nothing() -> None:
+    known = inside(watching(lease(A)), LONG_AFTER)
+    membership = watching(lease(A), lease(A, namespace="evil"))
+
+    assert inside(membership, LONG_AFTER, known) == known
+
+
+def test_a_namesake_in_another_namespace_keeps_no_dead_shard_alive() -> None:
+    membership = watching(lease(A, holder=""), lease(A, namespace="evil"))
+    membership.forget(lease(A, namespace="evil"), LONG_AFTER)
+
+    members = inside(membership, LONG_AFTER, inside(watching(lease(A)), LONG_AFTER))
+
+    assert members.standing_of(A) is Standing.GONE
+
+
+def test_a_shard_whose_namespace_the_ring_gives_up_is_asked_to_let_go() -> None:
+    membership = watching(lease(A), lease(B, namespace="former"))
+    before = membership.members(DEMO, LONG_AFTER)
+
+    members = inside(membership, LONG_AFTER, before)
+
+    assert members.standing_of(B) is Standing.LEAVING
+    assert members.available == {A}
+    assert members.namespaces[B] == "former"
+    assert inside(membership, LONG_AFTER, members) == members
+
+
+def test_a_shard_outside_may_have_been_one_before_this_process_began() -> None:
+    membership = watching(lease(A), lease(B, namespace="former"))
+
+    assert inside(membership, LONG_AFTER).standing_of(B) is Standing.LEAVING
+
+
 # Members
 
 

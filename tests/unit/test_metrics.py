@@ -1,5 +1,7 @@
 """The series that are shown, by name and label, and that nothing stays behind."""
 
+from datetime import UTC, datetime
+
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
@@ -12,6 +14,12 @@ SHARD = ShardName("shard-a")
 WIDGETS = GroupResource("example.com", "widgets")
 RESOURCE = {"controllerring": "demo", "group": "example.com", "resource": "widgets"}
 STATES = ("ready", "dead")
+BACKLOGS = (
+    "unassigned_objects",
+    "unassigned_oldest_seconds",
+    "draining_objects",
+    "draining_oldest_seconds",
+)
 
 
 @pytest.fixture
@@ -26,12 +34,31 @@ def metrics(registry: CollectorRegistry) -> Metrics:
 
 def show_ring(metrics: Metrics, ring: RingName = RING, uid: str = "u") -> None:
     metrics.set_ring(
-        ring, uid=uid, generation=4, observed_generation=3, shards=2, available_shards=1
+        ring,
+        uid=uid,
+        generation=4,
+        observed_generation=3,
+        shards=2,
+        available_shards=1,
+        invalid_leases=3,
     )
 
 
 def show_shard(metrics: Metrics, uid: str = "u", state: str = "ready") -> None:
     metrics.set_shard(RING, namespace="ns", shard=SHARD, uid=uid, state=state)
+
+
+class Backlog:
+    """Three objects, the oldest five seconds old, until it changes."""
+
+    def __init__(self) -> None:
+        self.objects, self.seconds = 3, 5.0
+
+    def count(self) -> int:
+        return self.objects
+
+    def age(self) -> float:
+        return self.seconds
 
 
 def use_everything(metrics: Metrics) -> None:
@@ -40,6 +67,8 @@ def use_everything(metrics: Metrics) -> None:
     metrics.assigned(RING, WIDGETS)
     metrics.moved(RING, WIDGETS)
     metrics.drained(RING, WIDGETS)
+    metrics.failed(RING, WIDGETS)
+    metrics.show_backlogs(RING, WIDGETS, unassigned=Backlog(), draining=Backlog())
     metrics.calculated(RING)
     metrics.resynced(RING, 1)
     show_ring(metrics)
@@ -71,6 +100,38 @@ def test_drains_are_counted_by_resource(registry: CollectorRegistry, metrics: Me
     metrics.drained(RING, WIDGETS)
 
     assert series(registry, "drains_total") == [(RESOURCE, 1)]
+
+
+def test_failures_are_counted_by_resource(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.failed(RING, WIDGETS)
+
+    assert series(registry, "object_failures_total") == [(RESOURCE, 1)]
+
+
+def test_backlogs_are_shown_as_they_are_at_each_scrape(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    unassigned, draining = Backlog(), Backlog()
+    metrics.show_backlogs(RING, WIDGETS, unassigned=unassigned, draining=draining)
+    unassigned.objects, unassigned.seconds = 4, 6.0
+
+    assert [series(registry, name) for name in BACKLOGS] == [
+        [(RESOURCE, 4)],
+        [(RESOURCE, 6)],
+        [(RESOURCE, 3)],
+        [(RESOURCE, 5)],
+    ]
+
+
+def test_backlogs_that_are_hidden_are_not_shown(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    metrics.show_backlogs(RING, WIDGETS, unassigned=Backlog(), draining=Backlog())
+
+    metrics.hide_backlogs(RING, WIDGETS)
+    metrics.hide_backlogs(RING, WIDGETS)
+
+    assert [series(registry, name) for name in BACKLOGS] == [[], [], [], []]
 
 
 def test_calculated_rings_are_counted(registry: CollectorRegistry, metrics: Metrics) -> None:
@@ -114,6 +175,9 @@ def test_a_ring_shows_its_object_and_its_status(
     assert series(registry, "controllerring_observed_generation") == [(labels, 3)]
     assert series(registry, "controllerring_status_shards") == [(labels, 2)]
     assert series(registry, "controllerring_status_available_shards") == [(labels, 1)]
+    assert series(registry, "invalid_leases") == [
+        ({"controllerring": labels["controllerring"]}, 3)
+    ]
 
 
 def test_a_ring_created_again_replaces_the_one_before(
@@ -238,3 +302,21 @@ def test_two_processes_of_a_test_do_not_share_series(metrics: Metrics) -> None:
     metrics.calculated(RING)
 
     assert b"demo" not in other.render()[0]
+
+
+def test_the_end_of_certificates_is_shown_as_far_as_it_is_known(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    name = "certificate_expiry_timestamp_seconds"
+    metrics.set_certificate_expiry(serving=datetime(2026, 3, 1, tzinfo=UTC), authority=None)
+    at_first = series(registry, name)
+
+    metrics.set_certificate_expiry(
+        serving=datetime(2026, 3, 2, tzinfo=UTC), authority=datetime(2036, 3, 1, tzinfo=UTC)
+    )
+
+    assert at_first == [({"certificate": "serving"}, 1772323200)]
+    assert series(registry, name) == [
+        ({"certificate": "serving"}, 1772409600),
+        ({"certificate": "authority"}, 2087942400),
+    ]

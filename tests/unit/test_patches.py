@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from sharder import patches
-from sharder.api.meta import Json, ObjectMeta
+from sharder.api.meta import Json, ObjectMeta, PartialObject
 from sharder.names import ShardName
 from sharder.patches import Operation
 from tests.support.json_patch import PatchError, apply_json_patch, apply_merge_patch, written
@@ -55,6 +55,19 @@ def test_asking_for_an_object_adds_the_drain_label_under_guard() -> None:
     assert patches.drain(RING, BARE) == {
         "metadata": {"resourceVersion": "7", "labels": {DRAIN: "true"}}
     }
+
+
+@pytest.mark.parametrize("annotations", [{}, {NEXT: B}])
+def test_what_a_ring_has_left_is_removed_in_one_write_under_guard(
+    annotations: dict[str, str],
+) -> None:
+    marked = obj(owner=A, labels={"x": "y"}, annotations={**annotations, "x": "y"})
+
+    patch = patches.forget(marked.metadata, owner=OWNER, drain=DRAIN, direction=NEXT)
+
+    clean = written(marked, patch).metadata
+    assert (clean.labels, clean.annotations) == ({"x": "y"}, {"x": "y"})
+    assert written(PartialObject(), patch).metadata.resource_version == "7"
 
 
 def test_an_acknowledgement_removes_both_labels_in_one_write() -> None:

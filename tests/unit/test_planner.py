@@ -1,6 +1,7 @@
 """Facts about `sharder.planner`: whole rings, and children that follow their owners."""
 
 import pytest
+from msgspec import structs
 
 from sharder.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
@@ -206,3 +207,45 @@ def test_an_owner_waits_if_it_is_displaced() -> None:
         owners.note(BOTH, owner, plan_main(BOTH, owner))
 
     assert (owners.waits(moving), owners.waits(settled)) == (True, False)
+
+
+# Directed objects
+
+
+def directed(of: PartialObject, shard: ShardName) -> PartialObject:
+    meta = structs.replace(of.metadata, annotations={BOTH.next_annotation: shard})
+    return structs.replace(of, metadata=meta)
+
+
+def test_a_drain_towards_another_shard_is_wanted() -> None:
+    here = secret(belonging_to(A, BOTH), A, draining=True)
+
+    assert plan_main(BOTH, here) == Withdraw()
+    assert plan_main(BOTH, directed(here, B)) == Keep("waiting for its shard to let go")
+
+
+@pytest.mark.parametrize("towards", [A, C])
+def test_a_drain_towards_its_own_shard_or_one_that_is_not_there_is_withdrawn(
+    towards: ShardName,
+) -> None:
+    here = secret(belonging_to(A, BOTH), A, draining=True)
+
+    assert plan_main(BOTH, directed(here, towards)) == Withdraw()
+
+
+def test_an_object_without_owner_goes_where_it_was_sent_and_its_children_with_it() -> None:
+    name, owners = belonging_to(A, BOTH), Owners()
+    sent = directed(secret(name, None), B)
+
+    step = plan_main(BOTH, sent)
+    owners.note(BOTH, sent, step)
+
+    assert step == Assign(B)
+    assert plan_controlled(BOTH, child(name, A), owners) == Relabel(B)
+    assert not owners.waits(sent)
+
+
+def test_a_direction_alone_moves_nothing() -> None:
+    here = secret(belonging_to(A, BOTH), A)
+
+    assert plan_main(BOTH, directed(here, B)) == Keep("in place")

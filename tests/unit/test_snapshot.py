@@ -5,21 +5,25 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from sharder.api.meta import ObjectMeta, PartialObject
+from sharder.api.meta import ObjectMeta, OwnerReference, PartialObject
+from sharder.api.resource import Resource
 from sharder.api.ring import (
     Condition,
     ControlledResource,
     ControllerRing,
+    HashKey,
     RingResource,
     RingSpec,
     RingStatus,
 )
+from sharder.api.selector import LabelSelector
 from sharder.membership import Members, Standing
 from sharder.names import GroupResource
 from sharder.snapshot import RingSnapshot, Role, build, roles_of
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,
+    NEXT,
     SECRETS,
     WIDGETS,
     A,
@@ -108,6 +112,75 @@ def test_main_objects_are_hashed_by_their_own_key_and_controlled_ones_by_their_c
     assert snapshot().key_of(obj(name="w"), Role.MAIN) == "example.com/Widget/default/w"
     assert snapshot().key_of(controlled, Role.CONTROLLED) == "/Secret/default/s"
     assert snapshot().key_of(obj(CONFIGMAPS), Role.CONTROLLED) is None
+
+
+NODES = Resource(id=GroupResource("", "nodes"), version="v1", kind="Node", namespaced=False)
+SECRET = Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True)
+
+
+def hashing_by_namespace() -> RingSnapshot:
+    """The ring, with Secrets hashed by their namespace."""
+    resources = tuple(
+        msgspec.structs.replace(resource, hash_key=HashKey.NAMESPACE)
+        if resource.id == SECRETS
+        else resource
+        for resource in ring().spec.resources
+    )
+    of = ControllerRing(metadata=ring().metadata, spec=RingSpec(resources=resources))
+    return build(of, members=available(A), namespaces=TEAM, served=[SECRET])
+
+
+def test_objects_hashed_by_namespace_share_a_key_there_with_what_they_control() -> None:
+    now = hashing_by_namespace()
+    child = obj(CONFIGMAPS, "c", controlled_by="s", namespace="team")
+
+    assert now.key_of(obj(SECRETS, "s", namespace="team"), Role.LEADING) == "/Secret/team/"
+    assert now.key_of(child, Role.CONTROLLED) == "/Secret/team/"
+    assert now.leader_of(child) == "/Secret/team/s"
+    assert now.key_of(obj(name="w", namespace="team"), Role.MAIN) == "example.com/Widget/team/w"
+
+
+def test_an_owner_without_namespace_is_hashed_without_it() -> None:
+    resource = RingResource(
+        resource="nodes", controlled_resources=(ControlledResource(resource="configmaps"),)
+    )
+    of = ControllerRing(metadata=ring().metadata, spec=RingSpec(resources=(resource,)))
+    now = build(of, members=available(A), namespaces=TEAM, served=[NODES])
+    owner = OwnerReference(api_version="v1", kind="Node", name="n", controller=True)
+    child = PartialObject(
+        api_version="v1",
+        kind="ConfigMap",
+        metadata=ObjectMeta(name="c", namespace="team", owner_references=[owner]),
+    )
+
+    assert now.key_of(child, Role.CONTROLLED) == now.leader_of(child) == "/Node//n"
+
+
+def test_what_is_served_of_other_resources_makes_no_difference() -> None:
+    plain = build(ring(), members=available(A), namespaces=TEAM)
+    known = build(ring(), members=available(A), namespaces=TEAM, served=[NODES])
+
+    assert known.decides_like(plain)
+    assert not hashing_by_namespace().decides_like(plain)
+
+
+def test_a_ring_with_an_object_selector_looks_after_what_it_matches() -> None:
+    spec = RingSpec(object_selector=LabelSelector(match_labels={"app": "web"}))
+    now = build(
+        ControllerRing(metadata=ring().metadata, spec=spec),
+        members=available(A),
+        namespaces=TEAM,
+    )
+
+    assert now.selects(obj(namespace="team", labels={"app": "web"}))
+    assert not now.selects(obj(namespace="team", labels={"app": "db"}))
+    assert not now.selects(obj(namespace="other", labels={"app": "web"}))
+
+
+def test_an_object_is_directed_only_to_a_shard_that_may_get_it() -> None:
+    assert snapshot().directed(obj(annotations={NEXT: B})) == B
+    assert snapshot().directed(obj(annotations={NEXT: C})) is None
+    assert snapshot().directed(obj()) is None
 
 
 def test_an_empty_owner_label_is_no_owner_but_an_empty_drain_label_is_a_drain() -> None:

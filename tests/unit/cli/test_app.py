@@ -57,7 +57,10 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
 
 
-@pytest.mark.parametrize("command", ["", "run", "rings", "shards", "explain", "plan"])
+@pytest.mark.parametrize(
+    "command",
+    ["", "run", "rings", "rings cleanup", "shards", "explain", "plan", "certs", "certs rotate"],
+)
 def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = run_command([*command.split(), "--help"])
 
@@ -97,6 +100,9 @@ def test_help_loads_neither_client_nor_server() -> None:
         (["plan"], "give either RING or --file"),
         (["plan", "demo", "--file", "x"], "give either RING or --file"),
         (["plan", "demo", "--now", "2026-03-01T12:00:00Z"], "--now goes with --file"),
+        (["rings", "cleanup"], "Missing argument 'NAME'"),
+        (["rings", "--context", "x", "cleanup", "y"], "give options after cleanup, not before"),
+        (["certs", "--secret", "x", "rotate"], "give options after rotate, not before"),
         (["rings", "-o", "xml"], "'xml' is not one of 'table', 'json', 'yaml'"),
         (["run", "--only", "both"], "'both' is not one of 'webhook', 'controllers'"),
     ],
@@ -119,9 +125,13 @@ def test_a_wrong_call_is_one_line_and_exits_2(
         (["plan", "--file", "/dev/null"], "exactly one ControllerRing, this one has none"),
         (["run", "--config", "/none"], "cannot read /none: No such file or directory"),
         (["rings"], "no kubeconfig at "),
+        (["rings", "cleanup", "demo"], "no kubeconfig at "),
+        (["rings", "cleanup", "a b"], "'a b' cannot be the name of a ControllerRing"),
         (["shards", "demo"], "no kubeconfig at "),
         (["explain", "demo", "secrets", "a/b"], "no kubeconfig at "),
         (["plan", "demo"], "no kubeconfig at "),
+        (["certs"], "no kubeconfig at "),
+        (["certs", "rotate"], "no kubeconfig at "),
     ],
 )
 @pytest.mark.usefixtures("nowhere")

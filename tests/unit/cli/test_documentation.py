@@ -6,7 +6,13 @@ import msgspec
 import pytest
 
 from sharder.cli.app import run_command
-from sharder.cli.reports import Explanation, RingsReport, ShardsReport
+from sharder.cli.reports import (
+    CertificatesReport,
+    CleanupReport,
+    Explanation,
+    RingsReport,
+    ShardsReport,
+)
 from sharder.config import load
 from sharder.preview.report import Action, PlanReport
 from tests.support.documents import blocks, section
@@ -16,13 +22,21 @@ SHOWN = [block.text for block in blocks("json") if block.document == CLI]
 
 
 @pytest.mark.parametrize(
-    ("index", "report"),
-    [(0, RingsReport), (1, ShardsReport), (2, Explanation), (3, PlanReport)],
+    ("command", "report"),
+    [
+        ("rings", RingsReport),
+        ("rings cleanup", CleanupReport),
+        ("shards", ShardsReport),
+        ("explain", Explanation),
+        ("plan", PlanReport),
+        ("certs", CertificatesReport),
+    ],
 )
 def test_a_document_that_is_shown_has_all_fields_and_no_other(
-    index: int, report: type[msgspec.Struct]
+    command: str, report: type[msgspec.Struct]
 ) -> None:
-    shown = SHOWN[index]
+    text = section(CLI, f"sharder {command}")
+    (shown,) = (block for block in SHOWN if block in text)
 
     encoded = msgspec.json.encode(msgspec.json.decode(shown, type=report))
 

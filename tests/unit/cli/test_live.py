@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from sharder.api.meta import Json, PartialObject
+from sharder.api.resource import Resource
 from sharder.cli.explanation import explain
 from sharder.cli.live import Cluster, plan, rings, shards
 from sharder.errors import ConfigError, Forbidden, NotFound
 from sharder.names import GroupResource
-from sharder.ports import Resource
 from sharder.preview.report import Action
 from tests.support.fakes import FakeObjects, FakeStore, fake_leases, fake_rings
 from tests.support.values import (

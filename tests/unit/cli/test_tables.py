@@ -3,7 +3,19 @@
 import pytest
 
 from sharder.cli import tables
-from sharder.cli.reports import Explanation, RingRow, RingsReport, ShardRow, ShardsReport
+from sharder.cli.reports import (
+    CertificateRole,
+    CertificateRow,
+    CertificatesReport,
+    CleanupFailure,
+    CleanupReport,
+    CleanupRow,
+    Explanation,
+    RingRow,
+    RingsReport,
+    ShardRow,
+    ShardsReport,
+)
 from sharder.leases import ShardState
 from sharder.names import RingName, ShardName
 from sharder.preview.report import Action
@@ -119,3 +131,108 @@ def test_long_lines_are_not_cut_where_programs_read(capsys: pytest.CaptureFixtur
     )
 
     assert name in capsys.readouterr().out
+
+
+def cleaned(
+    *, objects: int = 0, failures: int = 0, problem: str | None = None, dry_run: bool = False
+) -> CleanupReport:
+    row = CleanupRow(
+        resource="secrets",
+        found=objects + failures + 3,
+        cleaned=3,
+        skipped=objects,
+        failed=failures,
+        objects=tuple(f"default/s-{n}" for n in range(objects)),
+        failures=tuple(CleanupFailure(object=f"default/f-{n}", why="no") for n in range(failures)),
+        problem=problem,
+    )
+    return CleanupReport(ring=RING, dry_run=dry_run, looked_at=60, resources=(row,), warnings=())
+
+
+def test_a_clean_up_is_counted_and_what_failed_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tables.cleanup(cleaned(failures=1, problem="no right"))
+
+    header, *lines = printed(capsys)
+    assert header == ["RESOURCE", "FOUND", "CLEANED", "SKIPPED", "FAILED"]
+    assert lines[0] == ["secrets", "4", "3", "0", "1"]
+    assert [" ".join(line) for line in lines[1:]] == [
+        "secrets: no right",
+        "secrets default/f-0: no",
+    ]
+
+
+def test_what_a_dry_run_found_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.cleanup(cleaned(objects=2, dry_run=True))
+
+    assert printed(capsys)[:2] == [["secrets", "default/s-0"], ["secrets", "default/s-1"]]
+
+
+def test_long_lists_of_a_clean_up_are_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.cleanup(cleaned(objects=51, failures=52))
+
+    lines = [" ".join(line) for line in printed(capsys)]
+    assert "and 1 more: see -o json" in lines
+    assert "and 2 more failed: see -o json" in lines
+    assert len(lines) == 50 + 1 + 2 + 50 + 1
+
+
+def test_a_clean_up_that_finds_nothing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.cleanup(
+        CleanupReport(ring=RING, dry_run=False, looked_at=60, resources=(), warnings=())
+    )
+
+    assert capsys.readouterr().out == "nothing is left of demo in 60 resources\n"
+
+
+def certificate(role: CertificateRole, *names: str) -> CertificateRow:
+    return CertificateRow(
+        role=role,
+        subject="CN=sharder",
+        serial="AB",
+        names=names,
+        not_before="2026-03-01T12:00:00Z",
+        not_after="2026-05-30T12:00:00Z",
+        days_left=80,
+        fingerprint="AA:BB",
+    )
+
+
+def test_certificates_are_printed_with_what_is_done_about_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tables.certificates(
+        CertificatesReport(
+            secret="ns/secret",  # noqa: S106 - its name
+            phase="introducing",
+            requested="authority",
+            problem=None,
+            certificates=(
+                certificate(CertificateRole.SERVING, "a", "b"),
+                certificate(CertificateRole.ISSUING),
+            ),
+        )
+    )
+
+    lines = printed(capsys)
+    assert lines[1][0] == "serving"
+    assert lines[1][-4:] == ["80", "AB", "a,", "b"]
+    assert ["issuing:", "SHA-256", "AA:BB"] in lines
+    assert lines[-2:] == [["ns/secret:", "introducing"], ["asked", "for:", "authority"]]
+
+
+def test_certificates_that_do_not_serve_are_printed_with_the_reason(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tables.certificates(
+        CertificatesReport(
+            secret="ns/secret",  # noqa: S106 - its name
+            phase=None,
+            requested=None,
+            problem="it is empty",
+            certificates=(),
+        )
+    )
+
+    assert printed(capsys)[-1] == ["ns/secret:", "it", "is", "empty"]

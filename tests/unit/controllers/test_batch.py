@@ -5,7 +5,7 @@ import inspect
 
 import pytest
 
-from sharder.controllers.batch import batch
+from sharder.controllers.movement.batch import batch
 from sharder.errors import Conflict
 from tests.support.fake_clock import settle
 

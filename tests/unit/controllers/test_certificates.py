@@ -1,6 +1,7 @@
-"""Facts about the certificates that all replicas share."""
+"""Facts about the certificates that all replicas share: made, kept, repaired."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -8,180 +9,325 @@ from typing_extensions import override
 
 from sharder.api.meta import Json
 from sharder.api.secret import Secret
-from sharder.controllers.certificates import LOOK_SECONDS, Certificates
+from sharder.controllers.certificates import LOOK_SECONDS, PATIENCE_SECONDS
+from sharder.controllers.trust import trusts
 from sharder.errors import Forbidden, NotFound, Unavailable
-from sharder.names import GroupResource, ObjectRef
-from sharder.ports import Resource
-from sharder.tls import AUTHORITY_VALIDITY, CertificateBundle, problem
-from tests.support.fake_clock import FakeClock
-from tests.support.fakes import FakeStore
+from sharder.tls import (
+    AUTHORITY_VALIDITY,
+    CertificateBundle,
+    Phase,
+    facts_of,
+    fingerprints,
+    new_bundle,
+    problem,
+)
+from tests.support.certificates import POLICY, REF, SECRETS, Scene, Slow
 
-REF = ObjectRef("sharding-system", "webhook-certificates")
-NAMES = ("webhook.sharding-system.svc", "127.0.0.1")
-SECRETS = Resource(id=GroupResource("", "secrets"), version="v1", kind="Secret", namespaced=True)
-
-
-class Slow(FakeStore[Secret]):
-    """Lets others run before each answer, so that all look before one writes."""
-
-    @override
-    async def get(self, ref: ObjectRef) -> Secret:
-        try:
-            return await super().get(ref)
-        finally:
-            await asyncio.sleep(0)
+NAMES = POLICY.names
 
 
-def store() -> Slow:
-    return Slow(Secret, SECRETS)
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
 
 
-def certificates(of: FakeStore[Secret], clock: FakeClock | None = None) -> Certificates:
-    return Certificates(
-        read=of,
-        write=of,
-        ref=REF,
-        names=NAMES,
-        validity=timedelta(days=90),
-        rotate_before=timedelta(days=30),
-        clock=clock or FakeClock(),
-    )
-
-
-async def all_at_once(of: FakeStore[Secret], starters: int) -> list[CertificateBundle]:
+async def all_at_once(scene: Scene, starters: int) -> list[CertificateBundle]:
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(certificates(of).ensure()) for _ in range(starters)]
+        tasks = [group.create_task(scene.replica().ensure()) for _ in range(starters)]
     return [task.result() for task in tasks]
 
 
-async def test_they_are_made_where_there_are_none() -> None:
-    secrets, clock = store(), FakeClock()
+async def test_they_are_made_where_there_are_none(scene: Scene) -> None:
+    bundle = await scene.replica().ensure()
 
-    bundle = await certificates(secrets, clock).ensure()
-
-    assert problem(bundle, NAMES, clock.now()) is None
-    data = (await secrets.get(REF)).data or {}
-    assert CertificateBundle.from_secret_data(data) == bundle
+    assert problem(bundle, NAMES, scene.clock.now()) is None
+    assert await scene.kept() == bundle
 
 
-async def test_those_that_serve_are_kept() -> None:
-    secrets = store()
-    first = await certificates(secrets).ensure()
+async def test_those_that_serve_are_kept(scene: Scene) -> None:
+    first = await scene.replica().ensure()
 
-    assert await certificates(secrets).ensure() == first
+    assert await scene.replica().ensure() == first
 
 
-async def test_of_twenty_that_start_together_one_wins_and_all_return_the_same() -> None:
-    secrets = store()
-
-    bundles = await all_at_once(secrets, 20)
+async def test_of_twenty_that_start_together_one_wins_and_all_return_the_same(
+    scene: Scene,
+) -> None:
+    bundles = await all_at_once(scene, 20)
 
     assert len({bundle.certificate for bundle in bundles}) == 1
-    assert len(secrets._state.history) == 1
+    assert len(scene.secrets._state.history) == 1
 
 
 @pytest.mark.parametrize("data", [None, {}, {"tls.crt": "bm9uc2Vuc2U=", "ca.crt": "?"}])
-async def test_a_secret_that_is_no_use_is_replaced_once(data: dict[str, str] | None) -> None:
-    secrets = store()
+async def test_a_secret_that_is_no_use_is_replaced_once(
+    scene: Scene, data: dict[str, str] | None
+) -> None:
     body: dict[str, Json] = {"metadata": {"name": REF.name}, "type": "Opaque"}
-    await secrets.create(REF.namespace, body | ({} if data is None else {"data": data}))
+    await scene.secrets.create(REF.namespace, body | ({} if data is None else {"data": data}))
 
-    bundles = await all_at_once(secrets, 20)
+    bundles = await all_at_once(scene, 20)
 
     assert len({bundle.certificate for bundle in bundles}) == 1
-    assert len(secrets._state.history) == 2
+    assert len(scene.secrets._state.history) == 2
 
 
-async def test_a_secret_that_is_deleted_as_we_replace_it_is_made_anew() -> None:
-    secrets = store()
-    created = await secrets.create(REF.namespace, {"metadata": {"name": REF.name}})
-    meta = created.metadata
+async def test_a_secret_that_is_deleted_as_we_replace_it_is_made_anew(scene: Scene) -> None:
+    meta = (await scene.secrets.create(REF.namespace, {"metadata": {"name": REF.name}})).metadata
 
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(certificates(secrets).ensure())
+        task = group.create_task(scene.replica().ensure())
         await asyncio.sleep(0)
-        await secrets.delete(REF, uid=meta.uid, resource_version=meta.resource_version)
+        await scene.secrets.delete(REF, uid=meta.uid, resource_version=meta.resource_version)
 
-    data = (await secrets.get(REF)).data or {}
-    assert CertificateBundle.from_secret_data(data) == task.result()
+    assert await scene.kept() == task.result()
 
 
 @pytest.mark.parametrize("error", [Forbidden("cannot create"), NotFound("no such namespace")])
 async def test_a_secret_that_cannot_be_made_is_an_error_and_not_tried_for_ever(
-    error: Exception,
+    scene: Scene, error: Exception
 ) -> None:
     class Refusing(Slow):
         @override
         async def create(self, namespace: str, body: Json) -> Secret:
             raise error
 
+    scene.secrets = Refusing(Secret, SECRETS)
+
     with pytest.raises(type(error), match=str(error)):
         async with asyncio.timeout(5):
-            await certificates(Refusing(Secret, SECRETS)).ensure()
+            await scene.replica().ensure()
 
 
-async def test_a_serving_certificate_that_ends_soon_is_renewed_under_the_same_authority() -> None:
-    secrets, clock = store(), FakeClock()
-    first = await certificates(secrets, clock).ensure()
+async def test_a_serving_certificate_that_ends_soon_is_renewed_under_the_same_authority(
+    scene: Scene,
+) -> None:
+    first = await scene.replica().ensure()
 
-    await clock.advance(timedelta(days=59).total_seconds())
-    kept = await certificates(secrets, clock).ensure()
-    await clock.advance(timedelta(days=2).total_seconds())
-    renewed = await certificates(secrets, clock).ensure()
+    await scene.clock.advance(timedelta(days=59).total_seconds())
+    kept = await scene.replica().ensure()
+    await scene.clock.advance(timedelta(days=2).total_seconds())
+    renewed = await scene.replica().ensure()
 
     assert kept == first
     assert renewed.certificate != first.certificate
     assert (renewed.ca, renewed.ca_key) == (first.ca, first.ca_key)
 
 
-async def test_a_secret_that_is_spoilt_gets_back_what_we_serve() -> None:
-    secrets = store()
-    ours = certificates(secrets)
+async def test_what_ends_with_its_authority_is_not_renewed_again_and_again(scene: Scene) -> None:
+    await scene.replica().ensure()
+    left = timedelta(days=20)
+    await scene.clock.advance((AUTHORITY_VALIDITY - left).total_seconds())
+    renewed = await scene.replica().ensure()
+
+    await scene.clock.advance(LOOK_SECONDS)
+
+    assert facts_of(renewed.certificate)[0].not_after == facts_of(renewed.ca)[0].not_after
+    assert await scene.replica().ensure() == renewed
+
+
+@pytest.mark.parametrize("keys", [["tls.crt", "ca.crt"], ["ca.key"], ["tls.key"]])
+async def test_a_secret_that_is_spoilt_gets_back_what_we_serve(
+    scene: Scene, keys: list[str]
+) -> None:
+    ours = scene.replica()
     first = await ours.ensure()
-    await secrets.patch(REF, {"data": {"tls.crt": None, "ca.crt": None}})
+    await scene.spoil(*keys)
 
     assert await ours.ensure() == first
-    data = (await secrets.get(REF)).data or {}
-    assert CertificateBundle.from_secret_data(data) == first
+    assert await scene.kept() == first
 
 
-async def test_a_secret_that_is_spoilt_as_ours_ends_keeps_the_authority() -> None:
-    secrets, clock = store(), FakeClock()
-    ours = certificates(secrets, clock)
+async def test_a_certificate_with_another_ones_key_is_replaced_by_what_we_serve(
+    scene: Scene,
+) -> None:
+    ours = scene.replica()
     first = await ours.ensure()
-    await clock.advance(timedelta(days=70).total_seconds())
-    await secrets.patch(REF, {"data": {"tls.crt": None, "ca.crt": None}})
+    await scene.put(replace(first, key=new_bundle(POLICY, scene.clock.now()).key))
+
+    assert await ours.ensure() == first
+
+
+async def test_a_secret_that_is_spoilt_as_ours_ends_keeps_the_authority(scene: Scene) -> None:
+    ours = scene.replica()
+    first = await ours.ensure()
+    await scene.clock.advance(timedelta(days=91).total_seconds())
+    await scene.spoil("tls.crt", "ca.crt")
 
     renewed = await ours.ensure()
 
     assert renewed.ca == first.ca
-    assert problem(renewed, NAMES, clock.now()) is None
+    assert problem(renewed, NAMES, scene.clock.now()) is None
 
 
-@pytest.mark.parametrize("left", [timedelta(days=10), -timedelta(days=10)])
-async def test_an_authority_that_ends_soon_or_has_ended_is_replaced(left: timedelta) -> None:
-    secrets, clock = store(), FakeClock()
-    first = await certificates(secrets, clock).ensure()
-    await clock.advance((AUTHORITY_VALIDITY - left).total_seconds())
+async def test_a_serving_certificate_that_is_lost_as_we_start_is_issued_by_the_same_authority(
+    scene: Scene,
+) -> None:
+    first = await scene.replica().ensure()
+    await scene.publish(first)
+    await scene.spoil("tls.crt")
 
-    renewed = await certificates(secrets, clock).ensure()
+    renewed = await scene.replica().ensure()
 
-    assert renewed.ca != first.ca
-    assert problem(renewed, NAMES, clock.now()) is None
+    assert renewed.ca == first.ca
 
 
-async def test_the_secret_is_looked_after_and_errors_are_tried_again() -> None:
-    secrets, clock = store(), FakeClock()
-    ours = certificates(secrets, clock)
+async def test_what_was_issued_serves_on_when_the_key_of_its_authority_is_lost(
+    scene: Scene,
+) -> None:
+    first = await scene.replica().ensure()
+    await scene.publish(first)
+    await scene.spoil("ca.key")
+
+    repaired = await scene.replica().ensure()
+
+    assert repaired.certificate == first.certificate
+    assert fingerprints(first.ca) < fingerprints(repaired.ca)
+    assert problem(repaired, NAMES, scene.clock.now()) is None
+
+
+async def test_an_authority_that_has_ended_is_replaced_at_once(scene: Scene) -> None:
+    first = await scene.replica().ensure()
+    await scene.clock.advance((AUTHORITY_VALIDITY + timedelta(days=10)).total_seconds())
+
+    renewed = await scene.replica().ensure()
+
+    assert fingerprints(renewed.ca).isdisjoint(fingerprints(first.ca))
+    assert problem(renewed, NAMES, scene.clock.now()) is None
+
+
+async def test_a_starter_leaves_a_lost_secret_to_those_who_have_what_was_in_it(
+    scene: Scene,
+) -> None:
+    running = scene.replica()
+    first = await running.ensure()
+    await scene.publish(first)
+    await scene.delete()
+
+    async with asyncio.TaskGroup() as group:
+        starting = group.create_task(scene.replica().ensure())
+        await scene.clock.advance(LOOK_SECONDS)
+        await running.ensure()
+        await scene.clock.advance(PATIENCE_SECONDS)
+
+    assert starting.result() == first
+
+
+async def test_a_starter_leaves_a_strangers_secret_to_those_who_are_trusted(
+    scene: Scene,
+) -> None:
+    running = scene.replica()
+    first = await running.ensure()
+    await scene.publish(first)
+    await scene.put(new_bundle(POLICY, scene.clock.now()))
+
+    async with asyncio.TaskGroup() as group:
+        starting = group.create_task(scene.replica().ensure())
+        await scene.clock.advance(LOOK_SECONDS)
+        await running.ensure()
+        await scene.clock.advance(PATIENCE_SECONDS)
+
+    assert starting.result().serving == first.serving
+
+
+async def test_a_starter_that_nobody_helps_makes_new_ones(scene: Scene) -> None:
+    first = await scene.replica().ensure()
+    await scene.publish(first)
+    await scene.delete()
+
+    async with asyncio.TaskGroup() as group:
+        starting = group.create_task(scene.replica().ensure())
+        await scene.clock.advance(PATIENCE_SECONDS)
+
+    assert starting.result().ca != first.ca
+
+
+async def test_a_starter_that_may_not_see_whom_the_api_server_trusts_does_not_wait(
+    scene: Scene,
+) -> None:
+    scene.configurations.fail(*[Forbidden("cannot list")] * 9)
+
+    bundle = await scene.replica().ensure()
+
+    assert await scene.kept() == bundle
+
+
+async def test_an_authority_that_a_stranger_put_there_is_introduced_first(scene: Scene) -> None:
+    ours = scene.replica()
+    first = await ours.ensure()
+    await scene.publish(first)
+    theirs = new_bundle(POLICY, scene.clock.now())
+    await scene.put(theirs)
+
+    served = await ours.ensure()
+
+    assert served.serving == first.serving
+    assert fingerprints(served.ca) == fingerprints(first.ca) | fingerprints(theirs.ca)
+    assert await scene.phase() is Phase.INTRODUCING
+
+
+async def test_a_replica_that_has_slept_through_a_rotation_takes_what_is_trusted(
+    scene: Scene,
+) -> None:
+    asleep = scene.replica()
+    await asleep.ensure()
+    after = new_bundle(POLICY, scene.clock.now())
+    await scene.put(after)
+    await scene.publish(after)
+
+    assert await asleep.ensure() == after
+
+
+async def test_a_repair_prefers_what_the_api_server_trusts(scene: Scene) -> None:
+    asleep = scene.replica()
+    await asleep.ensure()
+    after = new_bundle(POLICY, scene.clock.now())
+    await scene.put(after)
+    await scene.publish(after)
+    await scene.spoil("tls.crt")
+
+    repaired = await asleep.ensure()
+
+    assert trusts(await scene.trusted(), repaired)
+
+
+async def test_replicas_with_different_names_agree_on_one_certificate(scene: Scene) -> None:
+    old, new = scene.replica(names=("old.svc",)), scene.replica(names=("new.svc", "10.0.0.1"))
+    await old.ensure()
+
+    of_both = await new.ensure()
+
+    assert await old.ensure() == of_both
+    assert set(facts_of(of_both.certificate)[0].names) == {"old.svc", "new.svc", "10.0.0.1"}
+
+
+async def test_the_secret_is_looked_after_and_errors_are_tried_again(scene: Scene) -> None:
+    ours = scene.replica()
     first = await ours.ensure()
     used = list[CertificateBundle]()
 
     async with asyncio.TaskGroup() as group:
         keeping = group.create_task(ours.keep(used.append))
-        secrets.fail(Unavailable("busy"))
-        await clock.advance(LOOK_SECONDS)
+        scene.secrets.fail(Unavailable("busy"))
+        await scene.clock.advance(LOOK_SECONDS)
         at_first = list(used)
-        await clock.advance(LOOK_SECONDS)
+        await scene.clock.advance(LOOK_SECONDS)
         keeping.cancel()
 
     assert (at_first, used) == ([], [first])
+
+
+async def test_an_error_that_stays_is_told_once(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours = scene.replica()
+    await ours.ensure()
+
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(ours.keep(lambda _: None))
+        scene.secrets.fail(Unavailable("busy"), Unavailable("busy"), Unavailable("gone"))
+        await scene.clock.advance(4 * LOOK_SECONDS)
+        keeping.cancel()
+
+    told = [r.__dict__["error"] for r in caplog.records if r.levelname == "WARNING"]
+    assert told == ["busy", "gone"]

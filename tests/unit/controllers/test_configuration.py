@@ -4,13 +4,13 @@ import json
 from dataclasses import replace
 
 from sharder.api.meta import Json
-from sharder.api.ring import ControllerRing, RingSpec
+from sharder.api.ring import ControllerRing, RingResource, RingSpec
 from sharder.api.selector import LabelSelector, Requirement
 from sharder.controllers.configuration import (
     Endpoint,
     Registration,
     configuration_of,
-    match_expression,
+    match_conditions,
 )
 from tests.support.values import DRAIN, OWNER, ring
 
@@ -23,6 +23,7 @@ DEFAULT = LabelSelector(
 REGISTRATION = Registration(
     endpoint=SERVICE,
     default_namespaces=DEFAULT,
+    excluded=frozenset({"kube-system", "own"}),
     sharders=frozenset({"system:serviceaccount:sharding-system:sharder"}),
     annotations={"cert-manager.io/inject-ca-from": "a/b"},
 )
@@ -125,8 +126,12 @@ def test_a_url_is_called_at_the_ring_s_path_appended_once() -> None:
     }
 
 
+def conditions(sharders: frozenset[str] = frozenset({"b", "a"})) -> dict[str, str]:
+    return match_conditions(ring(), replace(REGISTRATION, sharders=sharders))
+
+
 def test_the_expression_names_labels_and_sharders() -> None:
-    expression = match_expression(ring(), frozenset({"b", "a"}))
+    expression = conditions()["concerns-owner"]
 
     assert f"object.metadata.?labels[\"{OWNER}\"].orValue('') == ''" in expression
     assert f'object.metadata.?labels["{DRAIN}"].hasValue()' in expression
@@ -135,6 +140,26 @@ def test_the_expression_names_labels_and_sharders() -> None:
 
 def test_user_names_are_escaped_as_cel_takes_them() -> None:
     # CEL refuses the escapes of surrogates that JSON writes for what is outside of the plane.
-    expression = match_expression(ring(), frozenset({'"quoted" \\ \U0001f600'}))
+    expression = conditions(frozenset({'"quoted" \\ \U0001f600'}))["concerns-owner"]
 
     assert '["\\"quoted\\" \\\\ \U0001f600"]' in expression
+
+
+def test_excluded_namespaces_are_never_asked_about_whatever_the_ring_selects() -> None:
+    assert 'request.namespace in ["kube-system", "own"]' in conditions()["in-scope"]
+
+
+def test_what_nothing_controls_is_not_asked_about_where_a_resource_is_only_controlled() -> None:
+    only_main = ControllerRing(
+        metadata=ring().metadata, spec=RingSpec(resources=(RingResource(resource="secrets"),))
+    )
+
+    assert '["configmaps"]' in conditions()["has-controller"]
+    assert "has-controller" not in match_conditions(only_main, REGISTRATION)
+
+
+def test_the_ring_s_object_selector_is_the_webhook_s() -> None:
+    blue = LabelSelector(match_labels={"team": "blue"})
+    of = ControllerRing(metadata=ring().metadata, spec=RingSpec(object_selector=blue))
+
+    assert webhook(of)["objectSelector"] == {"matchLabels": {"team": "blue"}}

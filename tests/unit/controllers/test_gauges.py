@@ -1,7 +1,9 @@
 """Facts about rings and shards as series."""
 
 from collections import Counter
+from datetime import timedelta
 
+from sharder.api.lease import format_time
 from sharder.controllers.gauges import Gauges
 from sharder.names import RingName, ShardName
 from tests.support.cluster import Cluster
@@ -14,6 +16,7 @@ class Board:
     def __init__(self) -> None:
         self.calculations = Counter[RingName]()
         self.rings: dict[RingName, tuple[int, int, int, int]] = {}
+        self.invalid: dict[RingName, int] = {}
         self.shards: dict[tuple[RingName, str], str] = {}
 
     def calculated(self, ring: RingName) -> None:
@@ -28,9 +31,11 @@ class Board:
         observed_generation: int,
         shards: int,
         available_shards: int,
+        invalid_leases: int,
     ) -> None:
         assert uid
         self.rings[ring] = (generation, observed_generation, shards, available_shards)
+        self.invalid[ring] = invalid_leases
 
     def set_shard(
         self, ring: RingName, *, namespace: str, shard: ShardName, uid: str, state: str
@@ -58,6 +63,19 @@ async def test_rings_and_shards_are_shown_as_they_are() -> None:
 
     assert board.rings == {DEMO: (1, 0, 2, 1)}
     assert board.shards == {(DEMO, A): "ready", (DEMO, B): "dead"}
+
+
+async def test_a_shard_whose_clock_is_an_hour_behind_is_shown_as_ready() -> None:
+    cluster, board = Cluster(), Board()
+
+    async with cluster.watched(A):
+        gauges = Gauges(cluster.world, board, cluster.clock)
+        with cluster.world.subscribed(gauges.subscriber()):
+            behind = format_time(cluster.clock.now() - timedelta(hours=1))
+            await cluster.write_lease(A, renewTime=behind)
+            await cluster.settle()
+
+    assert board.shards == {(DEMO, A): "ready"}
 
 
 async def test_a_hash_ring_is_counted_when_it_was_built_and_not_when_it_was_kept() -> None:
@@ -89,6 +107,19 @@ async def test_a_ring_that_is_gone_takes_its_shards_along_and_they_come_back_wit
 
     assert gone == ({}, {})
     assert board.shards == {(DEMO, A): "ready"}
+
+
+async def test_an_invalid_lease_is_counted_and_shown_as_no_shard() -> None:
+    cluster, board = Cluster(), Board()
+
+    async with cluster.watched(A):
+        gauges = Gauges(cluster.world, board, cluster.clock)
+        with cluster.world.subscribed(gauges.subscriber()):
+            await cluster.join(ShardName("x" * 80))
+            await cluster.settle()
+
+    assert board.invalid == {DEMO: 1}
+    assert (board.rings[DEMO], board.shards) == ((1, 0, 1, 1), {(DEMO, A): "ready"})
 
 
 async def test_a_shard_without_a_ring_is_not_shown() -> None:

@@ -1,62 +1,23 @@
 """Facts about objects that their shard has let go."""
 
-from asyncio import TaskGroup
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 import pytest
 
 from sharder.api.ring import ControlledResource, RingResource, RingSpec
-from sharder.controllers.handover import HandOver
-from sharder.controllers.resync import Resync
+from sharder.controllers.movement.resync import Resync
+from sharder.controllers.movement.waiting import Flow
 from sharder.errors import Expired, Forbidden, InvalidObject, NotFound, Rejected, Unavailable
-from sharder.names import GroupResource, RingName, ShardName
-from tests.support.cluster import Call, Cluster, Told, on, once, raising
+from sharder.names import RingName
+from tests.support.cluster import Call, Cluster, on, once, raising
+from tests.support.movement import SOON, moving, patched
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, named, ring
 
-SOON = 0.1
-"""Longer than acknowledgements are gathered."""
-
 MAPS = ControlledResource(resource=CONFIGMAPS.resource)
-
-
-@asynccontextmanager
-async def handing_over(
-    cluster: Cluster, *shards: ShardName, limit: int = 10
-) -> AsyncIterator[HandOver]:
-    hand_over = HandOver(
-        world=cluster.world,
-        objects=cluster.objects,
-        mover=cluster.mover(limit),
-        locks=cluster.locks,
-        clock=cluster.clock,
-        rng=cluster.rng,
-        limit=limit,
-    )
-    told = Told().subscriber()
-    subscriber = type(told)(ring=hand_over.ring_changed, steps=told.steps, lease=told.lease)
-    async with cluster.watched(*shards), TaskGroup() as group:
-        with cluster.world.subscribed(subscriber):
-            running = group.create_task(hand_over.run())
-            await cluster.clock.advance(SOON)
-            try:
-                yield hand_over
-            finally:
-                running.cancel()
-
-
-def patched(cluster: Cluster) -> list[tuple[GroupResource, str]]:
-    return [
-        (call.resource, call.ref.name)
-        for call in cluster.objects.calls
-        if call.verb == "patch" and call.ref is not None
-    ]
 
 
 async def test_an_object_that_was_let_go_is_assigned_without_the_webhook() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A, B):
+    async with moving(cluster, A, B):
         name = named(WIDGETS, B, cluster.snapshot)
         widget = await cluster.add(WIDGETS, name, owner=A, draining=True)
         await cluster.clock.advance(SOON)
@@ -71,7 +32,7 @@ async def test_an_object_that_was_let_go_is_assigned_without_the_webhook() -> No
 async def test_an_object_that_the_webhook_assigned_needs_nothing() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A, B):
+    async with moving(cluster, A, B):
         widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
         await cluster.settle()
         await cluster.label(widget, WIDGETS, owner=C, drain=None)
@@ -84,7 +45,7 @@ async def test_an_object_that_the_webhook_assigned_needs_nothing() -> None:
 async def test_an_object_that_was_deleted_while_draining_needs_nothing() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A, B):
+    async with moving(cluster, A, B):
         widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
         await cluster.settle()
         await cluster.delete(widget, WIDGETS)
@@ -96,7 +57,7 @@ async def test_an_object_that_was_deleted_while_draining_needs_nothing() -> None
 async def test_an_object_out_of_scope_keeps_no_owner() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A):
+    async with moving(cluster, A):
         widget = await cluster.add(WIDGETS, "w", owner=A, draining=True, namespace="unknown")
         await cluster.settle()
         await cluster.acknowledge(widget, WIDGETS)
@@ -108,7 +69,7 @@ async def test_an_object_out_of_scope_keeps_no_owner() -> None:
 async def test_what_it_controls_goes_first() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A, B):
+    async with moving(cluster, A, B):
         name = named(SECRETS, B, cluster.snapshot)
         owner = await cluster.add(SECRETS, name, owner=A, draining=True)
         other = await cluster.add(SECRETS, "other", owner=A)
@@ -131,7 +92,7 @@ async def test_what_it_controls_goes_first() -> None:
 async def test_a_controlled_object_out_of_scope_is_left_alone() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A, B):
+    async with moving(cluster, A, B):
         owner = await cluster.add(
             SECRETS, named(SECRETS, B, cluster.snapshot), owner=A, draining=True, namespace=""
         )
@@ -152,7 +113,7 @@ async def test_a_controlled_object_out_of_scope_is_left_alone() -> None:
 async def test_a_controlled_object_that_somebody_else_controls_by_now_stays() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A, B):
+    async with moving(cluster, A, B):
         name = named(SECRETS, B, cluster.snapshot)
         owner = await cluster.add(SECRETS, name, owner=A, draining=True)
         other = await cluster.add(SECRETS, "other", owner=A)
@@ -175,7 +136,7 @@ async def test_what_is_main_as_well_is_not_moved_as_controlled() -> None:
     of = RingSpec(resources=(RingResource(resource="configmaps"), *ring().spec.resources))
     cluster = Cluster(type(ring())(metadata=ring().metadata, spec=of))
 
-    async with handing_over(cluster, A, B):
+    async with moving(cluster, A, B):
         name = named(SECRETS, B, cluster.snapshot)
         owner = await cluster.add(SECRETS, name, owner=A, draining=True)
         await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
@@ -190,7 +151,7 @@ async def test_what_is_main_as_well_is_not_moved_as_controlled() -> None:
 async def test_a_shard_that_lets_go_in_two_writes_leaves_nothing_behind() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A, B):
+    async with moving(cluster, A, B):
         name = named(SECRETS, B, cluster.snapshot)
         owner = await cluster.add(SECRETS, name, owner=A, draining=True)
         await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
@@ -207,7 +168,7 @@ async def test_a_shard_that_lets_go_in_two_writes_leaves_nothing_behind() -> Non
 async def test_a_drain_without_an_owner_leaves_nothing_behind() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A, B):
+    async with moving(cluster, A, B):
         name = named(SECRETS, B, cluster.snapshot)
         owner = await cluster.add(SECRETS, name, draining=True)
         await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
@@ -222,7 +183,7 @@ async def test_a_drain_without_an_owner_leaves_nothing_behind() -> None:
 async def test_what_was_let_go_while_the_watch_was_broken_is_found() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A, B):
+    async with moving(cluster, A, B):
         gone = await cluster.add(WIDGETS, named(WIDGETS, B, cluster.snapshot), owner=A)
         gone = await cluster.label(gone, WIDGETS, drain="true")
         await cluster.add(WIDGETS, "still", owner=A, draining=True)
@@ -238,7 +199,7 @@ async def test_what_was_let_go_while_the_watch_was_broken_is_found() -> None:
 async def test_many_acknowledgements_are_carried_over_together() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A, B):
+    async with moving(cluster, A, B):
         owners = [
             await cluster.add(SECRETS, f"s{number}", owner=A, draining=True)
             for number in range(20)
@@ -256,7 +217,7 @@ async def test_many_acknowledgements_are_carried_over_together() -> None:
 async def test_without_shards_it_stays_without_owner_until_the_resync() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster):
+    async with moving(cluster):
         widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
         await cluster.settle()
         await cluster.acknowledge(widget, WIDGETS)
@@ -273,7 +234,7 @@ async def test_a_snapshot_that_is_replaced_in_the_middle_begins_it_anew() -> Non
         await cluster.leave(B)
         await cluster.settle()
 
-    async with handing_over(cluster, A, B):
+    async with moving(cluster, A, B):
         name = named(SECRETS, B, cluster.snapshot)
         owner = await cluster.add(SECRETS, name, owner=A, draining=True)
         await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
@@ -292,7 +253,7 @@ async def test_a_snapshot_that_is_replaced_in_the_middle_begins_it_anew() -> Non
 async def test_a_leader_that_lost_its_lease_writes_nothing() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A):
+    async with moving(cluster, A):
         widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
         await cluster.settle()
         cluster.leads = False
@@ -309,7 +270,7 @@ async def test_a_poisoned_object_keeps_no_other_and_is_tried_again(
 ) -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A):
+    async with moving(cluster, A):
         widgets = [
             await cluster.add(WIDGETS, f"w{number}", owner=A, draining=True) for number in range(3)
         ]
@@ -329,7 +290,7 @@ async def test_a_poisoned_object_keeps_no_other_and_is_tried_again(
 async def test_a_poisoned_child_keeps_its_owner_back_and_no_other() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A, B):
+    async with moving(cluster, A, B):
         owners = [
             await cluster.add(SECRETS, name, owner=A, draining=True) for name in ("s0", "s1", "s2")
         ]
@@ -359,7 +320,7 @@ async def test_a_poisoned_child_keeps_its_owner_back_and_no_other() -> None:
 async def test_what_comes_later_does_not_wait_for_the_poisoned() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A):
+    async with moving(cluster, A):
         first = await cluster.add(WIDGETS, "w1", owner=A, draining=True)
         second = await cluster.add(WIDGETS, "w2", owner=A, draining=True)
         await cluster.settle()
@@ -376,7 +337,7 @@ async def test_what_comes_later_does_not_wait_for_the_poisoned() -> None:
 async def test_controlled_objects_that_do_not_exist_keep_nobody(verb: str) -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A):
+    async with moving(cluster, A):
         owner = await cluster.add(SECRETS, "s", owner=A, draining=True)
         await cluster.settle()
         cluster.objects.before.append(on(verb, CONFIGMAPS, raising(NotFound("not served"))))
@@ -389,7 +350,7 @@ async def test_controlled_objects_that_do_not_exist_keep_nobody(verb: str) -> No
 async def test_controlled_objects_that_cannot_be_read_keep_their_owners() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A):
+    async with moving(cluster, A):
         owner = await cluster.add(SECRETS, "s", owner=A, draining=True)
         await cluster.settle()
         cluster.objects.before.append(on("stream", CONFIGMAPS, raising(Forbidden("no"))))
@@ -407,7 +368,7 @@ async def test_a_resource_that_is_served_later_is_watched_then() -> None:
     cluster = Cluster()
     cluster.objects.before.append(on("find", WIDGETS, raising(NotFound("not served"))))
 
-    async with handing_over(cluster, A):
+    async with moving(cluster, A):
         await cluster.clock.advance(60)
         cluster.objects.before.clear()
         await cluster.clock.advance(300)
@@ -422,7 +383,7 @@ async def test_a_resource_that_is_served_later_is_watched_then() -> None:
 async def test_a_resource_that_is_served_in_another_version_is_looked_up_again() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A):
+    async with moving(cluster, A):
         cluster.objects.calls.clear()
         cluster.store(WIDGETS).fail(NotFound("the server does not serve this"))
         cluster.store(WIDGETS).hang_up()
@@ -434,7 +395,7 @@ async def test_a_resource_that_is_served_in_another_version_is_looked_up_again()
 async def test_a_watch_that_breaks_is_resumed_where_it_was() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A):
+    async with moving(cluster, A):
         widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
         await cluster.settle()
         cluster.objects.calls.clear()
@@ -451,24 +412,25 @@ async def test_a_watch_that_breaks_is_resumed_where_it_was() -> None:
 async def test_a_ring_is_watched_as_long_as_it_is_there() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A) as hand_over:
-        watched = {flow.resource for flow in hand_over._watches}
+    async with moving(cluster, A):
+        watched = set(cluster.tally.shown)
         widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
         await cluster.settle()
         await cluster.delete_ring()
         await cluster.settle()
-        after = set(hand_over._watches)
+        after = set(cluster.tally.shown)
         await cluster.acknowledge(widget, WIDGETS)
         await cluster.clock.advance(5)
 
-    assert (watched, after) == ({WIDGETS, SECRETS}, set())
+    assert watched == {(DEMO, resource) for resource in (WIDGETS, SECRETS, CONFIGMAPS)}
+    assert after == set()
     assert await cluster.owners(WIDGETS) == {"w": ""}
 
 
 async def test_what_was_let_go_right_before_the_ring_went_is_forgotten() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A):
+    async with moving(cluster, A):
         widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
         await cluster.settle()
         await cluster.acknowledge(widget, WIDGETS)
@@ -482,7 +444,7 @@ async def test_what_was_let_go_right_before_the_ring_went_is_forgotten() -> None
 async def test_a_resource_that_left_the_ring_is_not_moved_any_more() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A):
+    async with moving(cluster, A):
         widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
         await cluster.settle()
         await cluster.acknowledge(widget, WIDGETS)
@@ -498,7 +460,7 @@ async def test_a_resource_that_left_the_ring_is_not_moved_any_more() -> None:
 async def test_leading_objects_wait_for_the_resync_and_others_do_not() -> None:
     cluster = Cluster()
 
-    async with handing_over(cluster, A):
+    async with moving(cluster, A):
         widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
         secret = await cluster.add(SECRETS, "s", owner=A, draining=True)
         await cluster.settle()
@@ -518,16 +480,14 @@ async def test_rings_that_wait_for_their_resync_do_not_starve_the_others() -> No
     busy = [RingName(f"busy-{number}") for number in range(6)]
     leading = RingSpec(resources=(RingResource(resource="secrets", controlled_resources=(MAPS,)),))
 
-    async with handing_over(cluster, A) as hand_over:
+    async with moving(cluster, A):
         for name in busy:
             await cluster.put_ring(type(ring())(metadata=ring(name).metadata, spec=leading))
         await cluster.settle()
         secret = await cluster.add(SECRETS, "s", owner=A, draining=True)
         for name in busy:
             await cluster.locks[name].acquire()
-            hand_over._release(
-                next(f for f in hand_over._watches if f.ring == name), {secret.metadata.ref: A}
-            )
+            cluster.waiting.release(Flow(name, SECRETS), {secret.metadata.ref: A})
         await cluster.clock.advance(SOON)
         await cluster.acknowledge(secret, SECRETS)
         await cluster.clock.advance(SOON)
@@ -545,11 +505,10 @@ async def test_the_resync_and_the_hand_over_do_not_disturb_each_other() -> None:
         report=lambda _ring, _problem: None,
         stopwatch=cluster.tally,
         clock=cluster.clock,
-        limit=10,
         sync_period=300,
     )
 
-    async with handing_over(cluster, A, B):
+    async with moving(cluster, A, B):
         owner = await cluster.add(SECRETS, named(SECRETS, B, cluster.snapshot), owner=A)
         await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
         await resync.reconcile(DEMO)

@@ -9,8 +9,13 @@ import pytest
 from sharder.api.meta import Json
 from sharder.api.ring import Condition
 from sharder.controllers.configuration import Endpoint, Registration
-from sharder.controllers.leader import APPLY_SECONDS, AlwaysLeader, Leader
-from sharder.errors import Forbidden, NotFound, Unavailable
+from sharder.controllers.leader import (
+    APPLY_SECONDS,
+    REGISTRATION_SECONDS,
+    AlwaysLeader,
+    Leader,
+)
+from sharder.errors import Forbidden, NotFound, Rejected, Unavailable
 from sharder.names import (
     APP_LABEL,
     RING_LABEL,
@@ -21,6 +26,7 @@ from sharder.names import (
     ShardName,
 )
 from sharder.runtime.holder import LeaseHolder
+from sharder.runtime.polled import POLL_SECONDS
 from tests.support.cluster import Cluster, on, raising
 from tests.support.fakes import FakeRecorder, FakeWebhookConfigurations
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, ring
@@ -37,6 +43,8 @@ class Service:
         self.cluster = cluster
         self.configurations = FakeWebhookConfigurations()
         self.changes: list[bool] = []
+        self.recorder = FakeRecorder()
+        self.ca_bundle = ""
         self.holder = LeaseHolder(
             cluster.leases, LEADER, "me", clock=cluster.clock, rng=cluster.rng
         )
@@ -47,11 +55,12 @@ class Service:
             ring_status=cluster.rings.status(),
             configurations=self.configurations,
             registration=lambda: Registration(
-                endpoint=Endpoint(url="https://sharder"),
+                endpoint=Endpoint(url="https://sharder", ca_bundle=self.ca_bundle),
                 default_namespaces=cluster.world._default,
+                excluded=frozenset(),
                 sharders=frozenset({"sharder"}),
             ),
-            recorder=FakeRecorder(),
+            recorder=self.recorder,
             meter=cluster.tally,
             holder=self.holder,
             clock=cluster.clock,
@@ -69,6 +78,11 @@ class Service:
                 yield task
             finally:
                 task.cancel()
+
+    async def conditions(self) -> dict[str, str]:
+        """The reasons of the ring's conditions, by type."""
+        conditions = (await self.cluster.rings.get(ObjectRef("", DEMO))).status.conditions
+        return {condition.type: condition.reason for condition in conditions}
 
     async def ready(self, name: str = DEMO) -> Condition | None:
         conditions = (await self.cluster.rings.get(ObjectRef("", name))).status.conditions
@@ -372,3 +386,71 @@ async def test_a_configuration_that_somebody_deletes_is_applied_anew_soon() -> N
         await cluster.clock.advance(APPLY_SECONDS)
 
         assert set(service.configurations.bodies) == {name}
+
+
+async def test_whom_the_api_server_is_to_trust_is_told_to_it_within_a_second() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+
+    async with cluster.watched(A, seconds=3600), service.running():
+        before = str(service.configurations.bodies)
+        service.ca_bundle = "bm93"
+        await cluster.clock.advance(REGISTRATION_SECONDS)
+        after = str(service.configurations.bodies)
+
+    assert REGISTRATION_SECONDS <= 1
+    assert "bm93" not in before
+    assert "bm93" in after
+
+
+async def test_a_right_to_watch_that_is_missing_is_said_until_it_is_granted() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+    cluster.objects.before.append(on("watch", WIDGETS, raising(Forbidden("no"))))
+
+    async with cluster.watched(A, seconds=3600), service.running():
+        await cluster.clock.advance(AT_ONCE)
+        before = await service.conditions()
+        cluster.objects.before.clear()
+        await cluster.clock.advance(POLL_SECONDS + AT_ONCE)
+        after = await service.conditions()
+
+    assert before == {"Ready": "ReconciliationSucceeded", "Watched": "WatchMissing"}
+    assert after == {"Ready": "ReconciliationSucceeded", "Watched": "WatchAllowed"}
+
+
+async def test_a_right_to_write_that_is_missing_is_said_until_it_is_granted() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+    cluster.objects.before.append(on("patch", WIDGETS, raising(Forbidden("cannot patch"))))
+
+    async with cluster.watched(A, seconds=3600), service.running():
+        await cluster.add(WIDGETS, "w")
+        await cluster.clock.advance(1)
+        before = await service.ready()
+        cluster.objects.before.clear()
+        await cluster.clock.advance(3)
+        after = await service.ready()
+        owners = await cluster.owners(WIDGETS)
+
+    assert before is not None
+    assert after is not None
+    assert before.message.startswith("cannot write widgets.example.com: cannot patch; add {api")
+    assert (before.status, after.status, owners) == ("False", "True", {"w": A})
+
+
+async def test_an_object_that_others_refuse_leaves_its_ring_ready() -> None:
+    cluster = Cluster()
+    service = Service(cluster)
+    cluster.objects.before.append(on("patch", WIDGETS, raising(Rejected("denied"))))
+
+    async with cluster.watched(A, seconds=3600), service.running():
+        await cluster.add(WIDGETS, "w")
+        await cluster.clock.advance(SYNC_PERIOD)
+        ready = await service.ready()
+
+    assert ready is not None
+    assert ready.status == "True"
+    assert [(about.name, reason) for about, reason, _ in service.recorder.warnings] == [
+        ("w", "ShardWriteFailed")
+    ]

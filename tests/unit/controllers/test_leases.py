@@ -3,8 +3,10 @@
 from datetime import timedelta
 
 import pytest
+from typing_extensions import override
 
 from sharder.api.lease import Lease, format_time
+from sharder.clock import Clock
 from sharder.controllers.leases import (
     Bury,
     Care,
@@ -12,21 +14,39 @@ from sharder.controllers.leases import (
     Show,
     Take,
     care_for,
-    look_again_in,
     taken,
 )
 from sharder.errors import Forbidden, NotFound, Unavailable
 from sharder.leases import ShardState, Sighting
-from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
+from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef, ShardName
 from tests.support.cluster import Cluster
+from tests.support.fake_clock import FakeClock
 from tests.support.values import NOW, A, B, lease
 
 REF = ObjectRef("default", A)
 LATER = timedelta(seconds=1)
 
 
-def controller(cluster: Cluster) -> LeaseController:
-    return LeaseController(world=cluster.world, leases=cluster.leases, clock=cluster.clock)
+class SlowAnswers(FakeClock):
+    """A clock on which four seconds pass between any two looks at it."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock.now())
+        self._elapsed = clock.monotonic()
+
+    @override
+    def monotonic(self) -> float:
+        self._elapsed += 4
+        return self._elapsed
+
+
+def controller(cluster: Cluster, clock: Clock | None = None) -> LeaseController:
+    return LeaseController(
+        world=cluster.world,
+        leases=cluster.leases,
+        recorder=cluster.recorder,
+        clock=clock or cluster.clock,
+    )
 
 
 async def silent_for(cluster: Cluster, seconds: float) -> LeaseController:
@@ -44,41 +64,22 @@ async def state(cluster: Cluster) -> str:
     ("found", "watched", "age", "care"),
     [
         (lease(), 0, 0, Show(ShardState.READY)),
-        (lease(), 0, 15, Show(ShardState.EXPIRED)),
-        (lease(), 29, 30, Show(ShardState.UNCERTAIN)),
+        (lease(), 0, 3600, Show(ShardState.READY)),
+        (lease(), 15, 15, Show(ShardState.EXPIRED)),
+        (lease(), 15, -3600, Show(ShardState.EXPIRED)),
+        (lease(), 29, 30, Show(ShardState.EXPIRED)),
         (lease(), 30, 30, Take()),
         (lease(), 30, -3600, Take()),
-        (lease(), 0, 3600, Show(ShardState.UNCERTAIN)),
         (lease(holder=""), 0, 74, Show(ShardState.DEAD)),
         (lease(holder=""), 0, 75, Bury()),
         (lease(holder=SHARDER_IDENTITY, seconds=30), 99, 89, Show(ShardState.DEAD)),
         (lease(holder=SHARDER_IDENTITY, seconds=30), 99, 90, Bury()),
     ],
 )
-def test_what_is_shown_follows_the_times_and_what_is_taken_our_own_observation(
+def test_what_a_held_lease_needs_follows_our_own_observation_and_no_clock_of_its_shard(
     found: Lease, watched: float, age: float, care: Care
 ) -> None:
     assert care_for(Sighting(found, 100.0), NOW + timedelta(seconds=age), 100.0 + watched) == care
-
-
-@pytest.mark.parametrize(
-    ("found", "age", "watched", "seconds"),
-    [
-        (lease(), 0, 0, 15),
-        (lease(), 20, 0, 10),
-        (lease(), 10, 28, 2),
-        (lease(), 40, 28, 2),
-        (lease(), 40, 40, None),
-        (lease(holder=""), 70, 40, 5),
-        (lease(holder=""), 80, 0, None),
-    ],
-)
-def test_a_lease_is_looked_at_again_when_it_may_need_something_else(
-    found: Lease, age: float, watched: float, seconds: float | None
-) -> None:
-    now = NOW + timedelta(seconds=age)
-
-    assert look_again_in(Sighting(found, 100.0), now, 100.0 + watched) == seconds
 
 
 def test_a_lease_is_taken_for_twice_its_duration_and_guarded() -> None:
@@ -140,17 +141,17 @@ async def test_a_silent_shard_is_taken_after_two_durations_of_our_own_observatio
         assert A not in cluster.snapshot.members.available
 
 
-async def test_a_shard_whose_clock_is_an_hour_behind_is_not_taken() -> None:
+async def test_a_shard_whose_clock_is_an_hour_behind_stays_ready() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A):
         behind = format_time(cluster.clock.now() - timedelta(hours=1))
         await cluster.write_lease(A, renewTime=behind)
-        await cluster.clock.advance(20)
+        await cluster.clock.advance(10)
         await controller(cluster).reconcile(REF)
 
         assert (await cluster.leases.get(REF)).spec.holder_identity == A
-        assert await state(cluster) == "uncertain"
+        assert await state(cluster) == "ready"
 
 
 async def test_a_shard_is_not_taken_because_the_watch_was_broken() -> None:
@@ -187,6 +188,41 @@ async def test_a_shard_is_not_taken_the_moment_that_writes_get_through_again() -
 
         assert early == A
         assert (await cluster.leases.get(REF)).spec.holder_identity == SHARDER_IDENTITY
+
+
+async def test_a_silent_lease_is_looked_at_four_times_before_it_is_taken() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        care = await silent_for(cluster, 15)
+
+        assert await care.reconcile(REF) == 15 / 4
+
+
+async def test_a_lease_that_cannot_be_read_is_not_taken_for_two_more_durations() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        care = await silent_for(cluster, 40)
+        cluster.leases.fail(Unavailable("no answer"))
+        with pytest.raises(Unavailable):
+            await care.reconcile(REF)
+        again = await care.reconcile(REF)
+
+        assert again == 15
+        assert (await cluster.leases.get(REF)).spec.holder_identity == A
+
+
+async def test_an_answer_that_is_late_counts_as_silence_of_the_api_server() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        await silent_for(cluster, 40)
+        care = controller(cluster, clock=SlowAnswers(cluster.clock))
+        with pytest.raises(Unavailable, match=r"for 4\.0 s"):
+            await care.reconcile(REF)
+
+        assert (await cluster.leases.get(REF)).spec.holder_identity == A
 
 
 async def test_an_outage_of_one_lease_keeps_no_other() -> None:
@@ -284,3 +320,26 @@ async def test_a_write_that_is_forbidden_is_told() -> None:
         cluster.leases.fail(Forbidden("cannot patch leases"))
         with pytest.raises(Forbidden):
             await controller(cluster).reconcile(REF)
+
+
+# Leases that make no shard
+
+
+async def test_an_invalid_lease_is_reported_once_and_neither_written_nor_deleted() -> None:
+    cluster = Cluster()
+    name = ShardName("x" * 80)
+    async with cluster.watched(A):
+        await cluster.join(name)
+        await cluster.settle()
+        before = await cluster.leases.get(ObjectRef("default", name))
+
+        care = controller(cluster)
+        for _ in range(2):
+            assert await care.reconcile(ObjectRef("default", name)) is None
+
+        after = await cluster.leases.get(ObjectRef("default", name))
+
+    assert after == before
+    ((about, reason, message),) = cluster.recorder.warnings
+    assert (about, reason) == (ObjectRef("default", name), "InvalidLease")
+    assert "label value" in message

@@ -1,12 +1,15 @@
 """Facts about one guarded write, decided again at the moment it is sent."""
 
+from asyncio import TaskGroup
 from functools import partial
 
 import pytest
 
 from sharder.api.meta import PartialObject
-from sharder.controllers.moves import MAX_ATTEMPTS, Superseded, patch_of
-from sharder.errors import Conflict, Rejected, Unavailable
+from sharder.controllers.movement.failures import HeldBack
+from sharder.controllers.movement.moves import MAX_ATTEMPTS, Superseded, patch_of
+from sharder.controllers.movement.waiting import Flow, Subject
+from sharder.errors import Conflict, Forbidden, Rejected, Unavailable
 from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw
 from sharder.planner import plan_main
 from tests.support.cluster import Call, Cluster, on, once, raising
@@ -251,3 +254,77 @@ async def test_a_ring_that_is_gone_is_superseded() -> None:
         await cluster.settle()
         with pytest.raises(Superseded, match=f"ring {DEMO} has changed"):
             cluster.mover().check(before)
+
+
+async def test_an_object_is_written_by_one_at_a_time_and_each_step_once() -> None:
+    cluster = Cluster()
+
+    async def wait(_: Call) -> None:
+        await cluster.settle()
+
+    async with cluster.watched(A):
+        seen = await cluster.add(WIDGETS, "w")
+        cluster.objects.before.append(on("patch", WIDGETS, wait))
+        mover, now = cluster.mover(), cluster.snapshot
+        resource, decide = await cluster.objects.find(WIDGETS), partial(plan_main, now)
+        async with TaskGroup() as group:
+            tasks = [group.create_task(mover.move(now, resource, seen, decide)) for _ in range(3)]
+
+    assert [task.result() for task in tasks] == [Assign(A), Keep("in place"), Keep("in place")]
+    assert [call.verb for call in cluster.objects.calls].count("patch") == 1
+    assert cluster.tally.moves == 1
+
+
+async def test_an_object_that_is_deleted_while_it_waits_for_its_turn_needs_nothing() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        seen = await cluster.add(WIDGETS, "w")
+        cluster.objects.after.append(
+            on("patch", WIDGETS, once(lambda: cluster.delete(seen, WIDGETS)))
+        )
+        mover, now = cluster.mover(), cluster.snapshot
+        resource, decide = await cluster.objects.find(WIDGETS), partial(plan_main, now)
+        async with TaskGroup() as group:
+            tasks = [group.create_task(mover.move(now, resource, seen, decide)) for _ in range(2)]
+
+    assert tasks[1].result() == Keep("it is gone")
+
+
+async def test_an_object_that_failed_is_not_written_until_it_is_due() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        seen = await cluster.add(WIDGETS, "w")
+        cluster.objects.before.append(on("patch", WIDGETS, raising(Rejected("no"))))
+        with pytest.raises(Rejected):
+            await move(cluster, seen)
+        cluster.objects.before.clear()
+        with pytest.raises(HeldBack):
+            await move(cluster, seen)
+        await cluster.clock.advance(2)
+
+        assert await move(cluster, seen) == Assign(A)
+
+
+async def test_an_object_that_needs_nothing_any_more_is_not_held_back() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        seen = await cluster.add(WIDGETS, "w")
+        cluster.objects.before.append(on("patch", WIDGETS, raising(Rejected("no"))))
+        with pytest.raises(Rejected):
+            await move(cluster, seen)
+        await move(cluster, await cluster.label(seen, WIDGETS, owner=A))
+
+    assert Subject(Flow(DEMO, WIDGETS), seen.metadata.ref) not in cluster.failures
+
+
+async def test_what_may_not_be_written_says_which_rule_to_add() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        seen = await cluster.add(WIDGETS, "w")
+        cluster.objects.before.append(on("patch", WIDGETS, raising(Forbidden("no"))))
+        with pytest.raises(Forbidden, match=r"no; add {apiGroups: .* resources: \[widgets\]"):
+            await move(cluster, seen)

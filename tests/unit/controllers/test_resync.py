@@ -7,7 +7,7 @@ import pytest
 
 from sharder.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.api.selector import LabelSelector
-from sharder.controllers.resync import AGAIN_SECONDS, Resync
+from sharder.controllers.movement.resync import AGAIN_SECONDS, Resync
 from sharder.errors import Expired, Forbidden, InvalidObject, NotFound, Rejected, Unavailable
 from sharder.keys import main_key
 from sharder.names import GroupResource, RingName
@@ -15,8 +15,6 @@ from tests.support.cluster import NAMESPACES, Call, Cluster, on, once, raising
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,
-    DRAIN,
-    OWNER,
     SECRETS,
     WIDGETS,
     A,
@@ -51,7 +49,6 @@ def resync(cluster: Cluster, reports: Reports | None = None, *, limit: int = 10)
         report=reports or Reports(),
         stopwatch=cluster.tally,
         clock=cluster.clock,
-        limit=limit,
         sync_period=SYNC_PERIOD,
     )
 
@@ -163,12 +160,11 @@ async def test_objects_out_of_scope_are_left_alone() -> None:
         await cluster.settle()
         await cluster.add(WIDGETS, "here", namespace="other")
         await cluster.add(WIDGETS, "there")
-        await cluster.add(WIDGETS, "nowhere", namespace="")
         owner = await cluster.add(SECRETS, "s", owner=C)
         await cluster.add(CONFIGMAPS, "c", owner=C, controlled_by=owner)
         await resync(cluster).reconcile(DEMO)
 
-    assert await cluster.owners(WIDGETS) == {"here": A, "there": "", "nowhere": A}
+    assert await cluster.owners(WIDGETS) == {"here": A, "there": ""}
     assert await cluster.owners(SECRETS) == {"s": C}
     assert await cluster.owners(CONFIGMAPS) == {"c": C}
     assert await cluster.owners(NAMESPACES) == {"default": "", "other": A}
@@ -443,38 +439,46 @@ async def test_controlled_objects_that_cannot_be_read_keep_their_owners() -> Non
     assert await cluster.owners(SECRETS) == {"s": C}
 
 
-@pytest.mark.parametrize(
-    "error", [Rejected("denied by policy"), Forbidden("no"), InvalidObject("not an object")]
-)
-async def test_an_object_that_cannot_be_written_keeps_no_other(error: Exception) -> None:
+@pytest.mark.parametrize("error", [Rejected("denied by policy"), InvalidObject("not an object")])
+async def test_an_object_that_cannot_be_written_keeps_neither_others_nor_the_ring(
+    error: Exception,
+) -> None:
     cluster, reports = Cluster(), Reports()
 
     async with cluster.watched(A):
         for name in ("w1", "w2", "w3"):
             await cluster.add(WIDGETS, name)
         cluster.objects.before.append(on("patch", WIDGETS, raising(error), name="w1"))
-        with pytest.raises(Unavailable, match=r"cannot write widgets\.example\.com"):
-            await resync(cluster, reports, limit=1).reconcile(DEMO)
+        again = await resync(cluster, reports, limit=1).reconcile(DEMO)
 
     assert await cluster.owners(WIDGETS) == {"w1": "", "w2": A, "w3": A}
-    assert len(reports.all) == 1
+    assert (again, reports.all, cluster.forbidden) == (SYNC_PERIOD, [None], [])
+    assert [ref.name for ref, _, _ in cluster.recorder.warnings] == ["w1"]
 
 
-async def test_an_object_stripped_by_another_webhook_is_reported() -> None:
-    cluster, reports = Cluster(), Reports()
-
-    async def strip(_: Call) -> None:
-        await cluster.label(obj(name="w"), WIDGETS, owner=None)
+async def test_a_pass_leaves_alone_what_failed_a_moment_ago() -> None:
+    cluster = Cluster()
 
     async with cluster.watched(A):
         await cluster.add(WIDGETS, "w")
-        cluster.objects.after.append(on("patch", WIDGETS, strip))
-        with pytest.raises(Unavailable):
-            await resync(cluster, reports).reconcile(DEMO)
+        cluster.objects.before.append(on("patch", WIDGETS, raising(Rejected("no"))))
+        for _ in range(3):
+            await resync(cluster).reconcile(DEMO)
 
-    assert f"the label {OWNER} of widgets.example.com default/w" in str(reports.all[0])
-    assert len(writes(cluster)) == 1
-    assert DRAIN not in str(reports.all[0])
+    assert writes(cluster) == [(WIDGETS, "w")]
+
+
+async def test_a_right_to_write_that_is_missing_is_a_problem_of_the_ring() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        await cluster.add(WIDGETS, "w")
+        cluster.objects.before.append(on("patch", WIDGETS, raising(Forbidden("no"))))
+        await resync(cluster).reconcile(DEMO)
+
+    (problem,) = cluster.forbidden
+    assert problem is not None
+    assert problem.startswith("cannot write widgets.example.com: no; add {apiGroups")
 
 
 async def test_a_list_that_expires_in_the_middle_is_tried_again_and_is_no_fault_of_the_ring() -> (

@@ -5,6 +5,7 @@ import pytest
 from sharder.api.meta import Json
 from sharder.api.ring import Condition, ControllerRing, RingStatus
 from sharder.controllers.configuration import Endpoint, Registration
+from sharder.controllers.movement.rights import Watching
 from sharder.controllers.rings import Problems, RingController
 from sharder.errors import Conflict, Forbidden, Rejected, Unavailable
 from sharder.names import APP_LABEL, RING_LABEL, ObjectRef, RingName
@@ -24,6 +25,7 @@ class Bench:
         self.configurations = FakeWebhookConfigurations()
         self.recorder = FakeRecorder()
         self.problems = Problems()
+        self.watching = Watching()
         self.controller = RingController(
             world=cluster.world,
             status=cluster.rings.status(),
@@ -31,9 +33,11 @@ class Bench:
             registration=lambda: Registration(
                 endpoint=Endpoint(url="https://sharder"),
                 default_namespaces=cluster.world._default,
+                excluded=frozenset(),
                 sharders=frozenset({"sharder"}),
             ),
             problems=self.problems,
+            watching=self.watching,
             recorder=self.recorder,
             clock=cluster.clock,
             sync_period=SYNC_PERIOD,

@@ -2,13 +2,16 @@
 
 from asyncio import TaskGroup
 
+import pytest
+
 from sharder.api.ring import ControllerRing, RingSpec
 from sharder.api.selector import LabelSelector
+from sharder.controllers.world import Subscriber
 from sharder.errors import Expired, Forbidden, Unavailable
 from sharder.membership import Standing
 from sharder.names import ObjectRef, RingName
 from tests.support.cluster import Cluster, Told
-from tests.support.values import DEMO, A, B, C, ring
+from tests.support.values import DEMO, A, B, C, D, ring
 
 OTHER = RingName("other")
 
@@ -357,7 +360,7 @@ async def test_nothing_stands_while_the_leases_cannot_be_watched() -> None:
 
 async def test_strangers_may_be_at_work_for_thirty_seconds_after_the_first_list() -> None:
     cluster = Cluster()
-    cluster.leases.fail(*[Unavailable("no route")] * 8)
+    cluster.leases.fail(*[Unavailable("no route")] * 24)
     await cluster.put_ring(ring())
 
     async with TaskGroup() as group:
@@ -367,3 +370,82 @@ async def test_strangers_may_be_at_work_for_thirty_seconds_after_the_first_list(
         following.cancel()
 
     assert members.standing_of(C) is Standing.MISSING
+
+
+def slow(cluster: Cluster, told: Told) -> Subscriber:
+    """A subscriber that keeps the event loop busy for half a second with each new snapshot."""
+
+    def ring(name: RingName) -> None:
+        cluster.clock._elapsed += 0.5
+        told.rings.append(name)
+
+    return Subscriber(ring=ring, steps=told.steps.append, lease=told.leases.append)
+
+
+async def test_leases_that_come_while_others_have_to_wait_are_followed_up_together() -> None:
+    cluster, told = Cluster(), Told()
+
+    async with cluster.watched(A):
+        with cluster.world.subscribed(slow(cluster, told)):
+            await cluster.join(B)
+            await cluster.settle()
+            told.forget()
+            await cluster.join(C)
+            await cluster.join(D)
+            await cluster.settle()
+            before = (cluster.snapshot.members.available, list(told.rings), list(told.leases))
+            await cluster.clock.advance(2.1)
+            after = (cluster.snapshot.members.available, told.rings, set(told.leases))
+
+    leases = {ObjectRef("default", C), ObjectRef("default", D)}
+    assert before == (frozenset({A, B}), [], [])
+    assert after == (frozenset({A, B, C, D}), [DEMO], leases)
+
+
+async def test_a_lease_that_comes_later_is_followed_up_at_once_again() -> None:
+    cluster, told = Cluster(), Told()
+
+    async with cluster.watched(A):
+        with cluster.world.subscribed(slow(cluster, told)):
+            await cluster.join(B)
+            await cluster.settle()
+            await cluster.clock.advance(2.1)
+            await cluster.join(C)
+            await cluster.settle()
+
+            assert cluster.snapshot.members.available == {A, B, C}
+
+
+async def test_nothing_stands_while_a_lease_is_not_followed_up() -> None:
+    cluster, told = Cluster(), Told()
+
+    async with cluster.watched(A):
+        with cluster.world.subscribed(slow(cluster, told)):
+            await cluster.join(B)
+            await cluster.settle()
+            snapshot = cluster.snapshot
+            at_first = cluster.world.is_current(snapshot)
+            await cluster.join(C)
+            await cluster.settle()
+
+            assert (at_first, cluster.world.is_current(snapshot)) == (True, False)
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+async def test_who_heard_that_nothing_stands_hears_of_the_next_snapshot(is_asked: bool) -> None:
+    cluster, told = Cluster(), Told()
+
+    async with cluster.watched(A):
+        await cluster.join(C, of=OTHER)
+        with cluster.world.subscribed(slow(cluster, told)):
+            await cluster.join(B)
+            await cluster.settle()
+            told.forget()
+            # It was no member, so the next snapshot decides like the one before.
+            await cluster.delete_lease(C)
+            await cluster.settle()
+            if is_asked:
+                cluster.world.is_current(cluster.snapshot)
+            await cluster.clock.advance(2.1)
+
+    assert told.steps == [DEMO] * is_asked

@@ -5,12 +5,13 @@ import pytest
 
 from sharder.api.lease import Lease
 from sharder.api.meta import Json, PartialObject
+from sharder.api.resource import Resource
 from sharder.errors import ApiError, Expired, InvalidObject, Rejected, Unavailable
 from sharder.kube.client import Client
 from sharder.kube.store import KubeStore
-from sharder.kube.stores import LEASES, leases
+from sharder.kube.stores import LEASES, SECRETS, leases
 from sharder.names import GroupResource, ObjectRef
-from sharder.ports import Bookmark, Changed, Resource, WatchEvent
+from sharder.ports import Bookmark, Changed, WatchEvent
 from tests.unit.kube.conftest import Script
 
 NO_LEASE: Json = {"metadata": {"name": 7}}
@@ -51,6 +52,32 @@ async def test_a_list_is_read_in_pages_of_etcds_state(script: Script, client: Cl
     ]
 
 
+async def test_what_is_not_kept_is_dropped_page_by_page(script: Script, client: Client) -> None:
+    script.then(page(lease("a"), lease("b"), then="token"), page(lease("a")))
+    judged = list[tuple[int, str]]()
+
+    def keep(obj: Lease) -> bool:
+        judged.append((len(script.asked), obj.metadata.name))
+        return obj.metadata.name == "b"
+
+    listed = await leases(client).list(keep)
+
+    assert [item.metadata.name for item in listed.items] == ["b"]
+    assert judged == [(1, "a"), (1, "b"), (2, "a")]
+
+
+async def test_a_field_selector_stands_in_lists_and_watches(
+    script: Script, client: Client
+) -> None:
+    script.then(page(), b"")
+    store = KubeStore(client, Lease, LEASES, namespace="ns", fields="metadata.name=a")
+
+    await store.list()
+    await told(store)
+
+    assert [asked.query["fieldSelector"] for asked in script.asked] == ["metadata.name=a"] * 2
+
+
 async def test_an_empty_list_may_be_null(script: Script, client: Client) -> None:
     script.then(b'{"metadata":{"resourceVersion":"9"},"items":null}')
 
@@ -66,6 +93,60 @@ async def test_pages_that_expire_are_for_the_caller_to_begin_anew(
     assert (await anext(stream)).metadata.name == "a"
     with pytest.raises(Expired):
         await anext(stream)
+
+
+def deep(name: str) -> bytes:
+    """An object that is nested as deeply as the API server takes it, managedFields and all."""
+    nested = b'{"a":' * 9_000 + b"1" + b"}" * 9_000
+    meta = b'{"name":"%s","managedFields":[{"fieldsV1":%s}]}' % (name.encode(), nested)
+    return b'{"metadata":%s,"spec":%s}' % (meta, nested)
+
+
+def secrets(client: Client) -> KubeStore[PartialObject]:
+    return KubeStore(client, PartialObject, SECRETS, metadata_only=True)
+
+
+async def test_metadata_is_read_of_a_list_of_objects_however_deep(
+    script: Script, client: Client
+) -> None:
+    script.then(b'{"items":[' + deep("a") + b"," + deep("b") + b"]}")
+
+    listed = await secrets(client).list()
+
+    assert [item.metadata.name for item in listed.items] == ["a", "b"]
+
+
+async def test_metadata_is_read_of_an_event_and_of_an_answer_however_deep(
+    script: Script, client: Client
+) -> None:
+    script.then(b'{"type":"MODIFIED","object":' + deep("a") + b"}\n", deep("b"))
+    store = secrets(client)
+
+    told = [event async for event in store.watch("5")]
+    got = await store.get(ObjectRef("ns", "b"))
+
+    assert [e.obj.metadata.name for e in told if isinstance(e, Changed)] == ["a"]
+    assert got.metadata.name == "b"
+
+
+async def test_a_whole_object_that_is_too_deep_is_left_out_of_a_list(
+    script: Script, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    script.then(b'{"items":[' + deep("a") + b',{"metadata":{"name":"b"}}]}')
+
+    listed = await leases(client).list()
+
+    assert [item.metadata.name for item in listed.items] == ["b"]
+    assert caplog.messages == ["object left out"]
+
+
+async def test_a_whole_object_that_is_too_deep_cannot_be_got(
+    script: Script, client: Client
+) -> None:
+    script.then(deep("a"))
+
+    with pytest.raises(InvalidObject, match="nested too deeply"):
+        await leases(client).get(ObjectRef("ns", "a"))
 
 
 async def test_what_cannot_be_decoded_is_left_out_of_a_list(

@@ -5,24 +5,24 @@ from datetime import timedelta
 from sharder.leases import ShardState
 from sharder.membership import Standing
 from sharder.preview.glance import members_of, states_of
-from tests.support.values import DEMO, NOW, A, B, C, lease
+from tests.support.values import DEMO, NOW, A, B, C, lease, ring
 
 
 def test_a_shard_that_holds_its_lease_is_available_however_old_the_renewal() -> None:
-    members = members_of(DEMO, [lease(A, renewed=NOW - timedelta(days=1)), lease(B, holder="")])
+    members = members_of(ring(), [lease(A, renewed=NOW - timedelta(days=1)), lease(B, holder="")])
 
     assert members.available == {A}
 
 
 def test_a_shard_without_lease_or_that_let_go_of_it_is_gone() -> None:
-    members = members_of(DEMO, [lease(A), lease(B, holder="")])
+    members = members_of(ring(), [lease(A), lease(B, holder="")])
 
     assert members.standing_of(B) is Standing.GONE
     assert members.standing_of(C) is Standing.GONE
 
 
 def test_a_shard_whose_lease_is_invalid_is_never_available() -> None:
-    members = members_of(DEMO, [lease(A, renewed=None)])
+    members = members_of(ring(), [lease(A, renewed=None)])
 
     assert members.standing_of(A) is Standing.LEAVING
     assert members.available == set()

@@ -443,7 +443,7 @@ async def test_a_release_gets_past_labels_and_lost_answers(world: World) -> None
 async def test_what_could_not_be_released_is_still_ours_to_take(world: World) -> None:
     holder = world.holder()
     await holder.acquire()
-    world.store.fail(DOWN)
+    world.store.fail(DOWN, DOWN)
     await holder.release()
 
     async with world.running(holder.acquire()):
@@ -502,12 +502,22 @@ async def test_a_release_that_fails_is_only_logged(
 ) -> None:
     holder = world.holder()
     await holder.acquire()
-    world.store.fail(DOWN)
+    world.store.fail(DOWN, DOWN)
 
     await holder.release()
 
     assert caplog.messages == ["lease not released"]
     assert not holder.valid(world.clock.monotonic())
+
+
+async def test_a_release_whose_connection_breaks_is_tried_again(world: World) -> None:
+    holder = world.holder()
+    await holder.acquire()
+    world.store.fail(DOWN)
+
+    await holder.release()
+
+    assert (await world.lease()).holder_identity == ""
 
 
 async def test_what_was_never_acquired_is_not_released(world: World) -> None:

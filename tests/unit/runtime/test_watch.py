@@ -164,12 +164,12 @@ async def test_a_server_that_stays_down_is_asked_less_and_less_often(follower: F
     await settle()
     await follower.break_watch(*[DOWN] * 1000)
 
-    await follower.clock.advance(18.6)
+    await follower.clock.advance(4.3)
     quick = len(follower.errors)
     await follower.clock.advance(225)
 
-    # Three quarters of 0.8, 1.6 … 12.8 s, and then of 30 s for ever.
-    assert (quick, len(follower.errors)) == (6, 16)
+    # Three quarters of 0.8, 1.6 and 3.2 s, and then of 5 s for ever.
+    assert (quick, len(follower.errors)) == (4, 64)
 
 
 async def test_leaving_early_ends_the_watch() -> None:

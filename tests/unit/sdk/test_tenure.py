@@ -62,6 +62,17 @@ async def test_work_is_cancelled_before_the_lease_can_be_lost() -> None:
         assert controller.cancelled == ["one"]
 
 
+async def test_a_lease_that_could_not_be_renewed_is_not_released_either() -> None:
+    world = World()
+
+    async with at_work(world, Controller()) as (_, task):
+        world.cluster.lease_store.fail(*OUTAGE[:2])
+        await world.clock.advance(TIMING.renew_deadline + 0.1)
+
+        assert isinstance(task.exception(), LeaseLost)
+        assert await world.holder() == ME
+
+
 async def test_work_is_cancelled_as_soon_as_another_holder_is_seen() -> None:
     world, controller = World(), Controller(is_held=True)
     await world.create_secret("one")
@@ -231,3 +242,29 @@ async def test_a_shard_whose_resource_is_not_served_takes_no_lease() -> None:
 
     with pytest.raises(NotFound):
         await world.holder()
+
+
+async def test_a_shard_waits_for_an_api_server_that_is_away_when_it_starts() -> None:
+    world, controller = World(), Controller()
+    await world.create_secret("one")
+    world.cluster.find_faults.extend(OUTAGE[:3])
+
+    async with at_work(world, controller):
+        assert controller.started == []
+        await world.clock.advance(3 * TIMING.retry_period)
+
+        assert controller.started == ["one"]
+
+
+async def test_a_shard_that_waits_for_the_api_server_can_be_stopped() -> None:
+    world = World()
+    world.cluster.find_faults.extend(OUTAGE)
+
+    async with at_work(world, Controller()) as (shard, task):
+        shard.stop()
+        await world.clock.advance(TIMING.retry_period)
+
+        assert task.done()
+        assert task.exception() is None
+        with pytest.raises(NotFound):
+            await world.holder()

@@ -1,7 +1,8 @@
 """A cluster in memory with Secrets and ConfigMaps, and a shard at work on it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -10,9 +11,10 @@ import msgspec
 
 from sharder.api.lease import Lease
 from sharder.api.meta import Json, PartialObject
-from sharder.errors import NotFound
+from sharder.api.resource import Resource
+from sharder.errors import ApiError, NotFound
 from sharder.names import GroupResource, ObjectRef, RingName, drain_label, owner_label
-from sharder.ports import Listed, Resource, WatchEvent
+from sharder.ports import Listed, WatchEvent
 from sharder.sdk import LeaseTiming, Reconcile, Request, Settings, Shard
 from tests.support.fake_clock import FakeClock, settle
 from tests.support.fakes import FakeStore, Tree, fake_leases
@@ -62,8 +64,10 @@ class OwnView:
         self._watches = watches
         self._answers = answers
 
-    async def list(self) -> Listed[PartialObject]:
-        return await self._view.list()
+    async def list(
+        self, keep: Callable[[PartialObject], bool] | None = None
+    ) -> Listed[PartialObject]:
+        return await self._view.list(keep)
 
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[PartialObject]]:
         async for event in self._view.watch(resource_version):
@@ -87,11 +91,14 @@ class FakeCluster:
         self.watches_flow.set()
         self.answers_flow = asyncio.Event()
         self.answers_flow.set()
+        self.find_faults: deque[ApiError] = deque()
 
     def leases(self) -> FakeStore[Lease]:
         return self.lease_store
 
     async def find(self, resource: GroupResource) -> Resource:
+        if self.find_faults:
+            raise self.find_faults.popleft()
         for known in (SECRETS, CONFIGMAPS):
             if known.id == resource:
                 return known

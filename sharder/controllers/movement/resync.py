@@ -8,22 +8,26 @@ those are remembered that wait for a drain and control others (docs/protocol.md,
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Protocol
 
 from sharder.api.meta import PartialObject
+from sharder.api.resource import Resource
 from sharder.api.ring import RingResource
 from sharder.clock import Clock
-from sharder.controllers.batch import batch
-from sharder.controllers.moves import Decide, Mover, Superseded
+from sharder.controllers.movement.batch import batch
+from sharder.controllers.movement.cover import WHOLE, Cover, cover_of
+from sharder.controllers.movement.failures import HeldBack, Report
+from sharder.controllers.movement.moves import Decide, Mover, Superseded
+from sharder.controllers.movement.rights import naming_the_rule
 from sharder.controllers.world import World
-from sharder.errors import ApiError, Expired, Forbidden, InvalidObject, NotFound, Unavailable
+from sharder.errors import ApiError, Expired, InvalidObject, NotFound, Unavailable
 from sharder.names import GroupResource, RingName
 from sharder.plan import Keep, Step
 from sharder.planner import Owners, plan_controlled, plan_main
-from sharder.ports import Objects, Resource
+from sharder.ports import Objects
 from sharder.runtime.watch import closing
 from sharder.snapshot import RingSnapshot, Role
 
@@ -34,9 +38,6 @@ _log = logging.getLogger(__name__)
 
 Locks = defaultdict[RingName, asyncio.Lock]
 """One per ring: who holds it may move owners together with what they control."""
-
-Report = Callable[[RingName, str | None], None]
-"""Told after every pass what keeps the ring's objects from where they belong, None if nothing."""
 
 
 class Stopwatch(Protocol):
@@ -60,10 +61,9 @@ class Resync:
         report: Report,
         stopwatch: Stopwatch,
         clock: Clock,
-        limit: int,
         sync_period: float,
     ) -> None:
-        """`limit` bounds the writes under way in one pass; `sync_period` is in seconds."""
+        """`report` is told what could not be read; `sync_period` is in seconds."""
         self._world = world
         self._objects = objects
         self._mover = mover
@@ -71,7 +71,6 @@ class Resync:
         self._report = report
         self._stopwatch = stopwatch
         self._clock = clock
-        self._limit = limit
         self._sync_period = sync_period
 
     async def reconcile(self, name: RingName) -> float | None:
@@ -80,13 +79,14 @@ class Resync:
         A pass whose snapshot is replaced ends at once, to begin anew.
 
         Raises:
-            ApiError: some objects are not where they belong; the others are.
+            ApiError: some objects could not be read.
         """
         snapshot = self._world.snapshot(name)
         if snapshot is None:
             return None
         began = self._clock.monotonic()
-        current = Pass(snapshot, objects=self._objects, mover=self._mover, limit=self._limit)
+        cover = cover_of(snapshot.namespaces, self._world.known_namespaces())
+        current = Pass(snapshot, cover=cover, objects=self._objects, mover=self._mover)
         try:
             await current.run(self._locks[name])
         except Superseded:
@@ -106,15 +106,16 @@ class Pass:
     """One pass over a ring's objects, all decided from one snapshot."""
 
     def __init__(
-        self, snapshot: RingSnapshot, *, objects: Objects, mover: Mover, limit: int
+        self, snapshot: RingSnapshot, *, cover: Cover, objects: Objects, mover: Mover
     ) -> None:
+        """`cover` shows everything in scope; what lies outside costs little then."""
         self.problem: str | None = None
         self.expired: Expired | None = None
         """A list took too long, which is nobody's fault: not all objects were seen."""
         self._snapshot = snapshot
         self._objects = objects
         self._mover = mover
-        self._limit = limit
+        self._cover = cover
         names = ",".join(sorted(snapshot.members.available))
         self._stranded = f"{snapshot.owner_label} notin ({names})"
         self._settled = f"{snapshot.owner_label} in ({names})"
@@ -125,7 +126,6 @@ class Pass:
         `lock` keeps the hand-over away while owners and what they control are moved.
         """
         self._mover.check(self._snapshot)
-        await self._mover.confirm(self._snapshot)
         main = self._snapshot.ring.spec.resources
         for resource in main:
             await self._noting(resource.id, self._rescue(resource, lock))
@@ -156,7 +156,7 @@ class Pass:
 
     async def _learn(self, resource: Resource, owners: Owners) -> None:
         with naming_the_rule(resource.id):
-            async for obj in self._objects.of(resource).stream():
+            async for obj in self._stream(resource):
                 if self._snapshot.selects(obj):
                     owners.note(self._snapshot, obj, plan_main(self._snapshot, obj))
 
@@ -195,22 +195,30 @@ class Pass:
         """Move what matches; without shards only look whether it could be read."""
         with naming_the_rule(resource.id):
             if not self._snapshot.members.available:
-                async with closing(self._objects.of(resource).stream(labels)) as objects:
+                async with aclosing(self._stream(resource, labels)) as objects:
                     await anext(objects, None)
                 return
-            async with batch(self._limit) as writes:
-                async for obj in self._objects.of(resource).stream(labels):
+            async with batch(self._mover.limit) as writes:
+                async for obj in self._stream(resource, labels):
                     self._mover.check(self._snapshot)
                     if self._snapshot.selects(obj) and not isinstance(decide(obj), Keep):
                         await writes.add(self._attempt(resource, obj, decide))
 
+    async def _stream(
+        self, resource: Resource, labels: str = ""
+    ) -> AsyncGenerator[PartialObject, None]:
+        for part in self._cover if resource.namespaced else WHOLE:
+            store = self._objects.of(
+                resource, labels, namespace=part.namespace, fields=part.fields
+            )
+            async with closing(store.stream()) as objects:
+                async for obj in objects:
+                    yield obj
+
     async def _attempt(self, resource: Resource, obj: PartialObject, decide: Decide) -> None:
-        """Move one object; one that cannot be written never keeps the others."""
-        try:
-            with naming_the_rule(resource.id):
-                await self._mover.move(self._snapshot, resource, obj, decide)
-        except (ApiError, InvalidObject) as error:
-            self.problem = self.problem or f"cannot write {resource.id}: {error}"
+        """Move one object; one that cannot be written is tried again by itself."""
+        with suppress(ApiError, InvalidObject, HeldBack):
+            await self._mover.move(self._snapshot, resource, obj, decide)
 
     async def _noting(self, resource: GroupResource, work: Awaitable[None]) -> None:
         """Let the other resources go on when one cannot be read."""
@@ -229,18 +237,3 @@ class Pass:
     async def _find(self, resource: GroupResource) -> Resource:
         with naming_the_rule(resource):
             return await self._objects.find(resource)
-
-
-@contextmanager
-def naming_the_rule(resource: GroupResource) -> Iterator[None]:
-    """Let an error about rights say which rule to add."""
-    try:
-        yield
-    except Forbidden as error:
-        rule = (
-            f'{{apiGroups: ["{resource.group}"], resources: [{resource.resource}], '
-            "verbs: [get, list, watch, patch]}"
-        )
-        raise Forbidden(
-            f"{error}; add {rule} to the sharder's ClusterRole (in the chart: shardedResources)"
-        ) from error

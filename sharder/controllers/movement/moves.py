@@ -7,18 +7,23 @@ object again and is decided anew (docs/protocol.md, "Moving objects").
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Protocol
+from weakref import WeakValueDictionary
 
-from sharder.api.lease import Lease
 from sharder.api.meta import Json, PartialObject
+from sharder.api.resource import Resource
+from sharder.controllers.movement.claims import Claims, ShardIsBack
+from sharder.controllers.movement.failures import FailureCounter, Failures, Undone
+from sharder.controllers.movement.rights import naming_the_rule, read
+from sharder.controllers.movement.waiting import Flow, Subject
 from sharder.controllers.world import World
-from sharder.errors import Conflict, NotFound, Rejected, SharderError
-from sharder.leases import is_given_up
-from sharder.names import GroupResource, RingName
+from sharder.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError
+from sharder.names import GroupResource, ObjectRef, RingName
 from sharder.patches import assign, drain, withdraw
 from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw
-from sharder.ports import Objects, Readable, Resource
+from sharder.ports import Objects
 from sharder.snapshot import RingSnapshot
 
 MAX_ATTEMPTS = 5
@@ -33,8 +38,8 @@ class Superseded(SharderError):  # noqa: N818 - reads as a fact, like the others
     """What a pass was decided from does not stand any more: begin anew."""
 
 
-class Counter(Protocol):
-    """Counts the steps that were carried out."""
+class Counter(FailureCounter, Protocol):
+    """Counts the steps that were carried out, and those that were not."""
 
     def moved(self, ring: RingName, resource: GroupResource) -> None:
         """An object was given to a shard."""
@@ -46,25 +51,29 @@ class Counter(Protocol):
 
 
 class Mover:
-    """Writes steps, at most `limit` at a time over all rings."""
+    """Writes steps, at most `limit` at a time over all rings and one at a time on an object."""
 
     def __init__(
         self,
         *,
         world: World,
         objects: Objects,
-        leases: Readable[Lease],
+        claims: Claims,
         leads: Callable[[], bool],
+        failures: Failures,
         counter: Counter,
         limit: int,
     ) -> None:
         """`leads` tells whether our leader Lease is unexpired at this moment."""
         self._world = world
         self._objects = objects
-        self._leases = leases
+        self._claims = claims
         self._leads = leads
+        self._failures = failures
         self._counter = counter
+        self.limit = limit
         self._slots = asyncio.Semaphore(limit)
+        self._turns = WeakValueDictionary[Subject, asyncio.Lock]()
 
     async def move(
         self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, decide: Decide
@@ -73,49 +82,67 @@ class Mover:
 
         Raises:
             Superseded: we lead no more, or the ring has changed: nothing was written.
-            ApiError: the write failed and is worth another try later.
+            HeldBack: the last write to this object failed a moment ago: nothing was written.
+            ApiError: the write failed; the object will be tried again.
+            InvalidObject: the same.
         """
-        store = self._objects.of(resource)
+        subject = Subject(Flow(snapshot.name, resource.id), obj.metadata.ref)
+        async with self._turn(subject) as waited:
+            try:
+                if waited:
+                    obj = await read(self._objects, resource, subject.ref)
+                step = await self._write(snapshot, resource, obj, decide)
+            except NotFound:
+                step = Keep("it is gone")
+            except (ApiError, InvalidObject) as error:
+                await self._failures.failed(subject, obj, error)
+                raise
+        self._failures.over(subject)
+        return step
+
+    @asynccontextmanager
+    async def _turn(self, subject: Subject) -> AsyncIterator[bool]:
+        """Wait until nobody else writes the object; tell whether somebody did."""
+        lock = self._turns.setdefault(subject, asyncio.Lock())
+        waited = lock.locked()
+        async with lock:
+            yield waited
+
+    async def _write(
+        self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, decide: Decide
+    ) -> Step:
+        """Write until no race is lost; `NotFound` if the object is gone."""
+        store, ref = self._objects.of(resource), obj.metadata.ref
         for _ in range(MAX_ATTEMPTS):
             step = decide(obj)
             body = patch_of(snapshot, obj, step)
             if body is None:
                 return step
+            self._failures.insist(Subject(Flow(snapshot.name, resource.id), ref))
             try:
-                async with self._slots:
+                async with self._slots, self._keeping_away(snapshot, obj, step):
                     if not self.check(snapshot).selects(obj):
                         return Keep("out of scope")
-                    result = await store.patch(obj.metadata.ref, body)
+                    with naming_the_rule(resource.id):
+                        result = await store.patch(ref, body)
+            except ShardIsBack as error:
+                raise Superseded(str(error)) from error
             except Conflict:
-                try:
-                    obj = await store.get(obj.metadata.ref)
-                except NotFound:
-                    return Keep("it is gone")
-            except NotFound:
-                return Keep("it is gone")
+                obj = await read(self._objects, resource, ref)
             else:
                 self._done(snapshot, resource, result, step)
                 return step
-        raise Conflict(f"{resource.id} {obj.metadata.ref} is written by others all the time")
+        raise Conflict(f"{resource.id} {ref} is written by others all the time")
 
-    async def confirm(self, snapshot: RingSnapshot) -> None:
-        """Ask the API server itself whether those that we take for gone are.
-
-        Our watch may be half dead: then a shard is back and at work, unseen.  Its objects bear no
-        mark of that, so no resourceVersion would stop us.
-
-        Raises:
-            Superseded: a shard is back.
-            ApiError: there was no answer.
-        """
-        for sighting in self._world.membership.sightings(snapshot.name):
-            if is_given_up(sighting.lease):
-                try:
-                    lease = await self._leases.get(sighting.lease.metadata.ref)
-                except NotFound:
-                    continue
-                if not is_given_up(lease):
-                    raise Superseded(f"shard {lease.metadata.name} is back")
+    def _keeping_away(
+        self, snapshot: RingSnapshot, obj: PartialObject, step: Step
+    ) -> AbstractAsyncContextManager[None]:
+        """Keep the shard away whose object is taken: no resourceVersion of ours tells of it."""
+        owner = snapshot.owner_of(obj)
+        namespace = None if owner is None else snapshot.members.namespaces.get(owner)
+        if owner is None or namespace is None or not isinstance(step, Assign):
+            return nullcontext()
+        return self._claims.holding(ObjectRef(namespace, owner))
 
     def check(self, snapshot: RingSnapshot) -> RingSnapshot:
         """Return the ring's snapshot of now; a step of `snapshot` may be written by it.
@@ -147,8 +174,8 @@ class Mover:
         _log.debug("carried out", extra=fields)
 
 
-def _undone(label: str, resource: Resource, result: PartialObject) -> Rejected:
-    return Rejected(
+def _undone(label: str, resource: Resource, result: PartialObject) -> Undone:
+    return Undone(
         f"the label {label} of {resource.id} {result.metadata.ref} was removed as we wrote it: "
         "look for another admission webhook or policy that changes labels"
     )

@@ -1,0 +1,135 @@
+"""`sharder certs`: what stands in the Secret of the certificates, and asking for new ones."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Protocol, TypeVar
+
+from sharder.api.meta import Json
+from sharder.api.secret import Secret
+from sharder.cli.reports import CertificateRole, CertificateRow, CertificatesReport
+from sharder.clock import SystemClock
+from sharder.errors import ConfigError, NotFound
+from sharder.kube.client import connect
+from sharder.kube.stores import secrets
+from sharder.names import ROTATE_ANNOTATION, ObjectRef
+from sharder.ports import Readable, Writable
+from sharder.tls import (
+    CertificateBundle,
+    CertificateFacts,
+    KeyPair,
+    Phase,
+    Request,
+    facts_of,
+    own_certificate,
+    phase_of,
+    problem,
+)
+
+T = TypeVar("T")
+
+
+class Secrets(Readable[Secret], Writable[Secret], Protocol):
+    """What is read and annotated."""
+
+
+async def reach(
+    kubeconfig: str | None, context: str | None, ask: Callable[[Secrets, datetime], Awaitable[T]]
+) -> T:
+    """Connect, return what `ask` returns for the cluster's Secrets and now, and disconnect."""
+    client = await connect(kubeconfig, context)
+    try:
+        return await ask(secrets(client, namespace=""), SystemClock().now())
+    finally:
+        await client.close()
+
+
+async def show(store: Secrets, now: datetime, *, ref: ObjectRef) -> CertificatesReport:
+    """Tell what stands in the Secret; no key is part of it.
+
+    Raises:
+        ApiError: it cannot be read.
+        ConfigError: there is none.
+    """
+    secret = await _find(store, ref)
+    bundle = CertificateBundle.from_secret_data(secret.data or {})
+    fault = problem(bundle, (), now)
+    return CertificatesReport(
+        secret=str(ref),
+        phase=phase_of(bundle) if fault is None else None,
+        requested=secret.metadata.annotation(ROTATE_ANNOTATION) or None,
+        problem=fault,
+        certificates=tuple(_rows(bundle, now)),
+    )
+
+
+async def rotate(store: Secrets, now: datetime, *, ref: ObjectRef, authority: bool) -> str:
+    """Ask the sharder for new certificates; return a sentence for whoever asked.
+
+    Raises:
+        ApiError: the Secret cannot be read or written.
+        ConfigError: there is none, or it is not the time for it.
+    """
+    secret = await _find(store, ref)
+    report = await show(store, now, ref=ref)
+    if report.problem is not None:
+        raise ConfigError(f"Secret {ref} is no use: {report.problem}; a sharder repairs it")
+    what = Request.AUTHORITY if authority else Request.SERVING
+    if authority and report.phase is not Phase.STABLE:
+        raise ConfigError(
+            f"the authority in Secret {ref} is being replaced already: wait until sharder certs "
+            f"shows the phase {Phase.STABLE}, not {report.phase}"
+        )
+    metadata: dict[str, Json] = {
+        "resourceVersion": secret.metadata.resource_version,
+        "annotations": {ROTATE_ANNOTATION: what.value},
+    }
+    await store.patch(ref, {"metadata": metadata})
+    return f"asked for a new {what} certificate; sharder certs shows what comes of it"
+
+
+async def _find(store: Secrets, ref: ObjectRef) -> Secret:
+    try:
+        return await store.get(ref)
+    except NotFound as error:
+        raise ConfigError(
+            f"there is no Secret {ref}: give --namespace and --secret as the sharder has them; "
+            "it makes one when it starts, unless its certificate comes from files"
+        ) from error
+
+
+def _rows(bundle: CertificateBundle, now: datetime) -> Iterator[CertificateRow]:
+    for facts in facts_of(bundle.certificate)[:1]:
+        yield _row(facts, CertificateRole.SERVING, now)
+    issuing, following = _owner(bundle.authority), _owner(bundle.next_authority)
+    for facts in facts_of(bundle.ca):
+        if facts.fingerprint == issuing:
+            yield _row(facts, CertificateRole.ISSUING, now)
+        elif facts.fingerprint == following:
+            yield _row(facts, CertificateRole.NEXT, now)
+        else:
+            yield _row(facts, CertificateRole.RETIRING, now)
+
+
+def _owner(authority: KeyPair) -> str:
+    """Return the fingerprint of the authority that the key belongs to, empty if there is none."""
+    try:
+        return facts_of(own_certificate(authority))[0].fingerprint
+    except ConfigError:
+        return ""
+
+
+def _row(facts: CertificateFacts, role: CertificateRole, now: datetime) -> CertificateRow:
+    return CertificateRow(
+        role=role,
+        subject=facts.subject,
+        serial=facts.serial,
+        names=facts.names,
+        not_before=_time(facts.not_before),
+        not_after=_time(facts.not_after),
+        days_left=(facts.not_after - now) // timedelta(days=1),
+        fingerprint=facts.fingerprint,
+    )
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,218 @@
+"""`sharder rings cleanup`: take off what a ring that is gone has left on objects."""
+
+import random  # noqa: TID251 - the root makes what others are given
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sharder.api.lease import Lease
+from sharder.api.resource import Resource
+from sharder.api.ring import ControllerRing
+from sharder.cli.cleanup_progress import Progress, progress
+from sharder.cli.cleanup_sweep import Sweep, Tally
+from sharder.cli.reports import CleanupFailure, CleanupReport, CleanupRow
+from sharder.clock import Clock, SystemClock
+from sharder.errors import ApiError, ConfigError, NotFound, SharderError
+from sharder.kube.client import connect
+from sharder.kube.discovery import Served, served
+from sharder.kube.objects import KubeObjects
+from sharder.kube.stores import KubeWebhookConfigurations, leases
+from sharder.kube.stores import rings as controller_rings
+from sharder.leases import is_held
+from sharder.names import RING_LABEL, GroupResource, ObjectRef, RingName, is_label_value
+from sharder.ports import Objects, Readable, WebhookConfigurations
+from sharder.runtime.backoff import Rng
+from sharder.snapshot import roles_of
+
+_NAMED: Final = 3
+"""Objects that the last line names; the report has all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What a clean-up reads and writes."""
+
+    rings: Readable[ControllerRing]
+    leases: Readable[Lease]
+    configurations: WebhookConfigurations
+    objects: Objects
+    served: Callable[[], Awaitable[Served]]
+    clock: Clock
+    rng: Rng
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is wanted."""
+
+    ring: RingName
+    resources: tuple[GroupResource, ...]
+    """Empty for all that can be listed and patched."""
+    dry_run: bool
+
+
+def task_of(name: str, resources: Sequence[str], *, dry_run: bool) -> Task:
+    """Return what the arguments ask for; resources are written as in `deployments.apps`.
+
+    Raises:
+        ConfigError: no ring can have this name.
+    """
+    if not is_label_value(name):
+        raise ConfigError(f"{name!r} cannot be the name of a ControllerRing, check it")
+    parts = (text.partition(".") for text in resources)
+    found = dict.fromkeys(GroupResource(group, resource) for resource, _, group in parts)
+    return Task(ring=RingName(name), resources=tuple(found), dry_run=dry_run)
+
+
+async def run(kubeconfig: str | None, context: str | None, task: Task) -> CleanupReport:
+    """Connect, clean up with progress on stderr, and disconnect."""
+    client = await connect(kubeconfig, context)
+    try:
+        reach = Reach(
+            rings=controller_rings(client),
+            leases=leases(client),
+            configurations=KubeWebhookConfigurations(client),
+            objects=KubeObjects(client),
+            served=lambda: served(client),
+            clock=SystemClock(),
+            rng=random.Random(),  # noqa: S311 - jitter, no secret
+        )
+        with progress() as shown:
+            return await clean_up(reach, task, shown)
+    finally:
+        await client.close()
+
+
+async def clean_up(reach: Reach, task: Task, shown: Progress) -> CleanupReport:
+    """Clean one resource after the other; what fails is in the report.
+
+    Raises:
+        ConfigError: the ring is there and has these resources.
+        ApiError: it cannot be found out what to look at.
+    """
+    ring = await _find(reach, task.ring)
+    _refuse(task, ring)
+    targets, warnings = await _targets(reach, task)
+    if ring is None:
+        warnings += await _left_over(reach, task.ring)
+    for warning in warnings:
+        shown.warn(warning)
+    rows = [await _clean(reach, task, resource, shown) for resource in targets]
+    return CleanupReport(
+        ring=task.ring,
+        dry_run=task.dry_run,
+        looked_at=len(rows),
+        resources=tuple(row for row in rows if row.found or row.problem),
+        warnings=tuple(warnings),
+    )
+
+
+def insist(report: CleanupReport) -> None:
+    """Make sure that nothing failed.
+
+    Raises:
+        SharderError: something did; the message names the first of it.
+    """
+    failed = [
+        *(f"{row.resource} ({row.problem})" for row in report.resources if row.problem),
+        *(f"{r.resource} {f.object} ({f.why})" for r in report.resources for f in r.failures),
+    ]
+    if failed:
+        more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
+        raise SharderError(
+            f"not everything was cleaned: {', '.join(failed[:_NAMED])}{more}; "
+            "mend that and run it again"
+        )
+
+
+async def _find(reach: Reach, name: RingName) -> ControllerRing | None:
+    try:
+        return await reach.rings.get(ObjectRef("", name))
+    except NotFound:  # the ring, or with the CRD all of them
+        return None
+
+
+def _refuse(task: Task, ring: ControllerRing | None) -> None:
+    if ring is None:
+        return
+    if not task.resources:
+        raise ConfigError(
+            f"ControllerRing {ring.name} is there and would assign its objects again: delete it, "
+            "or name with --resource what has left it"
+        )
+    for resource in task.resources:
+        _insist_on_absence(ring, resource)
+
+
+def _insist_on_absence(ring: ControllerRing | None, resource: GroupResource) -> None:
+    if ring is not None and resource in roles_of(ring):
+        raise ConfigError(
+            f"{resource} is part of ControllerRing {ring.name}, which would assign its objects "
+            "again: take it out of the ring first"
+        )
+
+
+async def _targets(reach: Reach, task: Task) -> tuple[list[Resource], list[str]]:
+    """Return what to look at, and warnings."""
+    if task.resources:
+        return [await reach.objects.find(resource) for resource in task.resources], []
+    found = await reach.served()
+    silent = [f"the API group {g} does not answer, so look at it later" for g in found.silent]
+    return list(found.resources), silent
+
+
+async def _left_over(reach: Reach, ring: RingName) -> list[str]:
+    """Return warnings about what else is there of a ring that is gone."""
+    warnings: list[str] = []
+    labels = f"{RING_LABEL}={ring}"
+    try:
+        warnings += [
+            f"MutatingWebhookConfiguration {configuration.metadata.name} is still there; "
+            "a running sharder deletes it, without one do so yourself"
+            async for configuration in reach.configurations.stream(labels)
+        ]
+        held = [str(s.metadata.ref) async for s in reach.leases.stream(labels) if is_held(s)]
+    except ApiError as error:
+        return [*warnings, f"cannot tell what else is there of the ring: {error}"]
+    if held:
+        named = ", ".join(held[:_NAMED]) + (", …" if len(held) > _NAMED else "")
+        warnings.append(f"{len(held)} shards still hold Leases of the ring: {named}")
+    return warnings
+
+
+async def _clean(reach: Reach, task: Task, resource: Resource, shown: Progress) -> CleanupRow:
+    async def check() -> None:
+        _insist_on_absence(await _find(reach, task.ring), resource.id)
+
+    shown.show(resource.id, Tally())
+    sweep = Sweep(
+        store=reach.objects.of(resource),
+        ring=task.ring,
+        dry_run=task.dry_run,
+        check=check,
+        told=lambda tally: shown.show(resource.id, tally),
+        clock=reach.clock,
+        rng=reach.rng,
+    )
+    tally = await sweep.run()
+    shown.finish(resource.id, tally)
+    return _row(resource.id, tally)
+
+
+def _row(resource: GroupResource, tally: Tally) -> CleanupRow:
+    return CleanupRow(
+        resource=str(resource),
+        found=tally.found,
+        cleaned=tally.cleaned,
+        skipped=tally.skipped,
+        failed=len(tally.failures),
+        objects=_names(tally.objects),
+        failures=tuple(
+            CleanupFailure(object=str(ref), why=why) for ref, why in tally.failures.items()
+        ),
+        problem=tally.problem,
+    )
+
+
+def _names(refs: Iterable[ObjectRef]) -> tuple[str, ...]:
+    return tuple(map(str, refs))

@@ -1,0 +1,137 @@
+"""Take what a ring has left off the objects of one resource."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from sharder import patches
+from sharder.api.meta import PartialObject
+from sharder.clock import Clock
+from sharder.controllers.movement.batch import batch
+from sharder.errors import Conflict, Expired, NotFound, SharderError, Unavailable
+from sharder.names import ObjectRef, RingName, drain_label, next_annotation, owner_label
+from sharder.ports import Store
+from sharder.runtime.backoff import Backoff, Rng
+
+CONCURRENT_WRITES: Final = 50
+"""Half of what the service allows itself: nobody waits for a clean-up."""
+
+CHECKED_EVERY: Final = 500
+"""Objects between two looks at whether the ring is back, as many as come in a page."""
+
+MAX_TRIES: Final = 5
+"""Writes of one object that lose a race or get no answer, before it counts as failed."""
+
+_BACKOFF: Final = Backoff(base=0.2, cap=5.0)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has become of a resource's objects so far."""
+
+    found: int = 0
+    cleaned: int = 0
+    skipped: int = 0
+    objects: list[ObjectRef] = field(default_factory=list)
+    """What was found, in a dry run only."""
+    failures: dict[ObjectRef, str] = field(default_factory=dict)
+    """Why, by object."""
+    problem: str | None = None
+    """What ended the search before it was through."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """One pass over a resource; each write is guarded, so running it again does no harm."""
+
+    store: Store[PartialObject]
+    ring: RingName
+    dry_run: bool
+    check: Callable[[], Awaitable[None]]
+    """Raises if the ring owns these objects again; asked before the first and now and then."""
+    told: Callable[[Tally], None]
+    """Is told after each object."""
+    clock: Clock
+    rng: Rng
+
+    async def run(self) -> Tally:
+        """Find and clean; what fails is in the tally."""
+        tally, owner, drain = Tally(), owner_label(self.ring), drain_label(self.ring)
+        for labels in (owner, f"!{owner},{drain}"):
+            error = await self._search(labels, tally)
+            while isinstance(error, Expired) and not self.dry_run:
+                # Pages are good for minutes only; what is clean by now is not listed again.
+                before = tally.found
+                error = await self._search(labels, tally)
+                if tally.found == before:
+                    break
+            if error is not None:
+                tally.problem = str(error)
+                break
+        return tally
+
+    async def _search(self, labels: str, tally: Tally) -> SharderError | None:
+        """Clean what is listed; return what ended the list early."""
+        async with batch(CONCURRENT_WRITES) as writes:
+            try:
+                await self.check()
+                async for obj in self.store.stream(labels):
+                    if obj.metadata.ref in tally.failures:
+                        continue
+                    tally.found += 1
+                    if tally.found % CHECKED_EVERY == 0:
+                        await self.check()
+                    await writes.add(self._handle(obj, tally))
+            except SharderError as error:
+                return error
+        return None
+
+    async def _handle(self, obj: PartialObject, tally: Tally) -> None:
+        ref = obj.metadata.ref
+        if self.dry_run:
+            tally.objects.append(ref)
+            tally.skipped += 1
+        else:
+            try:
+                cleaned = await self._clean(obj)
+            except SharderError as error:
+                tally.failures[ref] = str(error)
+            else:
+                tally.cleaned += cleaned
+                tally.skipped += not cleaned
+        self.told(tally)
+
+    async def _clean(self, obj: PartialObject) -> bool:
+        """Write until it is clean; False if it was, or is gone."""
+        tries = 0
+        while self._is_marked(obj):
+            try:
+                return await self._write(obj)
+            except NotFound:
+                return False
+            except (Conflict, Unavailable):
+                tries += 1
+                if tries == MAX_TRIES:
+                    raise
+            await self.clock.sleep(_BACKOFF.delay(tries, self.rng))
+            try:
+                obj = await self.store.get(obj.metadata.ref)
+            except NotFound:
+                return False
+        return False
+
+    async def _write(self, obj: PartialObject) -> bool:
+        patch = patches.forget(
+            obj.metadata,
+            owner=owner_label(self.ring),
+            drain=drain_label(self.ring),
+            direction=next_annotation(self.ring),
+        )
+        after = await self.store.patch(obj.metadata.ref, patch)
+        if self._is_marked(after):
+            raise SharderError("somebody puts the labels back: look at the mutating webhooks")
+        return True
+
+    def _is_marked(self, obj: PartialObject) -> bool:
+        keys = (owner_label(self.ring), drain_label(self.ring))
+        return any(obj.metadata.has_label(key) for key in keys)

@@ -1,0 +1,97 @@
+"""The exceptions of one resource of a ring: objects without owner, or being drained.
+
+What is remembered is bounded for each ring, whatever happens in the cluster: the resync looks
+after all else (docs/protocol.md, "Exceptions").
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from sharder.clock import Clock
+from sharder.controllers.movement.cover import Slice
+from sharder.names import ObjectRef, ShardName
+
+MAX_REMEMBERED = 10_000
+"""Exceptions of one sort that are remembered of a ring: some 4 MB."""
+
+
+class Room:
+    """How many more a ring may remember."""
+
+    def __init__(self, left: int = MAX_REMEMBERED) -> None:
+        self.left = left
+
+
+class Seen(NamedTuple):
+    """When an exception was first seen, on our own clock, and the shard that has the object."""
+
+    since: float
+    shard: ShardName
+
+
+class Backlog:
+    """Exceptions, the oldest first; another thread may read `count` and `age`."""
+
+    def __init__(self, clock: Clock, room: Room) -> None:
+        self._clock = clock
+        self._room = room
+        self._seen: dict[ObjectRef, Seen] = {}
+        self._oldest: float | None = None
+
+    def __contains__(self, ref: ObjectRef) -> bool:
+        return ref in self._seen
+
+    def count(self) -> int:
+        """Return how many there are."""
+        return len(self._seen)
+
+    def age(self) -> float:
+        """Return for how many seconds the oldest has been there, 0 without any."""
+        oldest = self._oldest
+        return 0.0 if oldest is None else self._clock.monotonic() - oldest
+
+    def shard(self, ref: ObjectRef) -> ShardName | None:
+        """Return the shard of an exception, None if that is not remembered."""
+        seen = self._seen.get(ref)
+        return None if seen is None else seen.shard
+
+    def note(self, ref: ObjectRef, shard: ShardName) -> bool:
+        """Remember an exception; return False if there is no room."""
+        known = self._seen.get(ref)
+        if known is None:
+            if self._room.left <= 0:
+                return False
+            self._room.left -= 1
+        self._seen[ref] = Seen(known.since if known else self._clock.monotonic(), shard)
+        self._look()
+        return True
+
+    def drop(self, ref: ObjectRef) -> None:
+        """Forget what is no exception any more."""
+        if self._seen.pop(ref, None) is not None:
+            self._room.left += 1
+            self._look()
+
+    def replace(
+        self, within: Slice, now: Mapping[ObjectRef, ShardName]
+    ) -> dict[ObjectRef, ShardName]:
+        """Take a new list for what was known of a slice; return what is in it no more."""
+        gone = {
+            ref: seen.shard
+            for ref, seen in self._seen.items()
+            if ref not in now and within.holds(ref.namespace)
+        }
+        for ref in gone:
+            self.drop(ref)
+        for ref, shard in now.items():
+            self.note(ref, shard)
+        return gone
+
+    def keep(self, wanted: Callable[[ObjectRef], bool]) -> None:
+        """Forget all others."""
+        for ref in [ref for ref in self._seen if not wanted(ref)]:
+            self.drop(ref)
+
+    def _look(self) -> None:
+        first = next(iter(self._seen.values()), None)
+        self._oldest = None if first is None else first.since

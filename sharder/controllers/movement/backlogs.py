@@ -1,0 +1,131 @@
+"""What the watches of one resource of a ring have seen, and what is to be looked at for it."""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeAlias
+
+from sharder.api.meta import PartialObject
+from sharder.clock import Clock
+from sharder.controllers.movement.backlog import Backlog, Room
+from sharder.controllers.movement.cover import Slice
+from sharder.controllers.movement.waiting import UNKNOWN, Flow, Waiting
+from sharder.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.ports import Changed, Listed, Removed
+from sharder.snapshot import RingSnapshot, Role
+
+Event: TypeAlias = Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
+
+
+class Size(Protocol):
+    """What is shown of a backlog; another thread may ask."""
+
+    def count(self) -> int:
+        """Return how many objects there are."""
+        ...
+
+    def age(self) -> float:
+        """Return the age of the oldest in seconds, 0 if there are none."""
+        ...
+
+
+class Series(Protocol):
+    """Where backlogs are shown."""
+
+    def show_backlogs(
+        self, ring: RingName, resource: GroupResource, *, unassigned: Size, draining: Size
+    ) -> None:
+        """Show the exceptions of a resource from now on."""
+        ...
+
+    def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
+        """Show them no more; no error if they are not shown."""
+        ...
+
+
+class Rooms(NamedTuple):
+    """What the resources of a ring may remember together, by sort."""
+
+    unassigned: Room
+    draining: Room
+
+
+class Backlogs:
+    """Objects without owner and objects that are being drained, as far as they are in scope."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        role: Role,
+        *,
+        snapshot: Callable[[], RingSnapshot | None],
+        waiting: Waiting,
+        clock: Clock,
+        rooms: Rooms,
+    ) -> None:
+        """`snapshot` returns the ring as it is at the moment, None if it is gone."""
+        self.role = role
+        self._flow = flow
+        self._snapshot = snapshot
+        self._waiting = waiting
+        self.unassigned = Backlog(clock, rooms.unassigned)
+        self.draining = Backlog(clock, rooms.draining)
+
+    def is_in_scope(self, obj: PartialObject) -> bool:
+        """Tell whether the ring looks after the object; one that nothing controls may follow none.
+
+        What is not in scope leaves no trace here, however much of it there is.
+        """
+        snapshot = self._snapshot()
+        if snapshot is None or not snapshot.selects(obj):
+            return False
+        return self.role is not Role.CONTROLLED or obj.metadata.controller is not None
+
+    def take_unassigned(self, within: Slice, event: Event) -> None:
+        """Keep up with what has no owner, and have it looked at."""
+        match event:
+            case Listed(items):
+                refs = [obj.metadata.ref for obj in items]
+                gone = self.unassigned.replace(within, dict.fromkeys(refs, UNKNOWN))
+                self._waiting.settle(self._flow, gone)
+                self._look(refs)
+            case Changed(obj) if self.is_in_scope(obj):
+                self.unassigned.note(obj.metadata.ref, UNKNOWN)
+                self._look([obj.metadata.ref])
+            case Changed(obj) | Removed(obj):
+                self.unassigned.drop(obj.metadata.ref)
+                self._waiting.settle(self._flow, [obj.metadata.ref])
+
+    def take_draining(self, within: Slice, event: Event) -> None:
+        """Keep up with what is being drained; what ceases to be is released."""
+        match event:
+            case Listed(items):
+                now = {obj.metadata.ref: self._shard_of(obj) for obj in items}
+                self._waiting.release(self._flow, self.draining.replace(within, now))
+            case Changed(obj) if self.is_in_scope(obj):
+                self.draining.note(obj.metadata.ref, self._shard_of(obj))
+            case Changed(obj):
+                self.draining.drop(obj.metadata.ref)
+            case Removed(obj):
+                self._waiting.release(self._flow, {obj.metadata.ref: self._shard_of(obj)})
+                self.draining.drop(obj.metadata.ref)
+
+    def keep_namespaces(self, namespaces: frozenset[str]) -> None:
+        """Forget what lies in other namespaces."""
+        for backlog in (self.unassigned, self.draining):
+            backlog.keep(lambda ref: not ref.namespace or ref.namespace in namespaces)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for backlog in (self.unassigned, self.draining):
+            backlog.keep(lambda _: False)
+
+    def _look(self, refs: list[ObjectRef]) -> None:
+        """Have objects looked at, if there is a shard for them and they could be remembered."""
+        snapshot = self._snapshot()
+        if snapshot is not None and snapshot.members.available:
+            self._waiting.look(self._flow, [ref for ref in refs if ref in self.unassigned])
+
+    def _shard_of(self, obj: PartialObject) -> ShardName:
+        """Return the owner; who lets go in two writes may take the owner label off first."""
+        snapshot = self._snapshot()
+        owner = None if snapshot is None else snapshot.owner_of(obj)
+        return owner or self.draining.shard(obj.metadata.ref) or UNKNOWN

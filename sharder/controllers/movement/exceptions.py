@@ -1,0 +1,222 @@
+"""Watch for objects that are not as they should be: without owner, or being drained.
+
+Hardly any object is, so these watches cost little.  They only say where to look: `HandOver` reads
+each object before it does anything (docs/protocol.md, "Exceptions").
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+
+from sharder.api.resource import Resource
+from sharder.clock import Clock
+from sharder.controllers.movement.backlog import Room
+from sharder.controllers.movement.backlogs import Backlogs, Rooms, Series
+from sharder.controllers.movement.batch import batch
+from sharder.controllers.movement.cover import WHOLE, Cover, Slice, Watch, cover_of, watches_of
+from sharder.controllers.movement.rights import Watching
+from sharder.controllers.movement.waiting import BACKOFF, Flow, Waiting
+from sharder.controllers.world import World
+from sharder.errors import ApiError, Forbidden, NotFound
+from sharder.names import RingName
+from sharder.ports import Objects
+from sharder.runtime.backoff import Rng
+from sharder.runtime.polled import Polled
+from sharder.runtime.watch import follow
+from sharder.snapshot import RingSnapshot
+
+_HEALTHY_SECONDS = 120.0
+"""After so long a watch that ends counts as the first that does."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _State:
+    """What is kept of a ring."""
+
+    scope: tuple[object, ...] = ()
+    cover: Cover = ()
+    tasks: dict[Watch, asyncio.Task[None]] = field(default_factory=dict)
+    backlogs: dict[Flow, Backlogs] = field(default_factory=dict)
+    rooms: Rooms = field(default_factory=lambda: Rooms(Room(), Room()))
+
+
+class Exceptions:
+    """Keeps the watches that the rings need, and has looked at what they show."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        objects: Objects,
+        waiting: Waiting,
+        forget: Callable[[Flow], None],
+        watching: Watching,
+        told: Callable[[RingName], None],
+        series: Series,
+        clock: Clock,
+        rng: Rng,
+    ) -> None:
+        """Start without watches.
+
+        Args:
+            world: Has the rings.
+            objects: What is watched.
+            waiting: Where objects wait to be looked at.
+            forget: Called with a resource that is no resource of its ring any more.
+            watching: Notes which watches are refused.
+            told: Called when that changes for a ring.
+            series: Shows how many exceptions there are.
+            clock: To tell their age by.
+            rng: For the jitter of back-offs.
+        """
+        self._world = world
+        self._objects = objects
+        self._waiting = waiting
+        self._forget = forget
+        self._watching = watching
+        self._told = told
+        self._series = series
+        self._clock = clock
+        self._rng = rng
+        self._rings: dict[RingName, _State] = {}
+        self._stale = set[RingName]()
+        self._changed = asyncio.Event()
+
+    def ring_changed(self, ring: RingName) -> None:
+        """Look again at what is to be watched of a ring."""
+        self._stale.add(ring)
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._changed.clear()
+                    while self._stale:
+                        self._adjust(self._stale.pop(), group)
+                    await self._changed.wait()
+        finally:
+            for state in self._rings.values():
+                for flow in state.backlogs:
+                    self._series.hide_backlogs(*flow)
+
+    def _adjust(self, ring: RingName, group: asyncio.TaskGroup) -> None:
+        """Start and end watches, if what they cover has changed."""
+        snapshot = self._world.snapshot(ring)
+        if snapshot is None:
+            self._end(self._rings.pop(ring, _State()))
+            return
+        state, known = self._rings.setdefault(ring, _State()), self._world.known_namespaces()
+        meta = snapshot.ring.metadata
+        scope = (meta.uid, meta.generation, snapshot.namespaces, len(known))
+        if state.scope == scope:
+            return
+        state.scope, state.cover = scope, cover_of(snapshot.namespaces, known, state.cover)
+        wanted = set(watches_of(snapshot, state.cover))
+        for watch in state.tasks.keys() - wanted:
+            state.tasks.pop(watch).cancel()
+        self._see(snapshot, state)
+        for watch in wanted - state.tasks.keys():
+            task = group.create_task(self._watch(watch, state), name=f"watch {watch.flow}")
+            state.tasks[watch] = task
+
+    def _end(self, state: _State) -> None:
+        """Leave nothing of a ring that is gone."""
+        for task in state.tasks.values():
+            task.cancel()
+        for flow in list(state.backlogs):
+            self._drop(state, flow)
+
+    def _see(self, snapshot: RingSnapshot, state: _State) -> None:
+        """Remember exceptions of the ring's resources and of no others."""
+        for flow, seen in list(state.backlogs.items()):
+            if snapshot.roles.get(flow.resource) is not seen.role:
+                self._drop(state, flow)
+            else:
+                seen.keep_namespaces(snapshot.namespaces)
+        for resource, role in snapshot.roles.items():
+            flow = Flow(snapshot.name, resource)
+            if flow in state.backlogs:
+                continue
+            state.backlogs[flow] = seen = Backlogs(
+                flow,
+                role,
+                snapshot=partial(self._world.snapshot, snapshot.name),
+                waiting=self._waiting,
+                clock=self._clock,
+                rooms=state.rooms,
+            )
+            unassigned, draining = seen.unassigned, seen.draining
+            self._series.show_backlogs(*flow, unassigned=unassigned, draining=draining)
+
+    def _drop(self, state: _State, flow: Flow) -> None:
+        state.backlogs.pop(flow).clear()
+        self._series.hide_backlogs(*flow)
+        self._forget(flow)
+
+    async def _watch(self, watch: Watch, state: _State) -> None:
+        """Follow for ever; begin anew where the resource is not served as it was.
+
+        The resync reports a resource that cannot be read.
+        """
+        failures = 0
+        while True:
+            began = self._clock.monotonic()
+            try:
+                resource = await self._objects.find(watch.flow.resource)
+                await self._follow_all(watch, resource, state.backlogs[watch.flow])
+            except ApiError:
+                lasted = self._clock.monotonic() - began
+                failures = 1 if lasted >= _HEALTHY_SECONDS else failures + 1
+                await self._clock.sleep(BACKOFF.delay(failures, self._rng))
+
+    async def _follow_all(self, watch: Watch, resource: Resource, seen: Backlogs) -> None:
+        slices = watch.cover if resource.namespaced else WHOLE
+        if not slices:
+            await asyncio.Event().wait()
+        async with batch(len(slices)) as watches:
+            for part in slices:
+                await watches.add(self._follow(watch, resource, part, seen))
+
+    async def _follow(self, watch: Watch, resource: Resource, part: Slice, seen: Backlogs) -> None:
+        """Follow one request, by lists alone where it may not be watched."""
+        take = seen.take_draining if watch.draining else seen.take_unassigned
+        request, (ring, _) = object(), watch.flow
+        source = Polled(
+            self._objects.of(resource, watch.labels, namespace=part.namespace, fields=part.fields),
+            clock=self._clock,
+            told=partial(self._note_right, watch.flow, request),
+        )
+        events = follow(
+            source,
+            doing=f"watch {resource.id} with {watch.labels}",
+            clock=self._clock,
+            rng=self._rng,
+            on_error=_raise_if_not_served,
+            keep=seen.is_in_scope,
+        )
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    take(part, event)
+        finally:
+            self._watching.ended(ring, resource.id, request)
+
+    def _note_right(self, flow: Flow, request: object, error: Forbidden | None) -> None:
+        if self._watching.found(*flow, request, allowed=error is None):
+            if error is not None:
+                fields = {"ring": flow.ring, "resource": str(flow.resource), "error": str(error)}
+                _log.warning("cannot watch, lists instead", extra=fields)
+            self._told(flow.ring)
+
+
+def _raise_if_not_served(error: ApiError | None) -> None:
+    """End the watch of a resource that is gone, or served in other versions only."""
+    if isinstance(error, NotFound):
+        raise error

@@ -1,0 +1,146 @@
+"""Objects that could not be written: each is left alone for a while, and people are told.
+
+One object that a policy refuses, or whose label another webhook takes off, stops neither its ring
+nor any other object (docs/protocol.md, "Moving objects").
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sharder.api.meta import PartialObject
+from sharder.clock import Clock
+from sharder.controllers.movement.waiting import BACKOFF, Flow, Retry, Subject
+from sharder.errors import ApiError, Forbidden, InvalidObject, Rejected, SharderError
+from sharder.names import GroupResource, RingName
+from sharder.ports import Recorder
+from sharder.runtime.backoff import Rng
+
+MAX_REMEMBERED = 10_000
+"""Objects with a back-off; the resync alone tries what fails beyond."""
+
+WRITE_FAILED, LABEL_REMOVED = "ShardWriteFailed", "ShardLabelRemoved"
+"""Reasons of Events."""
+
+_log = logging.getLogger(__name__)
+
+Report = Callable[[RingName, str | None], None]
+"""Told what keeps the ring's objects from where they belong, None if nothing does any more."""
+
+
+class HeldBack(SharderError):  # noqa: N818 - reads as a fact, like the others
+    """The last write to this object failed a moment ago: it is not due yet."""
+
+
+class Undone(Rejected):
+    """The API server took our write, but the label is not there: another webhook removed it."""
+
+
+class FailureCounter(Protocol):
+    """Counts what fails."""
+
+    def failed(self, ring: RingName, resource: GroupResource) -> None:
+        """An object could not be written."""
+        ...
+
+
+@dataclass(slots=True)
+class _Failure:
+    times: int = 0
+    until: float = 0.0
+    told: set[str] = field(default_factory=set)
+
+
+class Failures:
+    """How often each object has failed in a row, and how long it is left alone."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        rng: Rng,
+        recorder: Recorder,
+        counter: FailureCounter,
+        report: Report,
+        retry: Retry,
+    ) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._recorder = recorder
+        self._counter = counter
+        self._report = report
+        self._retry = retry
+        self._failures: dict[Subject, _Failure] = {}
+        self._forbidden: dict[Flow, tuple[str, set[Subject]]] = {}
+
+    def __contains__(self, subject: Subject) -> bool:
+        return subject in self._failures
+
+    def wait(self, subject: Subject) -> float:
+        """Return for how many seconds the object is left alone yet; 0 if it may be written."""
+        failure = self._failures.get(subject)
+        return 0.0 if failure is None else max(0.0, failure.until - self._clock.monotonic())
+
+    def insist(self, subject: Subject) -> None:
+        """Raise `HeldBack` unless the object may be written."""
+        seconds = self.wait(subject)
+        if seconds > 0:
+            raise HeldBack(f"{subject.flow.resource} {subject.ref} waits {seconds:.1f} s yet")
+
+    async def failed(
+        self, subject: Subject, obj: PartialObject, error: ApiError | InvalidObject
+    ) -> None:
+        """Leave the object alone for twice as long as the last time, and have it tried again.
+
+        Each reason is told once, as an Event on the object, until it succeeds.
+        """
+        ring, resource = subject.flow
+        self._counter.failed(ring, resource)
+        failure = self._failures.get(subject)
+        if failure is None:
+            if len(self._failures) >= MAX_REMEMBERED:
+                return
+            failure = self._failures[subject] = _Failure()
+        failure.times += 1
+        seconds = BACKOFF.delay(failure.times, self._rng)
+        failure.until = self._clock.monotonic() + seconds
+        self._retry(subject, seconds)
+        self._note_rights(subject, error)
+        reason = LABEL_REMOVED if isinstance(error, Undone) else WRITE_FAILED
+        if reason not in failure.told:
+            failure.told.add(reason)
+            fields = {"ring": ring, "object": f"{resource} {subject.ref}", "error": str(error)}
+            _log.warning("cannot move object", extra=fields)
+            await self._recorder.warn(obj, reason, f"ring {ring} cannot move it: {error}")
+
+    def over(self, subject: Subject) -> None:
+        """Note that the object was written, or needs nothing any more."""
+        if self._failures.pop(subject, None) is not None:
+            self._note_rights(subject, None)
+
+    def forget(self, flow: Flow) -> None:
+        """Drop what is known of a resource that is no resource of the ring any more."""
+        for subject in [subject for subject in self._failures if subject.flow == flow]:
+            self.over(subject)
+
+    def _note_rights(self, subject: Subject, error: ApiError | InvalidObject | None) -> None:
+        """Keep one text for each resource, until the last of its objects is no more forbidden.
+
+        A text that followed the objects would write the ring's status again and again.
+        """
+        ring, resource = subject.flow
+        text, subjects = self._forbidden.get(subject.flow, ("", set[Subject]()))
+        if isinstance(error, Forbidden):
+            text = text or f"cannot write {resource}: {error}"
+            subjects.add(subject)
+        else:
+            subjects.discard(subject)
+        before = subject.flow in self._forbidden
+        if subjects:
+            self._forbidden[subject.flow] = (text, subjects)
+        else:
+            self._forbidden.pop(subject.flow, None)
+        if before != bool(subjects):
+            flows = sorted(flow for flow in self._forbidden if flow.ring == ring)
+            self._report(ring, "; ".join(self._forbidden[flow][0] for flow in flows) or None)

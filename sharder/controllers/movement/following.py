@@ -1,0 +1,99 @@
+"""Bring single controlled objects to the shard on which their owners are now."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from sharder.api.meta import OwnerReference, PartialObject
+from sharder.api.resource import Resource
+from sharder.controllers.movement.batch import batch
+from sharder.controllers.movement.failures import Failures, HeldBack
+from sharder.controllers.movement.moves import Mover
+from sharder.controllers.movement.rights import read
+from sharder.controllers.movement.waiting import Flow, Subject
+from sharder.errors import ApiError, InvalidObject, NotFound
+from sharder.names import GroupResource, ObjectRef
+from sharder.plan import Keep, Step
+from sharder.planner import Owners, plan_controlled, plan_main
+from sharder.ports import Objects
+from sharder.snapshot import RingSnapshot
+
+
+class Following:
+    """Reads the owners of controlled objects, each once, and plans after them; by one snapshot."""
+
+    def __init__(
+        self, snapshot: RingSnapshot, *, objects: Objects, mover: Mover, failures: Failures
+    ) -> None:
+        self._snapshot = snapshot
+        self._objects = objects
+        self._mover = mover
+        self._failures = failures
+        self._owners = Owners()
+        self._unread = dict[str, ApiError | InvalidObject]()
+
+    async def run(self, controlled: Resource, found: Sequence[PartialObject]) -> None:
+        """Take each object one step on; one that fails keeps no other.
+
+        Raises:
+            ApiError: it is not known which resource an owner is of.
+        """
+        references = {
+            reference.uid: (reference, obj.metadata.namespace)
+            for obj in found
+            if (reference := obj.metadata.controller) is not None
+        }
+        kinds = await self._leading_kinds(controlled.id)
+        async with batch(self._mover.limit) as reads:
+            for reference, namespace in references.values():
+                main = kinds.get((reference.group, reference.kind))
+                if main is not None:
+                    await reads.add(self._learn(main, reference, namespace))
+        async with batch(self._mover.limit) as writes:
+            for obj in found:
+                await writes.add(self._move(controlled, obj))
+
+    async def _leading_kinds(self, controlled: GroupResource) -> dict[tuple[str, str], Resource]:
+        """Return the resources whose objects control such objects, by group and kind."""
+        kinds = dict[tuple[str, str], Resource]()
+        for entry in self._snapshot.ring.spec.resources:
+            if controlled in {each.id for each in entry.controlled_resources}:
+                try:
+                    main = await self._objects.find(entry.id)
+                except NotFound:
+                    # None of its objects exist that could have an owner label.
+                    continue
+                kinds[main.id.group, main.kind] = main
+        return kinds
+
+    async def _learn(self, main: Resource, reference: OwnerReference, namespace: str) -> None:
+        """Take note of where an owner is; one that is gone counts with the hash of its key."""
+        ref = ObjectRef(namespace if main.namespaced else "", reference.name)
+        try:
+            owner = await read(self._objects, main, ref)
+        except NotFound:
+            return
+        except (ApiError, InvalidObject) as error:
+            self._unread[reference.uid] = error
+            return
+        if owner.metadata.uid == reference.uid:
+            self._owners.note(self._snapshot, owner, plan_main(self._snapshot, owner))
+
+    async def _move(self, resource: Resource, obj: PartialObject) -> None:
+        reference = obj.metadata.controller
+        uid = "" if reference is None else reference.uid
+        subject = Subject(Flow(self._snapshot.name, resource.id), obj.metadata.ref)
+        unread = self._unread.get(uid)
+        if unread is not None:
+            await self._failures.failed(subject, obj, unread)
+            return
+        try:
+            await self._mover.move(self._snapshot, resource, obj, partial(self._plan, uid))
+        except (ApiError, InvalidObject, HeldBack):
+            # It is tried again after its back-off.
+            return
+
+    def _plan(self, uid: str, obj: PartialObject) -> Step:
+        reference = obj.metadata.controller
+        if reference is None or reference.uid != uid:
+            return Keep("somebody else controls it by now")
+        return plan_controlled(self._snapshot, obj, self._owners)

@@ -1,0 +1,126 @@
+"""Everything that moves objects, wired together; the leader alone runs it."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from sharder.clock import Clock
+from sharder.controllers.movement.backlogs import Series
+from sharder.controllers.movement.claims import Claims
+from sharder.controllers.movement.exceptions import Exceptions
+from sharder.controllers.movement.failures import Failures, Report
+from sharder.controllers.movement.handover import HandOver
+from sharder.controllers.movement.moves import Counter, Mover
+from sharder.controllers.movement.resync import Locks, Resync, Stopwatch
+from sharder.controllers.movement.rights import Watching
+from sharder.controllers.movement.waiting import Waiting
+from sharder.controllers.world import World
+from sharder.names import RingName
+from sharder.ports import Objects, Recorder
+from sharder.runtime.backoff import Rng
+from sharder.runtime.holder import Leases
+
+
+class Meter(Counter, Stopwatch, Series, Protocol):
+    """Everything that is measured of moving objects."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What moving objects needs from outside."""
+
+    world: World
+    objects: Objects
+    leases: Leases
+    recorder: Recorder
+    meter: Meter
+    leads: Callable[[], bool]
+    """Tells whether our leader Lease is unexpired at this moment."""
+    clock: Clock
+    rng: Rng
+    limit: int
+    """Writes under way at once."""
+    sync_period: float
+    """Seconds between two passes over a ring in which nothing changes."""
+
+
+class Movement:
+    """The resync, the watches of exceptions, and the hand-over, with one writer for all."""
+
+    def __init__(
+        self,
+        means: Means,
+        *,
+        unreadable: Report,
+        unwritable: Report,
+        watching: Watching,
+        told: Callable[[RingName], None],
+    ) -> None:
+        """Wire everything.
+
+        Args:
+            means: All that comes from outside.
+            unreadable: Told after every pass over a ring what could not be read.
+            unwritable: Told what we have no right to write, when that changes.
+            watching: Notes which watches are refused.
+            told: Called when that changes for a ring.
+        """
+        world, objects, clock, rng = means.world, means.objects, means.clock, means.rng
+        locks: Locks = defaultdict(asyncio.Lock)
+        waiting = Waiting(clock=clock, rng=rng)
+        failures = Failures(
+            clock=clock,
+            rng=rng,
+            recorder=means.recorder,
+            counter=means.meter,
+            report=unwritable,
+            retry=waiting.retry,
+        )
+        self._claims = Claims(world=world, leases=means.leases, clock=clock)
+        mover = Mover(
+            world=world,
+            objects=objects,
+            claims=self._claims,
+            leads=means.leads,
+            failures=failures,
+            counter=means.meter,
+            limit=means.limit,
+        )
+        self.resync = Resync(
+            world=world,
+            objects=objects,
+            mover=mover,
+            locks=locks,
+            report=unreadable,
+            stopwatch=means.meter,
+            clock=clock,
+            sync_period=means.sync_period,
+        )
+        self.hand_over = HandOver(
+            world=world,
+            objects=objects,
+            mover=mover,
+            failures=failures,
+            waiting=waiting,
+            locks=locks,
+        )
+        self.exceptions = Exceptions(
+            world=world,
+            objects=objects,
+            waiting=waiting,
+            forget=self.hand_over.forget,
+            watching=watching,
+            told=told,
+            series=means.meter,
+            clock=clock,
+            rng=rng,
+        )
+
+    async def run(self) -> None:
+        """Watch for exceptions and hand over until cancelled; passes are the caller's."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._claims.run(), name="claims")
+            group.create_task(self.hand_over.run(), name="hand-over")
+            group.create_task(self.exceptions.run(), name="exceptions")

@@ -1,0 +1,99 @@
+"""What the API server serves, all at once."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from sharder.api.resource import Resource
+from sharder.errors import Rejected
+from sharder.kube.client import JSON, Client
+from sharder.kube.errors import understand
+from sharder.names import GroupResource
+
+_KIND: Final = "APIGroupDiscoveryList"
+_ACCEPT: Final = f"{JSON};g=apidiscovery.k8s.io;v=v2;as={_KIND},{JSON}"
+"""Aggregated discovery: two requests instead of one for each group (Kubernetes 1.30, KEP-3352)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """Every resource once, in the preferred version that serves it."""
+
+    resources: tuple[Resource, ...]
+    """Those that can be listed and patched, by group and name."""
+    silent: tuple[str, ...]
+    """Groups whose own server does not answer, so that their resources are not known."""
+
+
+class _Response(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+class _Resource(msgspec.Struct, frozen=True, rename="camel"):
+    resource: str
+    response_kind: _Response = _Response()
+    scope: str = ""
+    verbs: frozenset[str] = frozenset()
+
+
+class _Version(msgspec.Struct, frozen=True):
+    version: str
+    resources: tuple[_Resource, ...] = ()
+    freshness: str = ""
+
+
+class _Name(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Group(msgspec.Struct, frozen=True):
+    metadata: _Name = _Name()
+    versions: tuple[_Version, ...] = ()
+    """The preferred one first."""
+
+
+class _Groups(msgspec.Struct, frozen=True):
+    kind: str = ""
+    items: tuple[_Group, ...] = ()
+
+
+async def served(client: Client) -> Served:
+    """Return what can be listed and patched.
+
+    Raises:
+        ApiError: as `Client.request`; `Rejected` also if the server is older than Kubernetes 1.30.
+    """
+    groups: list[_Group] = []
+    for path in ("/api", "/apis"):
+        answer = understand(await client.request("GET", path, accept=_ACCEPT), _Groups, path)
+        if answer.kind != _KIND:
+            raise Rejected(f"GET {path}: the server is too old to tell all that it serves")
+        groups += answer.items
+    found: dict[GroupResource, Resource] = {}
+    for group in groups:
+        for resource in _resources_of(group):
+            found.setdefault(resource.id, resource)
+    return Served(
+        resources=tuple(resource for _, resource in sorted(found.items())),
+        silent=tuple(sorted({g.metadata.name for g in groups if _is_silent(g)})),
+    )
+
+
+def _resources_of(group: _Group) -> list[Resource]:
+    return [
+        Resource(
+            id=GroupResource(group.metadata.name, resource.resource),
+            version=version.version,
+            kind=resource.response_kind.kind,
+            namespaced=resource.scope == "Namespaced",
+        )
+        for version in group.versions
+        for resource in version.resources
+        if resource.verbs >= {"list", "patch"}
+    ]
+
+
+def _is_silent(group: _Group) -> bool:
+    """Tell whether a version of the group is stale: what is known of it is old, or nothing."""
+    return any(version.freshness == "Stale" for version in group.versions)

@@ -1,0 +1,74 @@
+"""Which Leases of a ring make shards, and what is wrong with the others; pure.
+
+Anybody who may create Leases can label one with a ring's name.  So what a Lease says is checked
+before it counts, and where a ring names the namespaces of its shards, no other does
+(docs/protocol.md, "When an object may be taken from a shard").
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from sharder.api.lease import Lease
+from sharder.leases import is_held, problem_of
+from sharder.names import ObjectRef, ShardName
+
+MAX_LEASES = 1024
+"""Leases of one ring that are looked at, oldest first: bounds what forged ones may cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roster:
+    """The Leases of one ring, sorted into those that count and those that do not."""
+
+    leases: tuple[Lease, ...]
+    """Those in the ring's namespaces, oldest first, valid or not."""
+    foreign: tuple[Lease, ...]
+    """Those in other namespaces."""
+    problems: dict[ObjectRef, str] = field(compare=False)
+    """Why a Lease makes no shard, for those that do not."""
+    twins: frozenset[ShardName]
+    """Names that are held in more than one namespace: nobody can tell whose an object is."""
+
+    @property
+    def valid(self) -> tuple[Lease, ...]:
+        """The Leases that make shards, dead ones included, oldest first."""
+        return tuple(lease for lease in self.leases if lease.metadata.ref not in self.problems)
+
+    @property
+    def complaint(self) -> str | None:
+        """What keeps the ring from working and what to do about it, None if nothing."""
+        if not self.twins:
+            return None
+        names = ", ".join(sorted(self.twins))
+        return (
+            f"two Leases of one name are held, in two namespaces: {names}; nothing is given to or "
+            "taken from such a shard: stop one, or set spec.shardNamespaces"
+        )
+
+
+def call_the_roll(leases: Iterable[Lease], namespaces: Collection[str]) -> Roster:
+    """Return the roster of a ring; without `namespaces` its shards may live in any."""
+    own, foreign = list[Lease](), list[Lease]()
+    for lease in leases:
+        local = not namespaces or lease.metadata.namespace in namespaces
+        (own if local else foreign).append(lease)
+    own.sort(key=lambda lease: (lease.metadata.creation_timestamp or "", lease.metadata.ref))
+    problems = {
+        lease.metadata.ref: problem
+        for position, lease in enumerate(own)
+        if (problem := problem_of(lease) or _surplus(position)) is not None
+    }
+    elsewhere = f"the ring has its shards in {', '.join(sorted(namespaces))} alone"
+    problems |= {lease.metadata.ref: elsewhere for lease in foreign}
+    held = Counter(lease.metadata.name for lease in own if is_held(lease))
+    return Roster(
+        leases=tuple(own),
+        foreign=tuple(foreign),
+        problems=problems,
+        twins=frozenset(ShardName(name) for name in held if held[name] > 1),
+    )
+
+
+def _surplus(position: int) -> str | None:
+    return f"the ring has {MAX_LEASES} older Leases" if position >= MAX_LEASES else None

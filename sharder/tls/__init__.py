@@ -1,0 +1,61 @@
+"""Certificates for the webhook: what issues them, what is kept, and how they are replaced."""
+
+from sharder.tls.bundle import NEXT_KEY, CertificateBundle, problem, serving_problem
+from sharder.tls.facts import CertificateFacts, facts_of, fingerprints, issued_by
+from sharder.tls.issue import (
+    AUTHORITY_VALIDITY,
+    BACKDATED,
+    SERVING_VALIDITY,
+    IpAddress,
+    KeyPair,
+    issue_serving,
+    load_files,
+    make_authority,
+    own_certificate,
+    service_names,
+)
+from sharder.tls.rotation import (
+    Phase,
+    Policy,
+    Request,
+    Step,
+    adopted,
+    carry_out,
+    introduced,
+    new_bundle,
+    next_step,
+    phase_of,
+    renewed,
+)
+
+__all__ = [
+    "AUTHORITY_VALIDITY",
+    "BACKDATED",
+    "NEXT_KEY",
+    "SERVING_VALIDITY",
+    "CertificateBundle",
+    "CertificateFacts",
+    "IpAddress",
+    "KeyPair",
+    "Phase",
+    "Policy",
+    "Request",
+    "Step",
+    "adopted",
+    "carry_out",
+    "facts_of",
+    "fingerprints",
+    "introduced",
+    "issue_serving",
+    "issued_by",
+    "load_files",
+    "make_authority",
+    "new_bundle",
+    "next_step",
+    "own_certificate",
+    "phase_of",
+    "problem",
+    "renewed",
+    "service_names",
+    "serving_problem",
+]

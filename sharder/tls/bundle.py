@@ -1,0 +1,124 @@
+"""What the sharder keeps in its Secret, and what is wrong with it."""
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+
+from sharder.errors import ConfigError
+from sharder.tls.facts import facts_of, issued_by, names_in
+from sharder.tls.issue import KeyPair, issuer_of
+
+NEXT_KEY = "ca-next.key"
+"""Where a Secret holds the key of the authority that is to take over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateBundle:
+    """Authorities, the key of the one that issues, and what it issued; all PEM."""
+
+    ca: bytes
+    """All authorities that are to be trusted: several while one takes over from another."""
+    ca_key: bytes = field(repr=False)
+    """Of the authority in `ca` that issues."""
+    certificate: bytes
+    key: bytes = field(repr=False)
+    next_key: bytes = field(default=b"", repr=False)
+    """Of the authority in `ca` that is to take over; empty if none is."""
+
+    @property
+    def authority(self) -> KeyPair:
+        """Issues the serving certificate."""
+        return KeyPair(certificate=self.ca, key=self.ca_key)
+
+    @property
+    def next_authority(self) -> KeyPair:
+        """Is to issue the next one; without a key if there is none."""
+        return KeyPair(certificate=self.ca, key=self.next_key)
+
+    @property
+    def serving(self) -> KeyPair:
+        """What the webhook shows."""
+        return KeyPair(certificate=self.certificate, key=self.key)
+
+    def to_secret_data(self) -> dict[str, str]:
+        """Return the `data` of a Secret, base64 as on the wire; `ca-next.key` only if there."""
+        data = {
+            "ca.crt": _base64(self.ca),
+            "ca.key": _base64(self.ca_key),
+            "tls.crt": _base64(self.certificate),
+            "tls.key": _base64(self.key),
+        }
+        return data | ({NEXT_KEY: _base64(self.next_key)} if self.next_key else {})
+
+    @classmethod
+    def from_secret_data(cls, data: Mapping[str, str]) -> "CertificateBundle":
+        """Read the `data` of a Secret; what is missing or no base64 is empty, see `problem`."""
+        return cls(
+            ca=_bytes(data.get("ca.crt", "")),
+            ca_key=_bytes(data.get("ca.key", "")),
+            certificate=_bytes(data.get("tls.crt", "")),
+            key=_bytes(data.get("tls.key", "")),
+            next_key=_bytes(data.get(NEXT_KEY, "")),
+        )
+
+
+def problem(bundle: CertificateBundle, names: Iterable[str], now: datetime) -> str | None:
+    """Return why the bundle cannot serve `names` (DNS names, IP addresses) at `now`, or None."""
+    try:
+        issuer, _ = issuer_of(bundle.authority)
+    except ConfigError:
+        return "the authority's certificate or key is missing, unreadable, or they do not match"
+    if _time_problem(issuer, now):
+        return f"the authority's certificate {_time_problem(issuer, now)}"
+    fault = serving_problem(bundle.serving, names, now)
+    if fault is not None:
+        return fault
+    if not issued_by(bundle.certificate, facts_of(bundle.ca)):
+        return "the serving certificate was not issued by the authority"
+    try:
+        if bundle.next_key:
+            issuer_of(bundle.next_authority)
+    except ConfigError:
+        return "the next authority's key is unreadable, or has no certificate"
+    return None
+
+
+def serving_problem(pair: KeyPair, names: Iterable[str], now: datetime) -> str | None:
+    """Return why the pair cannot serve `names` at `now`, whoever issued it, or None."""
+    try:
+        certificate = x509.load_pem_x509_certificates(pair.certificate)[0]
+        key = serialization.load_pem_private_key(pair.key, password=None)
+        is_pair = certificate.public_key() == key.public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return "the serving certificate or its key is missing or unreadable"
+    if not is_pair:
+        return "the serving certificate and its key do not match"
+    if _time_problem(certificate, now):
+        return f"the serving certificate {_time_problem(certificate, now)}"
+    missing = sorted(set(names) - set(names_in(certificate)))
+    return f"the serving certificate does not name {', '.join(missing)}" if missing else None
+
+
+def _time_problem(certificate: x509.Certificate, now: datetime) -> str:
+    if now < certificate.not_valid_before_utc:
+        return f"is not valid before {certificate.not_valid_before_utc:%Y-%m-%dT%H:%M:%SZ}"
+    if now >= certificate.not_valid_after_utc:
+        return f"expired at {certificate.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
+    return ""
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return b""

@@ -1,0 +1,87 @@
+"""What stands in certificates, as values: for people, and to tell who trusts whom."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateFacts:
+    """One certificate."""
+
+    subject: str
+    """As in RFC 4514: `CN=sharder webhook`."""
+    serial: str
+    """Hexadecimal, upper case."""
+    names: tuple[str, ...]
+    """DNS names and IP addresses that it is good for; none for an authority."""
+    not_before: datetime
+    not_after: datetime
+    fingerprint: str
+    """SHA-256 as `openssl x509 -fingerprint -sha256` prints it."""
+    pem: bytes = field(repr=False)
+
+
+def facts_of(pem: bytes) -> tuple[CertificateFacts, ...]:
+    """Return what stands in each certificate, each once, in their order.
+
+    () if there are none, or one cannot be read.
+    """
+    try:
+        certificates = x509.load_pem_x509_certificates(pem)
+        found = {c.fingerprint(SHA256()): _facts(c) for c in certificates}
+    except (ValueError, UnsupportedAlgorithm):
+        return ()
+    return tuple(found.values())
+
+
+def fingerprints(pem: bytes) -> frozenset[str]:
+    """Return the fingerprints of all certificates; none if one cannot be read."""
+    return frozenset(facts.fingerprint for facts in facts_of(pem))
+
+
+def issued_by(
+    certificate: bytes, authorities: Iterable[CertificateFacts]
+) -> tuple[CertificateFacts, ...]:
+    """Return those of the authorities that signed the (first) certificate.
+
+    Raises:
+        ValueError: it is not readable.
+    """
+    own = x509.load_pem_x509_certificates(certificate)[0]
+    return tuple(facts for facts in authorities if _is_issued_by(own, facts.pem))
+
+
+def names_in(certificate: x509.Certificate) -> tuple[str, ...]:
+    """Return the DNS names and then the IP addresses that it is good for."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return ()
+    addresses = names.get_values_for_type(x509.IPAddress)
+    return (*names.get_values_for_type(x509.DNSName), *(str(address) for address in addresses))
+
+
+def _facts(certificate: x509.Certificate) -> CertificateFacts:
+    return CertificateFacts(
+        subject=certificate.subject.rfc4514_string(),
+        serial=f"{certificate.serial_number:X}",
+        names=names_in(certificate),
+        not_before=certificate.not_valid_before_utc,
+        not_after=certificate.not_valid_after_utc,
+        fingerprint=certificate.fingerprint(SHA256()).hex(":").upper(),
+        pem=certificate.public_bytes(Encoding.PEM),
+    )
+
+
+def _is_issued_by(certificate: x509.Certificate, authority: bytes) -> bool:
+    try:
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True

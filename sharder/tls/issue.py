@@ -1,0 +1,186 @@
+"""An authority of our own, and the serving certificates that it issues.
+
+ECDSA on P-256, random serial numbers (RFC 5280, section 4.1.2.2), and all extensions that strict
+verifiers ask for (section 4.2; Go, and Python from 3.13 on).  Pure but for the random numbers;
+everything goes in and out as PEM.
+"""
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TypeAlias
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from sharder.errors import ConfigError
+
+AUTHORITY_VALIDITY = timedelta(days=3650)
+SERVING_VALIDITY = timedelta(days=365)
+
+BACKDATED = timedelta(hours=1)
+"""How far clocks that verify may be behind the one that issues."""
+
+IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPair:
+    """A certificate, or a chain with the own one first, and its private key; both PEM."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+def service_names(service: str, namespace: str) -> tuple[str, ...]:
+    """Return the names under which a Service is reached inside the cluster, shortest first."""
+    qualified = f"{service}.{namespace}"
+    return (service, qualified, f"{qualified}.svc", f"{qualified}.svc.cluster.local")
+
+
+def make_authority(now: datetime, validity: timedelta = AUTHORITY_VALIDITY) -> KeyPair:
+    """Return a new self-signed authority, good from `now` (aware) on."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name("sharder webhook authority")
+    builder = (
+        _builder(name, key.public_key(), now, now + validity)
+        .issuer_name(name)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+    )
+    return _signed(builder, key, key)
+
+
+def issue_serving(
+    authority: KeyPair,
+    *,
+    dns_names: Iterable[str],
+    ip_addresses: Iterable[IpAddress] = (),
+    now: datetime,
+    validity: timedelta = SERVING_VALIDITY,
+) -> KeyPair:
+    """Return a new certificate for a server with these names and addresses.
+
+    It ends with the authority at the latest.
+
+    Raises:
+        ConfigError: a name is not ASCII, or the authority is not usable.
+    """
+    issuer, issuer_key = issuer_of(authority)
+    try:
+        names = [x509.DNSName(name) for name in dns_names]
+    except ValueError as error:
+        raise ConfigError(f"no certificate can be issued: {error}") from error
+    addresses = [x509.IPAddress(address) for address in ip_addresses]
+    key = ec.generate_private_key(ec.SECP256R1())
+    end = min(now + validity, issuer.not_valid_after_utc)
+    if end <= now:
+        raise ConfigError("no certificate can be issued: the authority has ended")
+    builder = (
+        _builder(_name("sharder webhook"), key.public_key(), now, end)
+        .issuer_name(issuer.subject)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([*names, *addresses]), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
+            critical=False,
+        )
+    )
+    return _signed(builder, key, issuer_key)
+
+
+def issuer_of(authority: KeyPair) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """Return the authority that the key belongs to, and the key; there may be others beside it.
+
+    Raises:
+        ConfigError: they are unreadable, or none belongs to the key.
+    """
+    try:
+        candidates = x509.load_pem_x509_certificates(authority.certificate)
+        key = serialization.load_pem_private_key(authority.key, password=None)
+        owned = [c for c in candidates if c.public_key() == key.public_key()]
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ConfigError("the authority's certificate or key is unreadable") from error
+    if not owned or not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ConfigError("the authority's certificate and key do not match")
+    return owned[0], key
+
+
+def own_certificate(authority: KeyPair) -> bytes:
+    """Return the certificate that the key belongs to, without those beside it.
+
+    Raises:
+        ConfigError: as `issuer_of`.
+    """
+    issuer, _ = issuer_of(authority)
+    return issuer.public_bytes(serialization.Encoding.PEM)
+
+
+def load_files(cert_dir: Path, cert_name: str, key_name: str) -> KeyPair:
+    """Read a certificate and its key from files, as a Secret is mounted.
+
+    Raises:
+        ConfigError: a file cannot be read.
+    """
+    contents = []
+    for path in (cert_dir / cert_name, cert_dir / key_name):
+        try:
+            contents.append(path.read_bytes())
+        except OSError as error:
+            raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    return KeyPair(certificate=contents[0], key=contents[1])
+
+
+def _builder(
+    subject: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, end: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATED)
+        .not_valid_after(end)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def _signed(
+    builder: x509.CertificateBuilder,
+    key: ec.EllipticCurvePrivateKey,
+    issuer_key: ec.EllipticCurvePrivateKey,
+) -> KeyPair:
+    return KeyPair(
+        certificate=builder.sign(issuer_key, SHA256()).public_bytes(serialization.Encoding.PEM),
+        key=key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ),
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])

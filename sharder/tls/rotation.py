@@ -1,0 +1,203 @@
+"""How certificates are replaced while they are in use: the next step, and what it makes.
+
+Whoever verifies trusts all authorities of a bundle.  An authority is replaced in three steps, each
+of which everybody must have seen before the next (docs/architecture.md, "Certificates"):
+
+    stable       one authority; it is trusted, it issues, and what it issued is served
+    introducing  the next one is trusted too and issues nothing yet
+    retiring     the next one issues, and what it issued is served; the old one is still trusted
+
+The phase is read from the bundle, so whoever holds it goes on where another one stopped.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from ipaddress import ip_address
+
+from sharder.tls.bundle import CertificateBundle
+from sharder.tls.facts import CertificateFacts, facts_of, issued_by
+from sharder.tls.issue import (
+    IpAddress,
+    KeyPair,
+    issue_serving,
+    make_authority,
+    own_certificate,
+)
+
+
+class Phase(StrEnum):
+    """Where a bundle stands in the replacement of its authority."""
+
+    STABLE = "stable"
+    INTRODUCING = "introducing"
+    RETIRING = "retiring"
+
+
+class Request(StrEnum):
+    """What people may ask to have replaced before its time."""
+
+    SERVING = "serving"
+    AUTHORITY = "authority"
+
+
+class Step(StrEnum):
+    """What is done with a bundle; a log field."""
+
+    KEEP = "keep"
+    RENEW = "renew the serving certificate"
+    INTRODUCE = "introduce the next authority"
+    SWITCH = "serve a certificate of the next authority"
+    RETIRE = "retire the last authority"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What serving certificates are to be like."""
+
+    names: Sequence[str]
+    """DNS names and IP addresses under which the webhook is called."""
+    validity: timedelta
+    rotate_before: timedelta
+    """How long before its end a serving certificate is renewed; less than `validity`."""
+
+
+def phase_of(bundle: CertificateBundle) -> Phase:
+    """Return the phase of a bundle in which `problem` finds nothing."""
+    if bundle.next_key:
+        return Phase.INTRODUCING
+    return Phase.RETIRING if len(facts_of(bundle.ca)) > 1 else Phase.STABLE
+
+
+def next_step(
+    bundle: CertificateBundle,
+    policy: Policy,
+    now: datetime,
+    *,
+    requested: Request | None,
+    drives: bool,
+    settled: bool,
+) -> Step:
+    """Return what to do with a bundle in which `problem` finds nothing.
+
+    Args:
+        bundle: As it is kept now.
+        policy: As it is configured here.
+        now: Aware.
+        requested: What somebody asked for.
+        drives: Whether we are the one who replaces authorities; others renew at most.
+        settled: Whether everybody trusts all authorities of the bundle, and has done so long
+            enough for all to have seen the bundle.
+    """
+    if drives:
+        match phase_of(bundle):
+            case Phase.INTRODUCING if settled:
+                return Step.SWITCH
+            case Phase.RETIRING if settled:
+                return Step.RETIRE if _is_own(bundle) else Step.SWITCH
+            case Phase.STABLE if requested is Request.AUTHORITY or _is_due(bundle, policy, now):
+                return Step.INTRODUCE
+            case _:
+                pass
+    is_asked = requested is Request.SERVING
+    return Step.RENEW if is_asked or _ends_soon(bundle, policy, now) else Step.KEEP
+
+
+def carry_out(
+    step: Step, bundle: CertificateBundle, policy: Policy, now: datetime
+) -> CertificateBundle:
+    """Return the bundle after a step that `next_step` returned for it."""
+    match step:
+        case Step.KEEP:
+            return bundle
+        case Step.RENEW:
+            return renewed(bundle, policy, now)
+        case Step.INTRODUCE:
+            return introduced(bundle, make_authority(now))
+        case Step.SWITCH:
+            return renewed(
+                replace(bundle, ca_key=bundle.next_key or bundle.ca_key, next_key=b""), policy, now
+            )
+        case Step.RETIRE:
+            return replace(bundle, ca=own_certificate(bundle.authority))
+
+
+def adopted(bundle: CertificateBundle, now: datetime) -> CertificateBundle:
+    """Return the bundle with a new authority that issues from now on.
+
+    For a bundle whose authority's key is lost: what it issued serves until all trust the new one.
+    """
+    authority = make_authority(now)
+    return replace(introduced(bundle, authority), ca_key=authority.key, next_key=b"")
+
+
+def new_bundle(policy: Policy, now: datetime) -> CertificateBundle:
+    """Return a bundle of a new authority."""
+    authority = make_authority(now)
+    nothing = CertificateBundle(
+        ca=authority.certificate, ca_key=authority.key, certificate=b"", key=b""
+    )
+    return renewed(nothing, policy, now)
+
+
+def renewed(bundle: CertificateBundle, policy: Policy, now: datetime) -> CertificateBundle:
+    """Return the bundle with a new serving certificate of the authority that issues.
+
+    It keeps the names of the one before: replicas that are configured differently, as during an
+    upgrade, would replace each other's for ever.
+
+    Raises:
+        ConfigError: the authority is not usable or has ended, or a name cannot be written.
+    """
+    before = facts_of(bundle.certificate)[:1]
+    names = dict.fromkeys([*policy.names, *(name for facts in before for name in facts.names)])
+    addresses = {name: address for name in names if (address := _address(name))}
+    serving = issue_serving(
+        bundle.authority,
+        dns_names=[name for name in names if name not in addresses],
+        ip_addresses=addresses.values(),
+        now=now,
+        validity=policy.validity,
+    )
+    return replace(bundle, certificate=serving.certificate, key=serving.key)
+
+
+def introduced(bundle: CertificateBundle, authority: KeyPair) -> CertificateBundle:
+    """Return the bundle with `authority`, and those beside it, trusted and next to issue."""
+    both = facts_of(bundle.ca.rstrip() + b"\n" + authority.certificate)
+    return replace(bundle, ca=b"".join(facts.pem for facts in both), next_key=authority.key)
+
+
+def _issuer(bundle: CertificateBundle) -> CertificateFacts:
+    return facts_of(own_certificate(bundle.authority))[0]
+
+
+def _is_own(bundle: CertificateBundle) -> bool:
+    """Tell whether the serving certificate is of the authority that issues now."""
+    return bool(issued_by(bundle.certificate, [_issuer(bundle)]))
+
+
+def _ends_soon(bundle: CertificateBundle, policy: Policy, now: datetime) -> bool:
+    """Tell whether the serving certificate ends soon and a new one would end later."""
+    end = facts_of(bundle.certificate)[0].not_after
+    possible = min(now + policy.validity, _issuer(bundle).not_after)
+    return end - now <= policy.rotate_before and end < possible
+
+
+def _is_due(bundle: CertificateBundle, policy: Policy, now: datetime) -> bool:
+    """Tell whether what the authority issues would end before its time.
+
+    A validity longer than half of the authority's own would have it replaced all the time.
+    """
+    issuer = _issuer(bundle)
+    return issuer.not_after - now < min(
+        policy.validity, (issuer.not_after - issuer.not_before) / 2
+    )
+
+
+def _address(name: str) -> IpAddress | None:
+    try:
+        return ip_address(name)
+    except ValueError:
+        return None

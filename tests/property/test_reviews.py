@@ -1,0 +1,60 @@
+"""Whatever is sent to the webhook, it never fails, never refuses, and never sends a bad patch.
+
+The same grammar is driven by Hypothesis, which shrinks what it finds, and by a seed, in bulk;
+tests/integration/test_many_reviews.py goes on where this ends.
+"""
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.odd_reviews import Body, body
+from tests.support.review_promises import PATHS, Judge
+from tests.unit.webhook.reviews import Counts, app_with, exchange, request_of, review_of
+
+MANY = 3_000
+
+
+@given(rng=st.randoms(use_true_random=False), path=st.sampled_from(PATHS))
+async def test_every_review_that_can_be_answered_is_allowed(rng: Random, path: str) -> None:
+    await Judge().judge(body(rng), path, pieces=rng.randrange(1, 4))
+
+
+async def test_thousands_of_reviews_are_answered_as_promised() -> None:
+    rng, judge = Random(MANY), Judge()
+
+    for _ in range(MANY):
+        await judge.judge(body(rng), rng.choice(PATHS), pieces=rng.choice((1, 1, 2)))
+
+    assert {"assigned", "restored", "malformed", "unreadable", "unknown_ring"} <= set(
+        judge.outcomes
+    )
+
+
+@given(st.binary(max_size=200))
+async def test_junk_is_no_review(junk: bytes) -> None:
+    await Judge().judge(Body(junk, junk))
+
+
+@given(
+    method=st.sampled_from(["POST", "GET", "PUT", ""]) | st.text(max_size=5),
+    content_type=st.none() | st.sampled_from([b"application/json;x", b"text/json"]) | st.binary(),
+    length=st.none() | st.integers(0, 10**30).map(lambda n: b"%d" % n) | st.binary(max_size=20),
+)
+async def test_a_request_that_is_no_post_of_json_is_told_so(
+    method: str, content_type: bytes | None, length: bytes | None
+) -> None:
+    headers = ((b"content-type", content_type), (b"content-length", length))
+    counts = Counts()
+
+    result = await exchange(
+        app_with(counts=counts),
+        review_of(request_of()),
+        method=method,
+        headers=[(name, value) for name, value in headers if value is not None],
+    )
+
+    assert result.status in {200, 405, 413, 415}
+    assert (result.status == 405) == (method != "POST")
+    assert counts.answers[0][1] != "internal_error"

@@ -1,0 +1,68 @@
+"""Everything that moves objects, running in a small cluster in memory."""
+
+from asyncio import TaskGroup
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from sharder.controllers.movement.exceptions import Exceptions
+from sharder.controllers.movement.handover import HandOver
+from sharder.controllers.movement.rights import Watching
+from sharder.controllers.world import Subscriber
+from sharder.names import GroupResource, RingName, ShardName
+from tests.support.cluster import Cluster, Told
+
+SOON = 0.1
+"""Longer than acknowledgements are gathered, shorter than the patience with other exceptions."""
+
+
+class Moving:
+    """What the watches and the hand-over of a cluster tell to those who care for rings."""
+
+    def __init__(self) -> None:
+        self.watching = Watching()
+        self.told: list[RingName] = []
+
+
+@asynccontextmanager
+async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> AsyncIterator[Moving]:
+    """Watch for exceptions and hand over, with these shards there; `limit` bounds the writes."""
+    around = Moving()
+    hand_over = HandOver(
+        world=cluster.world,
+        objects=cluster.objects,
+        mover=cluster.mover(limit),
+        failures=cluster.failures,
+        waiting=cluster.waiting,
+        locks=cluster.locks,
+    )
+    exceptions = Exceptions(
+        world=cluster.world,
+        objects=cluster.objects,
+        waiting=cluster.waiting,
+        forget=hand_over.forget,
+        watching=around.watching,
+        told=around.told.append,
+        series=cluster.tally,
+        clock=cluster.clock,
+        rng=cluster.rng,
+    )
+    ignored = Told().subscriber()
+    subscriber = Subscriber(ring=exceptions.ring_changed, steps=ignored.steps, lease=ignored.lease)
+    async with cluster.watched(*shards), TaskGroup() as group:
+        with cluster.world.subscribed(subscriber):
+            tasks = [group.create_task(each.run()) for each in (hand_over, exceptions)]
+            await cluster.clock.advance(SOON)
+            try:
+                yield around
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+
+def patched(cluster: Cluster) -> list[tuple[GroupResource, str]]:
+    """Return what was written, in order."""
+    return [
+        (call.resource, call.ref.name)
+        for call in cluster.objects.calls
+        if call.verb == "patch" and call.ref is not None
+    ]

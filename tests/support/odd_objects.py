@@ -1,0 +1,181 @@
+"""Objects that a real API server takes, or nearly, as the bytes in which a client sends them."""
+
+import json
+from collections.abc import Mapping
+from random import Random
+from typing import NamedTuple
+
+from sharder.api.meta import Json
+from sharder.api.resource import Resource
+from sharder.names import GroupResource
+from tests.support.odd_reviews import TEXTS, Tree
+
+RBAC = "rbac.authorization.k8s.io"
+CONFIGMAPS = Resource(
+    id=GroupResource("", "configmaps"), version="v1", kind="ConfigMap", namespaced=True
+)
+ROLES = Resource(id=GroupResource(RBAC, "roles"), version="v1", kind="Role", namespaced=True)
+CLUSTER_ROLES = Resource(
+    id=GroupResource(RBAC, "clusterroles"), version="v1", kind="ClusterRole", namespaced=False
+)
+CRON_JOBS = Resource(
+    id=GroupResource("batch", "cronjobs"), version="v1", kind="CronJob", namespaced=True
+)
+
+DEEPEST = 5_000
+"""Half of what the API server takes."""
+READABLE_DEPTH = 500
+"""What the webhook can read whatever stands around it."""
+
+_PREFIXES = (
+    *(
+        "",
+        "a",
+        "a.b-",
+        "x" * 40,
+        "y" * 200,
+        "system:",
+        "🙂",
+        "ü",
+        "\n",
+        '"',
+        "'",
+        "\\",
+        " ",
+        "<&>",
+    ),
+    *("~1", "a b", "\t", "\x7f", "\u2028", "A_B", "{}", "[0]", "#?&=", "null"),
+)
+"""Of names: those of roles may hold anything but `/` and `%`."""
+_PLAIN = ("", "a", "a.b-", "x" * 40, "y" * 200, "web-", "0")
+_VALUES = ("", "a", "A_b.C", "1", "x" * 63, "shard-a", "shard-d", "true")
+_SPOILT: tuple[Json, ...] = (None, [], ["a"], 7, True, "a", {"a": {"b": None}}, {"🙂": "a"})
+
+
+class OddObject(NamedTuple):
+    """One to create, and what to replace it by."""
+
+    resource: Resource
+    number: int
+    body: bytes
+    replacement: Mapping[str, Json]
+    """Metadata; the name comes from what was stored."""
+    readable: bool
+    """Whether it is so flat that the webhook has to assign it."""
+
+
+def odd_object(
+    rng: Random, number: int, *, run: str, custom: Resource, ours: tuple[str, str, str]
+) -> OddObject:
+    """Return an object.
+
+    Args:
+        rng: Decides.
+        number: Makes its name unique among those of the same `run`.
+        run: A part of a name.
+        custom: A custom resource without a schema.
+        ours: Keys of owner label, drain label and the annotation that goes with it.
+    """
+    resource = rng.choice((CONFIGMAPS, ROLES, CLUSTER_ROLES, CRON_JOBS, custom))
+    content = _content(rng, resource, custom)
+    if resource is CRON_JOBS:  # whose names are limited most
+        name: Tree = {"generateName": f"{'x' * rng.randrange(40)}{run}-{number}-"}
+    else:
+        name = _name(rng, f"{run}-{number}", anything=resource in {ROLES, CLUSTER_ROLES})
+    metadata = {**_metadata(rng, ours), **name}
+    group = resource.id.group
+    tree: Tree = {
+        "apiVersion": f"{group}/{resource.version}" if group else resource.version,
+        "kind": resource.kind,
+        "metadata": metadata,
+        **content,
+    }
+    depth = 0
+    text = json.dumps(tree, ensure_ascii=rng.random() < 0.5)
+    if resource is custom and rng.random() < 0.1:
+        depth = rng.choice((100, READABLE_DEPTH, 1_500, DEEPEST))
+        opened, closed = rng.choice((("[", "]"), ('{"a":', "}")))
+        text = f'{text[:-1]}, "deep": {opened * depth}1{closed * depth}}}'
+    return OddObject(
+        resource=resource,
+        number=number,
+        body=_damaged(rng, text.encode()),
+        replacement=_metadata(rng, ours),
+        readable=depth <= READABLE_DEPTH,
+    )
+
+
+def _name(rng: Random, unique: str, *, anything: bool) -> Tree:
+    prefix = rng.choice(_PREFIXES if anything or rng.random() < 0.05 else _PLAIN)
+    if rng.random() < 0.25:
+        return {"generateName": f"{prefix}{unique}-"}
+    if rng.random() < 0.1:
+        return {"name": f"{prefix}{unique}", "generateName": rng.choice(TEXTS)}
+    return {"name": f"{prefix}{unique}"}
+
+
+def _metadata(rng: Random, ours: tuple[str, str, str]) -> Tree:
+    owner, drain, direction = ours
+    labels: Tree = {
+        key: rng.choice(_VALUES)
+        for key in ("a", "b.c/d", owner, drain)
+        if rng.random() < (0.2 if key in ours else 0.5)
+    }
+    annotations: Tree = {
+        key: rng.choice(TEXTS) for key in ("a", "b.c/D_e", direction) if rng.random() < 0.3
+    }
+    owners: Json = [
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "name": rng.choice(("s", "🙂", "a b")),
+            "uid": "u",
+            "controller": rng.random() < 0.5,
+        }
+    ]
+    more: Tree = {
+        "labels": labels if rng.random() < 0.8 else None,
+        "annotations": annotations,
+        "ownerReferences": owners if rng.random() < 0.2 else [],
+        "finalizers": ["example.com/f"] if rng.random() < 0.05 else None,
+        "uid": rng.choice(TEXTS) if rng.random() < 0.02 else "",
+        "creationTimestamp": None,
+    }
+    if rng.random() < 0.12:
+        key = rng.choice(("labels", "annotations", "ownerReferences", "finalizers", "unknown"))
+        more[key] = rng.choice(_SPOILT)
+    if rng.random() < 0.06:
+        labels[rng.choice((owner, drain, "🙂", "", "a/b/c", "z"))] = rng.choice(
+            (None, 7, "a b", "🙂")
+        )
+    return {key: value for key, value in more.items() if rng.random() < 0.8}
+
+
+def _content(rng: Random, resource: Resource, custom: Resource) -> Tree:
+    if resource is CONFIGMAPS:
+        return {"data": {rng.choice(("a", "b.c", "🙂")): rng.choice(TEXTS) * 10}}
+    if resource is custom:
+        odd: tuple[Json, ...] = (*_SPOILT, 2**63 - 1, 2**64, 1e300, 10**400, {"": {"~1": [[]]}})
+        return {"spec": rng.choice(odd), rng.choice(("x", "🙂", "", "a/b")): rng.choice(odd)}
+    if resource is CRON_JOBS:
+        pod: Json = {"containers": [{"name": "a", "image": "b"}], "restartPolicy": "Never"}
+        job: Json = {"spec": {"template": {"spec": pod}}}
+        return {"spec": {"schedule": "* * * * *", "jobTemplate": job}}
+    return {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": [rng.choice(TEXTS)]}]}
+
+
+def _damaged(rng: Random, body: bytes) -> bytes:
+    """Return the bytes, seldom with what JSON forbids and this server may yet take."""
+    if rng.random() >= 0.06:
+        return body
+    before, after = rng.choice(
+        (
+            (b'"metadata":', b'"metadata": {"labels": {"twice": "a"}}, "metadata":'),
+            (b'"labels":', b'"labels": {"twice": "a"}, "labels":'),
+            (b'"annotations":', b'"annotations": {"half": "\\ud800"}, "annotations":'),
+            (b'"apiVersion":', b'"note": "\xff", "apiVersion":'),
+            (b'"apiVersion":', b'"note": NaN, "apiVersion":'),
+            (b'"apiVersion":', b'"unknown": {"a": [1e999]}, "apiVersion":'),
+        )
+    )
+    return body.replace(before, after, 1)

@@ -1,0 +1,132 @@
+"""A sharder that runs on a real control plane, and everybody who has to do with it.
+
+The sharder is a process with the chart's rights.  Shards are Leases for an hour and nothing else:
+nobody works, nobody acknowledges, until a test does.  Each test has a ring and namespaces of its
+own, so that one service serves a whole session.
+"""
+
+import asyncio
+import json
+import socket
+import urllib.request
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from hack.control_plane import ControlPlane
+from hack.playground import Playground
+from sharder.api.meta import Json
+from sharder.api.resource import Resource
+from sharder.kube.client import connect
+from tests.support.eventually import eventually
+from tests.support.scene import Scene
+from tests.support.users import CONTAINERS, WITHIN, User
+
+ACCOUNT: Final = "worker"
+"""The ServiceAccount in `controllers` and in `tenants`."""
+
+
+class Service:
+    """The control plane and its sharder."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        """`plane` runs already, and ends the sharder with itself."""
+        self.plane = plane
+        self.playground = Playground(plane)
+        self.admin = plane.admin_kubeconfig
+        self._metrics_port = _free_port()
+
+    def start(self) -> None:
+        """Install everything and start the sharder; `until_ready` waits for it."""
+        self.playground.install()
+        self.plane.apply(Path(__file__).with_name("service.yaml"))
+        self.plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        metrics: dict[str, object] = {"bindAddress": f"127.0.0.1:{self._metrics_port}"}
+        self.playground.start_sharder(gracefulShutDown="0s", metrics=metrics)
+        self.author = self.plane.kubeconfig("alice", ["authors"])
+
+    async def until_ready(self) -> None:
+        """Wait until the sharder calls itself ready."""
+
+        async def is_ready() -> bool:
+            return await asyncio.to_thread(self.playground.is_ready)
+
+        await eventually(is_ready, within=WITHIN)
+
+    def webhook_url(self) -> str:
+        """Return where the sharder answers the API server."""
+        return f"https://127.0.0.1:{self.playground.webhook_port('sharder-0')}"
+
+    async def metric(self, name: str, **labels: str) -> float:
+        """Return the sum of the samples that have these labels, 0 if there are none."""
+        wanted = [f'{key}="{value}"' for key, value in labels.items()]
+        samples = [
+            line
+            for line in await self.metrics()
+            if line.partition("{")[0] == f"controller_sharding_{name}"
+            and all(part in line for part in wanted)
+        ]
+        return sum(float(line.rpartition(" ")[2]) for line in samples)
+
+    async def metrics(self) -> list[str]:
+        """Return the lines that a scrape gets."""
+        url = f"http://127.0.0.1:{self._metrics_port}/metrics"
+
+        def read() -> bytes:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                content: bytes = answer.read()
+                return content
+
+        return (await asyncio.to_thread(read)).decode().splitlines()
+
+    def pod(self, name: str, namespace: str) -> Path:
+        """Create a Pod that nobody runs; return a kubeconfig with the token that it would have."""
+        spec = {"serviceAccountName": ACCOUNT, "containers": CONTAINERS}
+        metadata = {"name": name, "namespace": namespace}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        self.plane.apply(json.dumps(pod))
+        return self.plane.token_kubeconfig(namespace, ACCOUNT, pod=name)
+
+    @asynccontextmanager
+    async def user(self, kubeconfig: Path | None = None) -> AsyncIterator[User]:
+        """Connect as somebody; by default as a person who may write all objects."""
+        client = await connect(str(kubeconfig or self.author))
+        try:
+            yield User(client)
+        finally:
+            await client.close()
+
+    @asynccontextmanager
+    async def scene(
+        self,
+        *main: Resource,
+        controlled: Iterable[Resource] = (),
+        shards: str = "abc",
+        **spec: Json,
+    ) -> AsyncIterator[Scene]:
+        """Set up a ring over a namespace of its own, and delete the ring in the end.
+
+        Args:
+            main: Resources of the ring.
+            controlled: What objects of each of them control.
+            shards: One letter for each shard that is there from the start.
+            spec: More fields of the ring; they win.
+        """
+        async with self.user(self.admin) as admin, self.user() as author:
+            scene = Scene(admin, author)
+            await scene.open_namespace(scene.namespace, ring=scene.ring)
+            for letter in shards:
+                await scene.join(letter)
+            try:
+                await scene.create_ring(main, controlled, spec)
+                if shards:
+                    await scene.until_admitting(main[0])
+                yield scene
+            finally:
+                await scene.clean_up()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])

@@ -1,0 +1,170 @@
+"""Certificates from files that somebody else replaces, and whom the API server is to trust."""
+
+import asyncio
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from sharder.cli.certificates import CertificateFiles, Shown, registration_of, webhook_names
+from sharder.config import Settings, load
+from sharder.controllers.certificates import LOOK_SECONDS
+from sharder.errors import ConfigError
+from sharder.names import CONFIG_API_VERSION
+from sharder.tls import KeyPair, issue_serving, make_authority
+from tests.support.fake_clock import FakeClock
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+AUTHORITY = make_authority(NOW)
+
+
+class Folder:
+    """The files as kubelet mounts a Secret: links, behind a folder that is replaced at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+        for name in ("tls.crt", "tls.key"):
+            (path / name).symlink_to(Path("..data") / name)
+
+    def put(self, pair: KeyPair) -> KeyPair:
+        self.count += 1
+        new = self.path / f"..{self.count}"
+        new.mkdir()
+        (new / "tls.crt").write_bytes(pair.certificate)
+        (new / "tls.key").write_bytes(pair.key)
+        (self.path / "..new").symlink_to(new.name)
+        (self.path / "..new").rename(self.path / "..data")
+        return pair
+
+
+def issued() -> KeyPair:
+    return issue_serving(AUTHORITY, dns_names=["sharder"], now=NOW, validity=timedelta(days=90))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+@pytest.fixture
+def files(folder: Folder) -> CertificateFiles:
+    folder.put(issued())
+    return CertificateFiles(folder.path, "tls.crt", "tls.key")
+
+
+def test_files_say_when_they_end_but_not_whom_to_trust(files: CertificateFiles) -> None:
+    shown = files.load()
+
+    assert shown.ca_bundle == ""
+    assert (shown.serving_end, shown.authority_end) == (NOW + timedelta(days=90), None)
+
+
+def test_files_that_are_not_there_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read"):
+        CertificateFiles(tmp_path, "tls.crt", "tls.key").load()
+
+
+async def test_files_that_were_replaced_are_in_use_within_five_seconds(
+    folder: Folder, files: CertificateFiles
+) -> None:
+    clock, used = FakeClock(), list[Shown]()
+    files.load()
+
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(files.keep(used.append, clock))
+        await clock.advance(LOOK_SECONDS)
+        newer = folder.put(issued())
+        await clock.advance(5)
+        keeping.cancel()
+
+    assert [shown.pair for shown in used] == [newer]
+
+
+async def test_a_file_that_is_written_over_is_read_again(tmp_path: Path) -> None:
+    clock, used = FakeClock(), list[Shown]()
+    for name in ("tls.crt", "tls.key"):
+        (tmp_path / name).write_bytes(b"first")
+    files = CertificateFiles(tmp_path, "tls.crt", "tls.key")
+    files.load()
+
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(files.keep(used.append, clock))
+        (tmp_path / "tls.key").write_bytes(b"other")
+        os.utime(tmp_path / "tls.key", ns=(0, 0))
+        await clock.advance(LOOK_SECONDS)
+        keeping.cancel()
+
+    assert [shown.pair.key for shown in used] == [b"other"]
+
+
+async def test_files_that_do_not_serve_are_told_once_and_the_next_ones_used(
+    folder: Folder, files: CertificateFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, used = FakeClock(), list[KeyPair]()
+    files.load()
+    good, bad = issued(), KeyPair(certificate=issued().certificate, key=issued().key)
+
+    def use(shown: Shown) -> None:
+        if shown.pair == bad:
+            raise ConfigError("they do not match")
+        used.append(shown.pair)
+
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(files.keep(use, clock))
+        folder.put(bad)
+        await clock.advance(3 * LOOK_SECONDS)
+        folder.put(good)
+        await clock.advance(LOOK_SECONDS)
+        keeping.cancel()
+
+    assert [record.__dict__["error"] for record in caplog.records] == ["they do not match"]
+    assert used == [good]
+
+
+async def test_files_that_go_are_waited_for(
+    folder: Folder, files: CertificateFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, used = FakeClock(), list[Shown]()
+    files.load()
+
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(files.keep(used.append, clock))
+        (folder.path / "..data").unlink()
+        await clock.advance(3 * LOOK_SECONDS)
+        back = folder.put(issued())
+        await clock.advance(LOOK_SECONDS)
+        keeping.cancel()
+
+    assert [record.getMessage() for record in caplog.records] == ["cannot reload the certificate"]
+    assert [shown.pair for shown in used] == [back]
+
+
+def settings(client_config: str) -> Settings:
+    header = f"apiVersion: {CONFIG_API_VERSION}\nkind: SharderConfig"
+    text = f"{header}\nwebhook: {{config: {{clientConfig: {client_config}}}}}"
+    return load(text.encode()).settings
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", ("sharder", "sharder.sharding-system")),
+        ("{url: 'https://10.0.0.1:9443/x'}", ("10.0.0.1",)),
+        ("{service: {name: s, namespace: ns}}", ("s", "s.ns")),
+    ],
+)
+def test_the_webhook_has_the_names_under_which_it_is_called(
+    text: str, names: tuple[str, ...]
+) -> None:
+    assert webhook_names(settings(text or "{}"))[: len(names)] == names
+
+
+@pytest.mark.parametrize(("text", "trusted"), [("", "b3Vycw=="), ("dGhlaXJz", "dGhlaXJz")])
+def test_a_ca_bundle_that_was_configured_goes_before_our_own(text: str, trusted: str) -> None:
+    configured = settings(f"{{caBundle: '{text}'}}")
+
+    registration = registration_of(configured, "b3Vycw==", frozenset())
+
+    assert registration.endpoint.ca_bundle == trusted

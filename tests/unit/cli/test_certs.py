@@ -1,0 +1,142 @@
+"""Facts about `sharder.cli.certs`: what is told of certificates, how new ones are asked for."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from sharder.cli.certs import rotate, show
+from sharder.cli.reports import CertificateRole, CertificatesReport
+from sharder.errors import ConfigError, Forbidden
+from sharder.names import ObjectRef
+from sharder.tls import CertificateBundle, Request, Step, carry_out, facts_of, new_bundle
+from tests.support.certificates import POLICY, REF, Scene
+from tests.support.values import NOW
+
+BUNDLE = new_bundle(POLICY, NOW)
+INTRODUCING = carry_out(Step.INTRODUCE, BUNDLE, POLICY, NOW)
+RETIRING = carry_out(Step.SWITCH, INTRODUCING, POLICY, NOW)
+LATER = NOW + timedelta(days=80, hours=1)
+SERVING, ISSUING = CertificateRole.SERVING, CertificateRole.ISSUING
+
+
+async def filled(bundle: CertificateBundle | None = BUNDLE) -> Scene:
+    scene = Scene()
+    await scene.secrets.create(REF.namespace, {"metadata": {"name": REF.name}})
+    if bundle is not None:
+        await scene.put(bundle)
+    return scene
+
+
+async def told(scene: Scene) -> CertificatesReport:
+    return await show(scene.secrets, LATER, ref=REF)
+
+
+async def test_a_certificate_is_told_with_names_times_and_fingerprint() -> None:
+    report = await told(await filled())
+
+    serving = report.certificates[0]
+    assert (report.secret, report.phase, report.problem) == (str(REF), "stable", None)
+    assert (serving.role, serving.subject) == (SERVING, "CN=sharder webhook")
+    assert serving.names == POLICY.names
+    assert (serving.not_before, serving.not_after) == (
+        "2026-03-01T11:00:00Z",
+        "2026-05-30T12:00:00Z",
+    )
+    assert serving.days_left == 9
+    assert serving.fingerprint == facts_of(BUNDLE.certificate)[0].fingerprint
+    assert len(bytes.fromhex(serving.fingerprint.replace(":", ""))) == 32
+
+
+@pytest.mark.parametrize(
+    ("bundle", "phase", "roles"),
+    [
+        (BUNDLE, "stable", [SERVING, ISSUING]),
+        (INTRODUCING, "introducing", [SERVING, ISSUING, CertificateRole.NEXT]),
+        (RETIRING, "retiring", [SERVING, CertificateRole.RETIRING, ISSUING]),
+    ],
+)
+async def test_the_phase_of_a_rotation_is_told(
+    bundle: CertificateBundle, phase: str, roles: list[CertificateRole]
+) -> None:
+    report = await told(await filled(bundle))
+
+    assert report.phase == phase
+    assert [certificate.role for certificate in report.certificates] == roles
+
+
+async def test_no_key_is_told() -> None:
+    report = await told(await filled(INTRODUCING))
+
+    assert b"PRIVATE" not in msgspec.json.encode(report)
+
+
+async def test_what_does_not_serve_is_told_with_what_there_is() -> None:
+    scene = await filled(replace(BUNDLE, ca_key=b"", key=b""))
+
+    report = await told(scene)
+
+    assert report.phase is None
+    assert (report.problem or "").startswith("the authority's certificate or key is missing")
+    assert [c.role for c in report.certificates] == [SERVING, CertificateRole.RETIRING]
+
+
+async def test_an_empty_secret_is_told_as_a_problem() -> None:
+    report = await told(await filled(None))
+
+    assert report.certificates == ()
+    assert report.problem is not None
+
+
+async def test_what_was_asked_for_is_told() -> None:
+    scene = await filled()
+    await scene.ask("authority")
+
+    assert (await told(scene)).requested == "authority"
+
+
+@pytest.mark.parametrize(
+    ("authority", "expected"), [(False, Request.SERVING), (True, Request.AUTHORITY)]
+)
+async def test_a_rotation_is_asked_for_by_an_annotation(
+    authority: bool, expected: Request
+) -> None:
+    scene = await filled()
+
+    said = await rotate(scene.secrets, LATER, ref=REF, authority=authority)
+
+    assert await scene.asked() == expected
+    assert expected in said
+
+
+@pytest.mark.parametrize("bundle", [INTRODUCING, RETIRING])
+async def test_an_authority_that_is_being_replaced_is_not_asked_for_again(
+    bundle: CertificateBundle,
+) -> None:
+    scene = await filled(bundle)
+
+    with pytest.raises(ConfigError, match="is being replaced already"):
+        await rotate(scene.secrets, LATER, ref=REF, authority=True)
+
+    assert await scene.asked() == ""
+
+
+async def test_nothing_is_asked_of_a_secret_that_is_no_use() -> None:
+    with pytest.raises(ConfigError, match="; a sharder repairs it"):
+        await rotate((await filled(None)).secrets, LATER, ref=REF, authority=False)
+
+
+async def test_a_secret_that_is_not_there_is_an_error_that_says_where_to_look() -> None:
+    scene = await filled()
+
+    with pytest.raises(ConfigError, match="there is no Secret ns/other: give --namespace"):
+        await show(scene.secrets, LATER, ref=ObjectRef("ns", "other"))
+
+
+async def test_a_missing_right_is_an_error_of_its_own() -> None:
+    scene = await filled()
+    scene.secrets.fail(Forbidden("cannot get secrets"))
+
+    with pytest.raises(Forbidden, match="cannot get secrets"):
+        await told(scene)

@@ -1,0 +1,462 @@
+"""Facts about `sharder rings cleanup`: what it touches, what it refuses, and what it reports."""
+
+import asyncio
+import io
+
+import msgspec
+import pytest
+from rich.console import Console
+from typing_extensions import override
+
+from sharder.api.meta import Json, PartialObject
+from sharder.api.resource import Resource
+from sharder.cli.cleanup import Reach, Task, clean_up, insist, task_of
+from sharder.cli.cleanup_progress import Progress, progress
+from sharder.cli.cleanup_sweep import CHECKED_EVERY, MAX_TRIES, Tally
+from sharder.cli.reports import CleanupFailure, CleanupReport, CleanupRow
+from sharder.errors import (
+    ConfigError,
+    Expired,
+    Forbidden,
+    Rejected,
+    SharderError,
+    Unavailable,
+)
+from sharder.kube.discovery import Served
+from sharder.names import RING_LABEL, GroupResource, ObjectRef, webhook_configuration
+from tests.support.cluster import Call, Meddled, on, once, raising
+from tests.support.fake_clock import FakeClock, FixedRng
+from tests.support.fakes import (
+    FakeObjects,
+    FakeWebhookConfigurations,
+    fake_leases,
+    fake_rings,
+)
+from tests.support.values import (
+    DEMO,
+    DRAIN,
+    NEXT,
+    OWNER,
+    SECRETS,
+    WIDGETS,
+    A,
+    B,
+    lease,
+    obj,
+    ring,
+)
+
+NODES = GroupResource("", "nodes")
+RESOURCES = (
+    Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=True),
+    Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),
+    Resource(id=NODES, version="v1", kind="Node", namespaced=False),
+)
+
+
+class HastyClock(FakeClock):
+    """Remembers how long it should have slept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept: list[float] = []
+
+    @override
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
+
+
+class Fake:
+    """A cluster of three resources; there is no ring until a test adds one."""
+
+    def __init__(self) -> None:
+        self.rings, self.leases = fake_rings(), fake_leases()
+        self.configurations = FakeWebhookConfigurations()
+        self.inner = FakeObjects(*RESOURCES)
+        self.objects = Meddled(self.inner)
+        self.clock = HastyClock()
+        self.silent: tuple[str, ...] = ()
+
+    async def add(self, resource: GroupResource, *things: PartialObject) -> None:
+        for thing in things:
+            await self.inner.stores[resource].create(thing.metadata.namespace, as_body(thing))
+
+    async def add_ring(self) -> None:
+        await self.rings.create("", as_body(ring()))
+
+    async def run(self, *resources: str, dry_run: bool = False) -> CleanupReport:
+        reach = Reach(
+            rings=self.rings,
+            leases=self.leases,
+            configurations=self.configurations,
+            objects=self.objects,
+            served=self.served,
+            clock=self.clock,
+            rng=FixedRng(),
+        )
+        with progress() as shown:
+            return await clean_up(reach, task_of(DEMO, resources, dry_run=dry_run), shown)
+
+    async def served(self) -> Served:
+        return Served(resources=RESOURCES, silent=self.silent)
+
+    async def stored(self, resource: GroupResource) -> dict[str, PartialObject]:
+        return {o.metadata.name: o for o in (await self.inner.stores[resource].list()).items}
+
+    async def marked(self, resource: GroupResource) -> list[str]:
+        found = await self.stored(resource)
+        return [n for n, o in found.items() if {OWNER, DRAIN} & set(o.metadata.labels or {})]
+
+    def patches(self) -> int:
+        return sum(call.verb == "patch" for call in self.objects.calls)
+
+
+def as_body(thing: msgspec.Struct) -> Json:
+    body: Json = msgspec.to_builtins(thing)
+    return body
+
+
+def counts(report: CleanupReport) -> dict[str, tuple[int, int, int, int]]:
+    return {r.resource: (r.found, r.cleaned, r.skipped, r.failed) for r in report.resources}
+
+
+# What is cleaned
+
+
+async def test_all_that_a_ring_has_left_is_removed_and_nothing_else() -> None:
+    fake = Fake()
+    await fake.add(
+        SECRETS,
+        obj(SECRETS, "mine", owner=A, drain="true", labels={"x": "y"}, annotations={NEXT: B}),
+        obj(SECRETS, "other", labels={OWNER + "-2": A}, annotations={"x": "y"}),
+    )
+
+    await fake.run()
+
+    stored = await fake.stored(SECRETS)
+    assert stored["mine"].metadata.labels == {"x": "y"}
+    assert stored["mine"].metadata.annotations is None
+    assert stored["other"].metadata.labels == {OWNER + "-2": A}
+    assert fake.patches() == 1
+
+
+async def test_an_object_with_a_drain_label_alone_is_found() -> None:
+    fake = Fake()
+    await fake.add(SECRETS, obj(SECRETS, "s", drain=""))
+
+    assert counts(await fake.run()) == {"secrets": (1, 1, 0, 0)}
+
+
+async def test_every_resource_is_looked_at_and_those_with_finds_are_reported() -> None:
+    fake = Fake()
+    await fake.add(WIDGETS, *(obj(WIDGETS, f"w-{n}", owner=A) for n in range(3)))
+    await fake.add(NODES, obj(SECRETS, "node", owner=B, namespace=""))
+
+    report = await fake.run()
+
+    assert counts(report) == {"widgets.example.com": (3, 3, 0, 0), "nodes": (1, 1, 0, 0)}
+    assert (report.looked_at, report.warnings) == (3, ())
+
+
+async def test_a_second_run_finds_nothing() -> None:
+    fake = Fake()
+    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+    await fake.run()
+
+    report = await fake.run()
+
+    assert report.resources == ()
+    insist(report)
+
+
+async def test_a_dry_run_names_what_it_would_clean_and_writes_nothing() -> None:
+    fake = Fake()
+    await fake.add(SECRETS, obj(SECRETS, "s", owner=A), obj(SECRETS, "t", drain="true"))
+
+    report = await fake.run(dry_run=True)
+
+    assert counts(report) == {"secrets": (2, 0, 2, 0)}
+    assert report.resources[0].objects == ("default/s", "default/t")
+    assert await fake.marked(SECRETS) == ["s", "t"]
+    assert fake.patches() == 0
+
+
+async def test_only_the_resources_that_are_named_are_looked_at() -> None:
+    fake = Fake()
+    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+    await fake.add(WIDGETS, obj(WIDGETS, "w", owner=A))
+
+    report = await fake.run("widgets.example.com", "widgets.example.com")
+
+    assert (report.looked_at, list(counts(report))) == (1, ["widgets.example.com"])
+    assert await fake.marked(SECRETS) == ["s"]
+
+
+# What is refused
+
+
+async def test_a_ring_that_is_there_is_refused() -> None:
+    fake = Fake()
+    await fake.add_ring()
+
+    with pytest.raises(ConfigError, match=r"demo is there and would assign .* or name with --res"):
+        await fake.run()
+
+
+async def test_a_resource_that_is_part_of_the_ring_is_refused() -> None:
+    fake = Fake()
+    await fake.add_ring()
+
+    with pytest.raises(ConfigError, match="secrets is part of ControllerRing demo"):
+        await fake.run("nodes", "secrets")
+
+
+async def test_a_resource_that_has_left_the_ring_is_cleaned() -> None:
+    fake = Fake()
+    await fake.add_ring()
+    await fake.add(NODES, obj(SECRETS, "node", owner=B, namespace=""))
+
+    assert counts(await fake.run("nodes")) == {"nodes": (1, 1, 0, 0)}
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a,b", "x" * 64, "-a"])
+def test_what_cannot_be_the_name_of_a_ring_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be the name of a ControllerRing"):
+        task_of(name, [], dry_run=False)
+
+
+def test_a_resource_is_written_as_for_kubectl() -> None:
+    task = task_of("demo", ["secrets", "widgets.example.com"], dry_run=True)
+
+    assert task == Task(ring=DEMO, resources=(SECRETS, WIDGETS), dry_run=True)
+
+
+async def test_a_ring_that_comes_back_ends_the_clean_up_of_its_resources() -> None:
+    fake = Fake()
+    many = CHECKED_EVERY + 100
+    await fake.add(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(many)))
+    fake.objects.before.append(on("patch", SECRETS, once(fake.add_ring)))
+
+    report = await fake.run()
+
+    (row,) = (row for row in report.resources if row.resource == "secrets")
+    assert row.found == CHECKED_EVERY
+    assert "is part of ControllerRing demo" in str(row.problem)
+    assert len(await fake.marked(SECRETS)) > 100
+
+
+# What goes wrong
+
+
+async def test_a_lost_race_is_decided_anew() -> None:
+    fake = Fake()
+    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+    touched: Json = {"metadata": {"labels": {"x": "y"}}}
+    ref = ObjectRef("default", "s")
+    touch = once(lambda: fake.inner.stores[SECRETS].patch(ref, touched))
+    fake.objects.before.append(on("patch", SECRETS, touch))
+
+    report = await fake.run()
+
+    assert counts(report) == {"secrets": (1, 1, 0, 0)}
+    assert (await fake.stored(SECRETS))["s"].metadata.labels == {"x": "y"}
+    assert fake.clock.slept == [0.2 * 0.75]
+
+
+async def test_what_others_have_cleaned_meanwhile_is_skipped() -> None:
+    fake = Fake()
+    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+    clean: Json = {"metadata": {"labels": {OWNER: None}}}
+    ref = ObjectRef("default", "s")
+    touch = once(lambda: fake.inner.stores[SECRETS].patch(ref, clean))
+    fake.objects.before.append(on("patch", SECRETS, touch))
+
+    assert counts(await fake.run()) == {"secrets": (1, 0, 1, 0)}
+
+
+@pytest.mark.parametrize("busy", [False, True])
+async def test_what_is_deleted_meanwhile_is_skipped(busy: bool) -> None:
+    fake = Fake()
+    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+
+    async def delete(_call: Call) -> None:
+        store = fake.inner.stores[SECRETS]
+        for found in (await store.list()).items:
+            meta = found.metadata
+            await store.delete(meta.ref, uid=meta.uid, resource_version=meta.resource_version)
+        if busy:
+            raise Unavailable("busy")
+
+    fake.objects.before.append(on("patch", SECRETS, delete))
+
+    assert counts(await fake.run()) == {"secrets": (1, 0, 1, 0)}
+
+
+async def test_an_object_that_fails_is_named_and_the_others_are_cleaned() -> None:
+    fake = Fake()
+    await fake.add(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(5)))
+    fake.objects.before.append(on("patch", SECRETS, raising(Rejected("no")), name="s-3"))
+
+    report = await fake.run()
+
+    assert counts(report) == {"secrets": (5, 4, 0, 1)}
+    assert report.resources[0].failures == (CleanupFailure(object="default/s-3", why="no"),)
+    with pytest.raises(SharderError, match=r"not everything .*: secrets default/s-3 \(no\); mend"):
+        insist(report)
+
+
+async def test_a_server_that_stays_away_is_asked_a_few_times() -> None:
+    fake = Fake()
+    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+    fake.objects.before.append(on("patch", SECRETS, raising(Unavailable("away"))))
+
+    report = await fake.run()
+
+    assert counts(report) == {"secrets": (1, 0, 0, 1)}
+    assert fake.patches() == MAX_TRIES
+    assert fake.clock.slept == [0.75 * s for s in (0.2, 0.4, 0.8, 1.6)]
+
+
+async def test_labels_that_somebody_puts_back_are_a_failure() -> None:
+    fake = Fake()
+    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+    ref, back = ObjectRef("default", "s"), {"metadata": {"labels": {OWNER: B}}}
+
+    async def put_back(_call: Call) -> None:
+        await fake.inner.stores[SECRETS].patch(ref, back)
+
+    fake.objects.after.append(on("patch", SECRETS, put_back))
+
+    report = await fake.run()
+
+    assert counts(report) == {"secrets": (1, 0, 0, 1)}
+    assert "somebody puts the labels back" in report.resources[0].failures[0].why
+
+
+async def test_a_resource_that_cannot_be_listed_is_a_problem_and_the_others_are_cleaned() -> None:
+    fake = Fake()
+    await fake.add(NODES, obj(SECRETS, "node", owner=A, namespace=""))
+    fake.objects.before.append(on("stream", SECRETS, raising(Forbidden("no right"))))
+
+    report = await fake.run()
+
+    assert counts(report) == {"secrets": (0, 0, 0, 0), "nodes": (1, 1, 0, 0)}
+    assert report.resources[0].problem == "no right"
+    with pytest.raises(SharderError, match=r"secrets \(no right\)"):
+        insist(report)
+
+
+async def test_a_list_that_took_too_long_is_begun_anew() -> None:
+    fake = Fake()
+    await fake.add(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(5)))
+
+    async def expire() -> None:
+        raise Expired("too old")
+
+    fake.objects.before.append(on("next", SECRETS, once(expire), name="s-3"))
+    fake.objects.before.append(on("patch", SECRETS, raising(Rejected("no")), name="s-1"))
+
+    report = await fake.run()
+
+    assert counts(report) == {"secrets": (5, 4, 0, 1)}
+    assert report.resources[0].problem is None
+
+
+async def test_a_list_that_always_takes_too_long_is_given_up() -> None:
+    fake = Fake()
+    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+    fake.objects.before.append(on("stream", SECRETS, raising(Expired("too old"))))
+
+    report = await fake.run()
+
+    assert report.resources[0].problem == "too old"
+
+
+# What is warned of
+
+
+async def test_what_else_is_there_of_the_ring_is_warned_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fake = Fake()
+    fake.silent = ("metrics.example.com",)
+    await fake.leases.create("default", as_body(lease(A)))
+    await fake.leases.create("default", as_body(lease(B, holder="")))
+    name = webhook_configuration(DEMO)
+    await fake.configurations.apply({"metadata": {"name": name, "labels": {RING_LABEL: DEMO}}})
+
+    report = await fake.run()
+
+    assert [warning.split(",")[0].split(";")[0] for warning in report.warnings] == [
+        "the API group metrics.example.com does not answer",
+        f"MutatingWebhookConfiguration {name} is still there",
+        "1 shards still hold Leases of the ring: default/shard-a",
+    ]
+    assert capsys.readouterr().err.count("warning: ") == 3
+    insist(report)
+
+
+async def test_leases_that_cannot_be_read_hinder_nothing() -> None:
+    fake = Fake()
+    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+    fake.leases.fail(Forbidden("no right"))
+
+    report = await fake.run()
+
+    assert report.warnings == ("cannot tell what else is there of the ring: no right",)
+    assert counts(report) == {"secrets": (1, 1, 0, 0)}
+
+
+# What is shown
+
+
+async def test_without_a_terminal_there_is_a_line_for_each_resource_with_finds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fake = Fake()
+    await fake.add(SECRETS, obj(SECRETS, "s", owner=A), obj(SECRETS, "t", owner=A))
+    fake.objects.before.append(on("patch", SECRETS, raising(Rejected("no")), name="t"))
+
+    await fake.run()
+
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "secrets: 2 found, 1 cleaned, 1 failed\n")
+
+
+def test_on_a_terminal_a_line_follows_what_happens() -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=80)
+
+    with console.status("") as status:
+        Progress(console, status).show(SECRETS, Tally(found=7, cleaned=3))
+        status._live.refresh()
+
+    assert "secrets: 7 found, 3 cleaned" in screen.getvalue()
+
+
+def test_what_a_server_says_cannot_command_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with progress() as shown:
+        shown.finish(SECRETS, Tally(problem="\x1b[2J"))
+
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_only_a_few_failures_are_named_in_one_line() -> None:
+    failures = tuple(CleanupFailure(object=f"default/s-{n}", why="no") for n in range(9))
+    row = CleanupRow(
+        resource="secrets",
+        found=9,
+        cleaned=0,
+        skipped=0,
+        failed=9,
+        objects=(),
+        failures=failures,
+        problem=None,
+    )
+    report = CleanupReport(ring=DEMO, dry_run=False, looked_at=1, resources=(row,), warnings=())
+
+    with pytest.raises(SharderError, match=r"s-2 \(no\) and 6 more; mend that and run it again$"):
+        insist(report)

@@ -1,0 +1,89 @@
+"""Facts about what is remembered of exceptions."""
+
+from sharder.controllers.movement.backlog import Backlog, Room
+from sharder.controllers.movement.cover import Slice
+from sharder.controllers.movement.waiting import UNKNOWN
+from sharder.names import ObjectRef
+from tests.support.fake_clock import FakeClock
+from tests.support.values import A, B
+
+X, Y, Z = (ObjectRef("ns", name) for name in "xyz")
+ELSEWHERE = ObjectRef("elsewhere", "x")
+
+
+async def test_the_age_is_that_of_the_oldest() -> None:
+    clock = FakeClock()
+    backlog = Backlog(clock, Room())
+
+    backlog.note(X, UNKNOWN)
+    await clock.advance(5)
+    backlog.note(Y, UNKNOWN)
+    await clock.advance(2)
+    both = (backlog.count(), backlog.age())
+    backlog.drop(X)
+    one = (backlog.count(), backlog.age())
+    backlog.drop(Y)
+
+    assert (both, one) == ((2, 7.0), (1, 2.0))
+    assert (backlog.count(), backlog.age()) == (0, 0.0)
+
+
+async def test_what_is_seen_again_grows_no_younger() -> None:
+    clock = FakeClock()
+    backlog = Backlog(clock, Room())
+
+    backlog.note(X, A)
+    await clock.advance(5)
+    backlog.note(X, B)
+    backlog.replace(Slice(), {X: B})
+
+    assert (backlog.age(), backlog.shard(X)) == (5.0, B)
+
+
+def test_a_ring_remembers_no_more_than_it_has_room_for() -> None:
+    room = Room(2)
+    first, second = Backlog(FakeClock(), room), Backlog(FakeClock(), room)
+
+    assert [first.note(X, A), second.note(X, A), second.note(Y, A)] == [True, True, False]
+    assert (X in second, Y in second, second.shard(Y)) == (True, False, None)
+
+
+def test_what_is_dropped_makes_room() -> None:
+    room = Room(1)
+    backlog = Backlog(FakeClock(), room)
+
+    backlog.note(X, A)
+    backlog.drop(X)
+    backlog.drop(X)
+
+    assert (backlog.note(Y, A), room.left) == (True, 0)
+
+
+def test_a_new_list_replaces_its_slice_and_says_what_is_gone() -> None:
+    backlog = Backlog(FakeClock(), Room())
+    for ref in (X, Y, ELSEWHERE):
+        backlog.note(ref, A)
+
+    gone = backlog.replace(Slice("ns"), {Y: A, Z: B})
+
+    assert gone == {X: A}
+    assert [ref in backlog for ref in (X, Y, Z, ELSEWHERE)] == [False, True, True, True]
+
+
+def test_a_new_list_over_all_namespaces_replaces_everything() -> None:
+    backlog = Backlog(FakeClock(), Room())
+    backlog.note(X, A)
+    backlog.note(ELSEWHERE, B)
+
+    assert backlog.replace(Slice(), {}) == {X: A, ELSEWHERE: B}
+
+
+def test_what_is_not_wanted_is_forgotten() -> None:
+    room = Room(5)
+    backlog = Backlog(FakeClock(), room)
+    backlog.note(X, A)
+    backlog.note(ELSEWHERE, A)
+
+    backlog.keep(lambda ref: ref.namespace == "ns")
+
+    assert (X in backlog, ELSEWHERE in backlog, room.left) == (True, False, 4)

@@ -1,0 +1,143 @@
+"""Facts about `claims`: a shard cannot come back while its objects are taken."""
+
+from asyncio import TaskGroup
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from sharder.api.lease import Lease
+from sharder.controllers.movement.claims import Claims, ShardIsBack
+from sharder.leases import ShardState
+from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
+from tests.support.cluster import Cluster
+from tests.support.values import A, B
+
+REF = ObjectRef("default", A)
+
+
+@asynccontextmanager
+async def released() -> AsyncIterator[tuple[Cluster, Claims]]:
+    """A cluster in which shard a has just let go of its Lease, and claims that are given back."""
+    cluster = Cluster()
+    async with cluster.watched(A, B), TaskGroup() as group:
+        await cluster.leave(A)
+        await cluster.settle()
+        claims = Claims(world=cluster.world, leases=cluster.leases, clock=cluster.clock)
+        task = group.create_task(claims.run())
+        yield cluster, claims
+        task.cancel()
+
+
+async def lease(cluster: Cluster) -> Lease:
+    return await cluster.leases.get(REF)
+
+
+async def test_a_released_lease_is_held_while_objects_are_taken() -> None:
+    async with released() as (cluster, claims), claims.holding(REF):
+        held = await lease(cluster)
+
+    assert held.spec.holder_identity == SHARDER_IDENTITY
+    assert held.spec.lease_duration_seconds == 30
+    assert held.metadata.label(STATE_LABEL) == ShardState.DEAD
+
+
+async def test_it_is_given_back_as_it_was_when_nobody_has_needed_it_for_a_while() -> None:
+    async with released() as (cluster, claims):
+        before = (await lease(cluster)).spec
+        async with claims.holding(REF):
+            await cluster.clock.advance(5)
+        await cluster.clock.advance(2)
+        after = (await lease(cluster)).spec
+
+    assert (after.holder_identity, after.renew_time) == ("", before.renew_time)
+    assert after.lease_duration_seconds == before.lease_duration_seconds
+    # Transitions only grow: they tell one holder's time from another's.
+    assert (after.lease_transitions or 0) == (before.lease_transitions or 0) + 1
+
+
+async def test_it_is_written_once_for_many_objects() -> None:
+    async with released() as (cluster, claims), TaskGroup() as group:
+        versions = [group.create_task(_version(cluster, claims)) for _ in range(20)]
+
+    assert len({version.result() for version in versions}) == 1
+
+
+async def _version(cluster: Cluster, claims: Claims) -> str:
+    async with claims.holding(REF):
+        return (await lease(cluster)).metadata.resource_version
+
+
+async def test_it_is_renewed_before_the_shard_may_acquire_it() -> None:
+    async with released() as (cluster, claims), claims.holding(REF):
+        first = (await lease(cluster)).spec
+        await cluster.clock.advance(16)
+        async with claims.holding(REF):
+            second = (await lease(cluster)).spec
+
+    assert first.renew_time != second.renew_time
+    assert first.lease_transitions == second.lease_transitions
+
+
+async def test_a_shard_that_is_back_keeps_its_objects() -> None:
+    async with released() as (cluster, claims):
+        await cluster.write_lease(A, holderIdentity=A)
+
+        with pytest.raises(ShardIsBack):
+            async with claims.holding(REF):
+                pass
+
+        assert (await lease(cluster)).spec.holder_identity == A
+
+
+async def test_a_shard_that_is_back_unseen_keeps_its_objects() -> None:
+    async with released() as (cluster, claims):
+        cluster.leases.hang_up()
+        await cluster.write_lease(A, holderIdentity=A)
+
+        with pytest.raises(ShardIsBack):
+            async with claims.holding(REF):
+                pass
+
+
+async def test_a_lease_that_is_gone_needs_no_hold() -> None:
+    async with released() as (cluster, claims):
+        meta = (await lease(cluster)).metadata
+        cluster.leases.hang_up()
+        await cluster.leases.delete(REF, uid=meta.uid, resource_version=meta.resource_version)
+
+        async with claims.holding(REF):
+            pass
+
+
+async def test_a_lease_taken_from_a_dead_shard_is_kept() -> None:
+    async with released() as (cluster, claims):
+        await cluster.write_lease(A, holderIdentity=SHARDER_IDENTITY, leaseDurationSeconds=10)
+        await cluster.settle()
+        async with claims.holding(REF):
+            held = (await lease(cluster)).spec
+        await cluster.clock.advance(2)
+        after = (await lease(cluster)).spec
+
+    assert (held.holder_identity, held.lease_duration_seconds) == (SHARDER_IDENTITY, 10)
+    assert after == held
+
+
+async def test_a_lease_that_cannot_be_given_back_runs_out_by_itself() -> None:
+    async with released() as (cluster, claims):
+        async with claims.holding(REF):
+            pass
+        meta = (await lease(cluster)).metadata
+        await cluster.leases.patch(REF, {"metadata": {"labels": {"x": "1"}}})
+        await cluster.clock.advance(2)
+
+        assert (await lease(cluster)).spec.holder_identity == SHARDER_IDENTITY
+        assert meta.resource_version != (await lease(cluster)).metadata.resource_version
+
+
+async def test_a_lost_race_is_run_again() -> None:
+    async with released() as (cluster, claims):
+        cluster.leases.hang_up()
+        await cluster.leases.patch(REF, {"metadata": {"labels": {"x": "1"}}})
+        async with claims.holding(REF):
+            assert (await lease(cluster)).spec.holder_identity == SHARDER_IDENTITY

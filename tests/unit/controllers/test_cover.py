@@ -1,0 +1,113 @@
+"""Facts about what is asked for when looking for objects without owner."""
+
+import pytest
+
+from sharder.api.selector import LabelSelector, Requirement
+from sharder.controllers.movement.cover import (
+    MAX_EXCLUDED,
+    MAX_NAMESPACES,
+    WHOLE,
+    Slice,
+    cover_of,
+    selector_text,
+    watches_of,
+)
+from sharder.controllers.movement.waiting import Flow
+from sharder.snapshot import Role
+from tests.support.fakes import matches
+from tests.support.values import CONFIGMAPS, DEMO, DRAIN, OWNER, SECRETS, WIDGETS, snapshot
+
+FEW = frozenset(f"few-{number:02}" for number in range(MAX_NAMESPACES))
+MANY = FEW | {"one-more"}
+
+
+def test_a_few_namespaces_are_asked_for_one_by_one() -> None:
+    assert cover_of(frozenset({"b", "a"}), {"a", "b", "c"}) == (Slice("a"), Slice("b"))
+    assert len(cover_of(FEW, FEW)) == MAX_NAMESPACES
+
+
+def test_where_no_namespace_is_selected_nothing_is_asked_for() -> None:
+    assert cover_of(frozenset(), {"a"}) == ()
+
+
+def test_many_namespaces_are_asked_for_at_once_without_some_that_are_not_selected() -> None:
+    others = {f"other-{number}" for number in range(20)} | {"kube-system", "sharding-system"}
+
+    (part,) = cover_of(MANY, MANY | others)
+
+    assert part.namespace == ""
+    assert part.excluded[:3] == ("kube-system", "sharding-system", "other-0")
+    assert len(part.excluded) == MAX_EXCLUDED
+    assert part.fields.startswith("metadata.namespace!=kube-system,metadata.namespace!=sharding-")
+
+
+def test_nothing_that_is_selected_is_left_out() -> None:
+    (part,) = cover_of(MANY | {"kube-system"}, MANY | {"kube-system", "other"})
+
+    assert part.excluded == ("other",)
+
+
+def test_namespaces_that_come_and_go_change_nothing() -> None:
+    before = cover_of(MANY, MANY | {"kube-system", "other"})
+
+    assert cover_of(MANY | {"new"}, MANY | {"new", "kube-system", "newer"}, before) == before
+
+
+def test_a_namespace_that_was_left_out_is_asked_for_once_it_is_selected() -> None:
+    before = cover_of(MANY, MANY | {"kube-system", "other"})
+
+    (part,) = cover_of(MANY | {"other"}, MANY | {"kube-system", "other", "new"}, before)
+
+    assert part.excluded == ("kube-system", "new")
+
+
+def test_what_has_no_namespace_is_asked_for_at_once() -> None:
+    assert [(part.namespace, part.fields) for part in WHOLE] == [("", "")]
+
+
+def test_a_ring_has_a_watch_for_what_has_no_owner_and_one_for_what_is_drained() -> None:
+    cover = (Slice("default"),)
+
+    watches = list(watches_of(snapshot(), cover))
+
+    assert {(w.flow, w.labels) for w in watches if not w.draining} == {
+        (Flow(DEMO, resource), f"!{OWNER}") for resource in (WIDGETS, SECRETS, CONFIGMAPS)
+    }
+    assert {(w.flow, w.labels) for w in watches if w.draining} == {
+        (Flow(DEMO, resource), DRAIN) for resource in (WIDGETS, SECRETS)
+    }
+    assert {w.cover for w in watches if not w.draining} == {cover}
+    assert {w.cover for w in watches if w.draining} == {WHOLE}
+    assert {w.role for w in watches if w.flow.resource == CONFIGMAPS} == {Role.CONTROLLED}
+
+
+@pytest.mark.parametrize(
+    ("requirement", "text"),
+    [
+        (Requirement(key="a", operator="Exists"), "a"),
+        (Requirement(key="a", operator="DoesNotExist"), "!a"),
+        (Requirement(key="a", operator="In", values=("1", "2")), "a in (1,2)"),
+        (Requirement(key="a", operator="NotIn", values=("1",)), "a notin (1)"),
+        (Requirement(key="a", operator="Near", values=("1",)), ""),
+        (Requirement(key="a", operator="In"), ""),
+    ],
+)
+def test_a_selector_is_written_as_requests_take_it(requirement: Requirement, text: str) -> None:
+    selector = LabelSelector(match_labels={"z": "1", "b": "2"}, match_expressions=(requirement,))
+
+    assert selector_text(selector) == ",".join(filter(None, ("b=2,z=1", text)))
+
+
+@pytest.mark.parametrize("labels", [{}, {"a": "1"}, {"a": "3"}, {"a": "1", "b": "2"}, {"b": "2"}])
+def test_the_text_of_a_selector_matches_what_the_selector_matches(labels: dict[str, str]) -> None:
+    expressions = (
+        Requirement(key="a", operator="NotIn", values=("3", "4")),
+        Requirement(key="c", operator="DoesNotExist"),
+    )
+    selector = LabelSelector(match_labels={"b": "2"}, match_expressions=expressions)
+
+    assert matches(selector_text(selector), labels) is selector.matches(labels)
+
+
+def test_without_a_selector_all_objects_match() -> None:
+    assert selector_text(None) == selector_text(LabelSelector()) == ""

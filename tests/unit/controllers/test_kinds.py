@@ -1,0 +1,36 @@
+"""Facts about `sharder.controllers.kinds`: what is asked of the API server, and believed."""
+
+from sharder.controllers.kinds import Kinds
+from sharder.errors import NotFound
+from tests.support.cluster import Call, Cluster
+from tests.support.values import SECRETS, WIDGETS, ring
+
+
+async def test_main_resources_are_asked_for_once() -> None:
+    cluster = Cluster()
+    kinds = Kinds(cluster.objects)
+
+    assert await kinds.learn([ring()])
+    assert not await kinds.learn([ring()])
+
+    assert [resource.kind for resource in kinds.of(ring())] == ["Widget", "Secret"]
+    assert cluster.objects.calls == [Call("find", SECRETS), Call("find", WIDGETS)]
+
+
+async def test_a_resource_that_is_not_served_is_asked_for_again() -> None:
+    cluster = Cluster()
+
+    async def refuse(call: Call) -> None:
+        if call.resource == WIDGETS:
+            raise NotFound("there is no CRD")
+
+    cluster.objects.before.append(refuse)
+    kinds = Kinds(cluster.objects)
+    await kinds.learn([ring()])
+    missing = [resource.id for resource in kinds.of(ring())]
+    cluster.objects.before.clear()
+
+    assert await kinds.learn([ring()])
+
+    assert missing == [SECRETS]
+    assert [resource.id for resource in kinds.of(ring())] == [WIDGETS, SECRETS]

@@ -1,0 +1,68 @@
+"""Facts about `sharder.roster`: which Leases of a ring count."""
+
+from sharder.api.lease import Lease
+from sharder.names import ObjectRef
+from sharder.roster import MAX_LEASES, call_the_roll
+from tests.support.values import A, B, C, lease
+
+
+def named(leases: tuple[Lease, ...]) -> list[str]:
+    return [each.metadata.name for each in leases]
+
+
+def test_a_ring_without_namespaces_has_its_shards_anywhere() -> None:
+    roster = call_the_roll([lease(A), lease(B, namespace="another")], ())
+
+    assert (named(roster.valid), roster.problems) == ([B, A], {})
+
+
+def test_a_lease_outside_the_ring_s_namespaces_makes_no_shard() -> None:
+    roster = call_the_roll([lease(A), lease(B, namespace="another")], ["default"])
+
+    assert named(roster.valid) == [A]
+    assert roster.problems == {ObjectRef("another", B): "the ring has its shards in default alone"}
+
+
+def test_an_invalid_lease_is_told_from_the_others() -> None:
+    roster = call_the_roll([lease(A), lease(B, seconds=0)], ())
+
+    assert named(roster.valid) == [A]
+    assert "leaseDurationSeconds" in roster.problems[ObjectRef("default", B)]
+
+
+def test_only_the_oldest_leases_count() -> None:
+    old = [lease(f"old-{n}", created="2026-01-01T00:00:00Z") for n in range(MAX_LEASES)]
+    young = [lease(f"a-{n}", created="2026-01-02T00:00:00Z") for n in range(2)]
+
+    roster = call_the_roll([*young, *old], ())
+
+    assert len(roster.valid) == MAX_LEASES
+    assert sorted(roster.problems) == [each.metadata.ref for each in young]
+
+
+def test_foreign_leases_do_not_push_others_out() -> None:
+    foreign = [
+        lease(f"f-{n}", namespace="evil", created="2020-01-01T00:00:00Z")
+        for n in range(MAX_LEASES + 1)
+    ]
+
+    roster = call_the_roll([*foreign, lease(A, created="2026-01-01T00:00:00Z")], ["default"])
+
+    assert named(roster.valid) == [A]
+
+
+def test_a_name_that_is_held_twice_is_named_with_what_to_do() -> None:
+    roster = call_the_roll([lease(A), lease(A, namespace="another"), lease(B)], ())
+
+    assert roster.twins == {A}
+    assert roster.complaint is not None
+    assert A in roster.complaint
+    assert "shardNamespaces" in roster.complaint
+
+
+def test_a_name_held_once_or_elsewhere_is_no_twin() -> None:
+    released = [lease(A), lease(A, namespace="another", holder="")]
+    foreign = [lease(C), lease(C, namespace="another")]
+
+    assert call_the_roll(released, ()).complaint is None
+    assert call_the_roll(foreign, ["default"]).twins == frozenset()

@@ -1,0 +1,214 @@
+"""The next step of a rotation, as a function of a bundle and the time."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise, product
+
+import pytest
+
+from sharder.tls import (
+    AUTHORITY_VALIDITY,
+    CertificateBundle,
+    Phase,
+    Policy,
+    Request,
+    Step,
+    adopted,
+    carry_out,
+    facts_of,
+    fingerprints,
+    introduced,
+    issued_by,
+    make_authority,
+    new_bundle,
+    next_step,
+    phase_of,
+    problem,
+    renewed,
+)
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+POLICY = Policy(
+    names=("sharder.svc", "10.0.0.1"),
+    validity=timedelta(days=90),
+    rotate_before=timedelta(days=30),
+)
+STABLE = new_bundle(POLICY, NOW)
+INTRODUCING = carry_out(Step.INTRODUCE, STABLE, POLICY, NOW)
+RETIRING = carry_out(Step.SWITCH, INTRODUCING, POLICY, NOW)
+RETIRED = carry_out(Step.RETIRE, RETIRING, POLICY, NOW)
+BUNDLES = (STABLE, INTRODUCING, RETIRING, RETIRED)
+
+
+def step(
+    bundle: CertificateBundle,
+    *,
+    now: datetime = NOW,
+    requested: Request | None = None,
+    drives: bool = True,
+    settled: bool = False,
+    policy: Policy = POLICY,
+) -> Step:
+    return next_step(bundle, policy, now, requested=requested, drives=drives, settled=settled)
+
+
+def test_a_rotation_goes_through_three_phases() -> None:
+    phases = [phase_of(bundle) for bundle in BUNDLES]
+
+    assert phases == [Phase.STABLE, Phase.INTRODUCING, Phase.RETIRING, Phase.STABLE]
+
+
+@pytest.mark.parametrize("bundle", BUNDLES)
+def test_a_bundle_serves_after_every_step(bundle: CertificateBundle) -> None:
+    assert problem(bundle, POLICY.names, NOW) is None
+
+
+@pytest.mark.parametrize(("before", "after"), list(pairwise(BUNDLES)))
+def test_what_is_served_after_a_step_was_trusted_before_it(
+    before: CertificateBundle, after: CertificateBundle
+) -> None:
+    assert issued_by(after.certificate, facts_of(before.ca))
+    assert issued_by(before.certificate, facts_of(after.ca))
+
+
+def test_the_authority_is_another_one_in_the_end() -> None:
+    assert fingerprints(RETIRED.ca).isdisjoint(fingerprints(STABLE.ca))
+    assert issued_by(RETIRED.certificate, facts_of(RETIRED.ca))
+
+
+def test_the_key_of_an_authority_that_was_replaced_is_kept_nowhere() -> None:
+    assert STABLE.ca_key not in {RETIRING.ca_key, RETIRING.next_key}
+
+
+def test_a_new_bundle_is_kept() -> None:
+    assert step(STABLE) is Step.KEEP
+    assert carry_out(Step.KEEP, STABLE, POLICY, NOW) == STABLE
+
+
+@pytest.mark.parametrize(
+    ("bundle", "expected"),
+    [
+        (STABLE, Step.KEEP),
+        (INTRODUCING, Step.SWITCH),
+        (RETIRING, Step.RETIRE),
+        (RETIRED, Step.KEEP),
+    ],
+)
+def test_a_rotation_goes_on_when_all_have_seen_the_last_step(
+    bundle: CertificateBundle, expected: Step
+) -> None:
+    assert step(bundle, settled=True) is expected
+    assert step(bundle, settled=False) is Step.KEEP
+
+
+@pytest.mark.parametrize(
+    ("bundle", "requested", "settled", "now"),
+    [
+        (bundle, requested, settled, now)
+        for bundle, requested, settled, now in product(
+            BUNDLES, [None, *Request], [False, True], [NOW, NOW + 59 * DAY, NOW + 61 * DAY]
+        )
+    ],
+)
+def test_who_does_not_drive_renews_at_most(
+    bundle: CertificateBundle, requested: Request | None, settled: bool, now: datetime
+) -> None:
+    decided = step(bundle, drives=False, requested=requested, settled=settled, now=now)
+
+    is_due = requested is Request.SERVING or now > NOW + 60 * DAY
+    assert decided is (Step.RENEW if is_due else Step.KEEP)
+
+
+@pytest.mark.parametrize("bundle", BUNDLES)
+def test_a_serving_certificate_is_renewed_on_request_in_every_phase(
+    bundle: CertificateBundle,
+) -> None:
+    decided = step(bundle, requested=Request.SERVING)
+
+    after = carry_out(decided, bundle, POLICY, NOW)
+    assert after.certificate != bundle.certificate
+    assert replace(after, certificate=b"", key=b"") == replace(bundle, certificate=b"", key=b"")
+
+
+def test_an_authority_is_replaced_on_request_but_one_at_a_time() -> None:
+    decided = [step(bundle, requested=Request.AUTHORITY) for bundle in BUNDLES]
+
+    assert decided == [Step.INTRODUCE, Step.KEEP, Step.KEEP, Step.INTRODUCE]
+
+
+def test_a_serving_certificate_is_renewed_before_its_end() -> None:
+    moments = [60 * DAY - timedelta(seconds=1), 60 * DAY]
+
+    assert [step(STABLE, now=NOW + moment) for moment in moments] == [Step.KEEP, Step.RENEW]
+
+
+def test_an_authority_is_replaced_while_it_can_still_issue_for_the_full_time() -> None:
+    end = NOW + AUTHORITY_VALIDITY
+    fresh = [renewed(STABLE, POLICY, end - 90 * DAY - left) for left in (DAY, -DAY)]
+
+    decided = [
+        step(bundle, now=end - 90 * DAY - left)
+        for bundle, left in zip(fresh, (DAY, -DAY), strict=True)
+    ]
+
+    assert decided == [Step.KEEP, Step.INTRODUCE]
+
+
+def test_a_validity_beyond_that_of_authorities_does_not_replace_them_all_the_time() -> None:
+    policy = replace(POLICY, validity=2 * AUTHORITY_VALIDITY)
+    bundle = new_bundle(policy, NOW)
+
+    assert step(bundle, policy=policy) is Step.KEEP
+    assert step(bundle, policy=policy, now=NOW + 0.6 * AUTHORITY_VALIDITY) is Step.INTRODUCE
+
+
+def test_a_certificate_that_ends_with_its_authority_is_not_renewed_for_nothing() -> None:
+    late = NOW + AUTHORITY_VALIDITY - 20 * DAY
+    bundle = renewed(STABLE, POLICY, late)
+
+    assert step(bundle, now=late + DAY, drives=False) is Step.KEEP
+
+
+def test_a_renewed_certificate_keeps_the_names_it_had() -> None:
+    other = replace(POLICY, names=("other.svc",))
+
+    after = renewed(STABLE, other, NOW)
+
+    assert set(facts_of(after.certificate)[0].names) == {"sharder.svc", "other.svc", "10.0.0.1"}
+
+
+def test_an_authority_that_is_introduced_does_not_issue_yet() -> None:
+    stranger = make_authority(NOW)
+
+    after = introduced(STABLE, stranger)
+
+    assert (after.serving, after.ca_key) == (STABLE.serving, STABLE.ca_key)
+    assert fingerprints(after.ca) == fingerprints(STABLE.ca + stranger.certificate)
+
+
+def test_who_has_lost_the_key_of_the_authority_serves_on_and_gets_another_one() -> None:
+    lost = replace(STABLE, ca_key=b"")
+
+    found = adopted(lost, NOW)
+    switched = carry_out(step(found, settled=True), found, POLICY, NOW)
+    final = carry_out(step(switched, settled=True), switched, POLICY, NOW)
+
+    assert (found.certificate, phase_of(found)) == (STABLE.certificate, Phase.RETIRING)
+    assert issued_by(switched.certificate, facts_of(found.ca))
+    assert switched.ca == found.ca
+    assert phase_of(final) is Phase.STABLE
+    assert problem(final, POLICY.names, NOW) is None
+
+
+@pytest.mark.parametrize("key", [b"x", STABLE.ca_key[:-40], make_authority(NOW).key])
+def test_a_key_of_no_authority_is_a_problem_of_the_bundle(key: bytes) -> None:
+    found = problem(replace(INTRODUCING, next_key=key), POLICY.names, NOW)
+
+    assert found == "the next authority's key is unreadable, or has no certificate"
+
+
+def test_keys_are_in_no_representation() -> None:
+    shown = repr(INTRODUCING) + repr(INTRODUCING.authority) + repr(INTRODUCING.serving)
+
+    assert "PRIVATE" not in shown
