@@ -7,7 +7,7 @@ import subprocess
 import sys
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -20,6 +20,7 @@ from sharder.cli.reports import Explanation, RingsReport, ShardsReport
 from sharder.names import RING_LABEL, RingName, ShardName, owner_label
 from sharder.preview.report import Action, PlanReport
 from sharder.ring import ConsistentHash
+from sharder.tls import Policy, new_bundle
 from tests.support.documents import ROOT, blocks
 
 CLI = Path("docs/cli.md")
@@ -63,7 +64,8 @@ class Ring:
         )
 
     def told(self, command: str) -> str:
-        return command.replace("my-ring", self.name).replace("default/", f"{self.name}/")
+        told = command.replace("my-ring", self.name).replace("default/", f"{self.name}/")
+        return re.sub("sharder certs( rotate)?", rf"\g<0> --namespace {self.name}", told)
 
     def read(self, command: str) -> bytes:
         done = self.shell(f"{command} -o json")
@@ -87,7 +89,8 @@ def ring(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
         },
         *(lease(name, shard) for shard in SHARDS),
         secret(name, "my-secret", {owner_label(name): SHARDS[0]}),
-        *(secret(name, f"secret-{index}", {}) for index in range(20)),
+        *(secret(name, f"secret-{index}", {}) for index in range(19)),
+        certificates(name),
     ]
     control_plane.apply("\n---\n".join(map(json.dumps, documents)))
     return Ring(
@@ -113,6 +116,14 @@ def lease(ring: RingName, shard: ShardName) -> dict[str, object]:
 def secret(ring: RingName, name: str, labels: dict[str, str]) -> dict[str, object]:
     metadata = {"name": name, "namespace": ring, "labels": labels}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+
+
+def certificates(ring: RingName) -> dict[str, object]:
+    policy = Policy(
+        names=("sharder",), validity=timedelta(days=90), rotate_before=timedelta(days=30)
+    )
+    data = new_bundle(policy, datetime.now(UTC)).to_secret_data()
+    return {**secret(ring, "sharder-certificates", {}), "data": data}
 
 
 def test_every_command_of_the_document_does_what_it_is_for(ring: Ring) -> None:
@@ -187,6 +198,8 @@ def test_a_plan_from_a_dump_of_the_cluster_is_the_same(ring: Ring) -> None:
         ("sharder plan no-such-ring", "no ControllerRing no-such-ring, give one of those there"),
         ("sharder explain my-ring pods default/x", "has no resource pods, give one of secrets"),
         ("sharder explain my-ring secrets default/x", "in secrets, check the name"),
+        ("sharder certs --secret none", "there is no Secret"),
+        ("sharder certs rotate --secret none", "there is no Secret"),
         ("sharder rings --context none", "cannot use kubeconfig"),
         ("sharder rings --kubeconfig /none", "no kubeconfig at /none"),
     ],
@@ -199,10 +212,11 @@ def test_a_failure_is_told_in_one_line(ring: Ring, command: str, message: str) -
     assert message in done.stderr
 
 
-def test_a_missing_right_is_told_in_one_line(ring: Ring) -> None:
+@pytest.mark.parametrize("command", ["rings", "certs", "certs rotate"])
+def test_a_missing_right_is_told_in_one_line(ring: Ring, command: str) -> None:
     nobody = ring.control_plane.kubeconfig(f"nobody-{ring.name}")
 
-    done = ring.shell("sharder rings", nobody)
+    done = ring.shell(f"sharder {command}", nobody)
 
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "grant it in a Role or ClusterRole" in done.stderr

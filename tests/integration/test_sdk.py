@@ -22,6 +22,7 @@ import pytest
 from hack.control_plane import ControlPlane
 from sharder.api.lease import Lease, format_time
 from sharder.api.meta import Json, PartialObject
+from sharder.api.resource import Resource
 from sharder.clock import SystemClock
 from sharder.kube.client import Client, connect
 from sharder.kube.store import KubeStore
@@ -35,7 +36,6 @@ from sharder.names import (
     drain_label,
     owner_label,
 )
-from sharder.ports import Resource
 from tests.support.eventually import eventually, never
 
 ROOT = Path(__file__).parents[2]

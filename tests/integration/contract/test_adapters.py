@@ -9,6 +9,7 @@ import pytest
 
 from hack.control_plane import ControlPlane
 from sharder.api.meta import Json, PartialObject
+from sharder.api.resource import Resource
 from sharder.clock import SystemClock
 from sharder.errors import Expired, Forbidden, Rejected
 from sharder.kube.client import Client, connect
@@ -23,7 +24,6 @@ from sharder.kube.stores import (
     whoami,
 )
 from sharder.names import GroupResource, ObjectRef
-from sharder.ports import Resource
 from sharder.runtime.claim import LeaseTiming
 from sharder.runtime.holder import LeaseHolder
 from tests.support.eventually import eventually

@@ -1,0 +1,329 @@
+"""Who owns an object is not the user's to say, and the user never hears of it.
+
+Every write here succeeds: `User` forgives no error.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from sharder.api.resource import Resource
+from sharder.kube.stores import NAMESPACES, SECRETS
+from tests.support.eventually import eventually
+from tests.support.scene import CONTROLLERS, TENANTS, Scene
+from tests.support.service import Service
+from tests.support.users import (
+    CONFIGMAPS,
+    CONTENT,
+    PLANETS,
+    PODS,
+    WIDGETS,
+    WITHIN,
+    User,
+    controlled_by,
+)
+
+
+@asynccontextmanager
+async def worker(
+    service: Service, scene: Scene, letter: str, namespace: str
+) -> AsyncIterator[User]:
+    """Act as a pod of the name of a shard, with the token that is bound to it."""
+    kubeconfig = await asyncio.to_thread(service.pod, scene.shard(letter), namespace)
+    async with service.user(kubeconfig) as user:
+        yield user
+
+
+async def test_a_replace_without_labels_leaves_the_owner(service: Service) -> None:
+    async with service.scene(CONFIGMAPS) as scene:
+        before = await scene.create(CONFIGMAPS, "config")
+
+        after = await scene.author.replace(CONFIGMAPS, before)
+
+        assert scene.owner_of(after) == scene.owner_of(before) == scene.wanted(before)
+
+
+async def test_a_replace_without_labels_by_kubectl_leaves_the_owner(service: Service) -> None:
+    async with service.scene(CONFIGMAPS) as scene:
+        before = await scene.create(CONFIGMAPS, "config")
+
+        await asyncio.to_thread(
+            service.plane.kubectl, "replace", "-f", "-", kubeconfig=service.author,
+            stdin=(
+                "{apiVersion: v1, kind: ConfigMap, data: {key: new},"
+                f" metadata: {{name: config, namespace: {scene.namespace}}}}}"
+            ),
+        )  # fmt: skip
+
+        assert scene.owner_of(await scene.get(CONFIGMAPS, before)) == scene.wanted(before)
+
+
+async def test_a_replace_by_a_pod_that_is_not_the_owner_leaves_the_owner(
+    service: Service,
+) -> None:
+    async with (
+        service.scene(CONFIGMAPS) as scene,
+        worker(service, scene, "elsewhere", TENANTS) as pod,
+    ):
+        before = await scene.create(CONFIGMAPS, "config")
+
+        after = await pod.replace(CONFIGMAPS, before)
+
+        assert scene.owner_of(after) == scene.wanted(before)
+
+
+@pytest.mark.parametrize("main", [CONFIGMAPS, SECRETS], ids=lambda main: main.id.resource)
+async def test_a_replace_during_a_drain_by_a_pod_that_is_not_the_owner_leaves_all_as_it_was(
+    service: Service, main: Resource
+) -> None:
+    controlled = [CONFIGMAPS] if main is SECRETS else []
+    async with (
+        service.scene(main, controlled=controlled) as scene,
+        worker(service, scene, "elsewhere", TENANTS) as pod,
+    ):
+        before = await scene.drained(main)
+
+        after = await pod.replace(main, before)
+
+        assert scene.owner_of(after) == scene.owner_of(before)
+        assert scene.is_draining(after)
+
+
+async def test_a_replace_during_a_drain_by_a_person_who_changes_other_labels_leaves_all_as_it_was(
+    service: Service,
+) -> None:
+    async with service.scene(CONFIGMAPS) as scene:
+        before = await scene.drained(CONFIGMAPS)
+
+        after = await scene.author.replace(CONFIGMAPS, before, labels={"app": "shop"})
+
+        assert after.metadata.labels == {**(before.metadata.labels or {}), "app": "shop"}
+
+
+async def test_a_forged_owner_of_a_new_object_counts_for_nothing(service: Service) -> None:
+    async with service.scene(CONFIGMAPS) as scene:
+        made = [
+            await scene.author.create(
+                CONFIGMAPS, f"config-{index}", namespace=scene.namespace,
+                labels={scene.owner: scene.shard("a"), scene.drain: "true"},
+            )
+            for index in range(10)
+        ]  # fmt: skip
+
+        assert [scene.owner_of(obj) for obj in made] == [scene.wanted(obj) for obj in made]
+        assert len({scene.owner_of(obj) for obj in made}) > 1
+        assert not any(scene.is_draining(obj) for obj in made)
+
+
+async def test_a_forged_owner_of_an_object_that_is_there_is_put_back(service: Service) -> None:
+    async with service.scene(CONFIGMAPS) as scene:
+        obj = await scene.create(CONFIGMAPS, "config")
+
+        for forged in (scene.shard("a"), scene.shard("b"), "nobody", "", None):
+            after = await scene.author.label(CONFIGMAPS, obj, {scene.owner: forged})
+
+            assert scene.owner_of(after) == scene.wanted(obj), forged
+
+
+async def test_a_forged_drain_is_taken_off(service: Service) -> None:
+    async with service.scene(CONFIGMAPS) as scene:
+        obj = await scene.create(CONFIGMAPS, "config")
+
+        after = await scene.author.label(CONFIGMAPS, obj, {scene.drain: "true", "app": "shop"})
+
+        assert after.metadata.labels == {scene.owner: scene.wanted(obj), "app": "shop"}
+
+
+async def test_a_stripped_drain_is_put_back(service: Service) -> None:
+    async with service.scene(CONFIGMAPS) as scene:
+        obj = await scene.drained(CONFIGMAPS)
+
+        after = await scene.author.label(CONFIGMAPS, obj, {scene.drain: None})
+
+        assert after.metadata.labels == obj.metadata.labels
+
+
+@pytest.mark.parametrize("forged", ["nobody", None])
+@pytest.mark.parametrize("kind", [PODS, WIDGETS], ids=lambda kind: kind.id.resource)
+async def test_nobody_changes_the_owner_through_the_status(
+    service: Service, kind: Resource, forged: str | None
+) -> None:
+    async with service.scene(kind) as scene:
+        obj = await scene.author.create(
+            kind, "thing", namespace=scene.namespace, content=CONTENT.get(kind.kind)
+        )
+        changes = {scene.owner: forged, scene.drain: "true"}
+
+        after = await scene.author.label(kind, obj, changes, status=True)
+
+        assert after.metadata.labels == {scene.owner: scene.wanted(obj)}
+
+
+async def test_nobody_changes_the_owner_of_a_namespace_through_its_status(
+    service: Service,
+) -> None:
+    async with service.scene(NAMESPACES) as scene:
+        obj = await scene.until_owned(
+            NAMESPACES, await scene.admin.get(NAMESPACES, scene.namespace)
+        )
+        changes = {scene.owner: "nobody", scene.drain: "true"}
+
+        after = await scene.author.label(NAMESPACES, obj, changes, status=True)
+
+        assert after.metadata.labels == obj.metadata.labels
+
+
+async def test_a_shard_lets_go_of_what_it_was_asked_for(service: Service) -> None:
+    async with service.scene(CONFIGMAPS) as scene, worker(service, scene, "a", TENANTS) as shard:
+        obj = await scene.drained(CONFIGMAPS, frm="a")
+
+        after = await shard.label(CONFIGMAPS, obj, {scene.owner: None, scene.drain: None})
+
+        assert after.metadata.labels == {scene.owner: scene.shard("d")}
+
+
+async def test_a_pod_beside_the_shard_lets_go_for_it(service: Service) -> None:
+    async with (
+        service.scene(CONFIGMAPS) as scene,
+        worker(service, scene, "sidekick", CONTROLLERS) as shard,
+    ):
+        obj = await scene.drained(CONFIGMAPS)
+
+        after = await shard.label(CONFIGMAPS, obj, {scene.owner: None, scene.drain: None})
+
+        assert after.metadata.labels == {scene.owner: scene.shard("d")}
+
+
+async def test_a_person_lets_go_by_kubectl_in_place_of_a_shard(service: Service) -> None:
+    async with service.scene(CONFIGMAPS) as scene:
+        obj = await scene.drained(CONFIGMAPS)
+
+        await asyncio.to_thread(
+            service.plane.kubectl, "label", "configmap", obj.metadata.name, "-n",
+            scene.namespace, f"{scene.owner}-", f"{scene.drain}-", kubeconfig=service.author,
+        )  # fmt: skip
+
+        after = await scene.get(CONFIGMAPS, obj)
+        assert after.metadata.labels == {scene.owner: scene.shard("d")}
+
+
+async def test_what_controls_others_is_handed_over_by_the_leader_when_its_shard_lets_go(
+    service: Service,
+) -> None:
+    async with (
+        service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene,
+        worker(service, scene, "a", TENANTS) as shard,
+    ):
+        obj = await scene.drained(SECRETS, frm="a")
+
+        await shard.label(SECRETS, obj, {scene.owner: None, scene.drain: None})
+
+        after = await scene.until_owned(SECRETS, obj)
+        assert after.metadata.labels == {scene.owner: scene.shard("d")}
+
+
+async def test_a_child_is_where_its_creator_works(service: Service) -> None:
+    async with (
+        service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene,
+        worker(service, scene, "a", TENANTS) as shard,
+    ):
+        parents = [await scene.create(SECRETS, f"parent-{index}") for index in range(5)]
+
+        children = [
+            await shard.create(
+                CONFIGMAPS, f"child-{index}", namespace=scene.namespace,
+                ownerReferences=controlled_by(parent),
+            )
+            for index, parent in enumerate(parents)
+        ]  # fmt: skip
+
+        assert {scene.owner_of(child) for child in children} == {scene.shard("a")}
+        assert len({scene.owner_of(parent) for parent in parents}) > 1
+
+
+async def test_a_child_that_a_person_makes_is_where_its_owner_is(service: Service) -> None:
+    async with service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene:
+        parent = await scene.create(SECRETS, "parent")
+
+        child = await scene.author.create(
+            CONFIGMAPS, "child", namespace=scene.namespace, ownerReferences=controlled_by(parent)
+        )
+
+        assert scene.owner_of(child) == scene.owner_of(parent) == scene.wanted(parent)
+
+
+async def test_a_child_of_a_cluster_scoped_object_is_where_its_owner_is(service: Service) -> None:
+    async with service.scene(PLANETS, controlled=[CONFIGMAPS]) as scene:
+        parents = [await scene.create(PLANETS, f"{scene.ring}-{index}") for index in range(10)]
+
+        children = [
+            await scene.author.create(
+                CONFIGMAPS, f"child-{index}", namespace=scene.namespace,
+                ownerReferences=controlled_by(parent),
+            )
+            for index, parent in enumerate(parents)
+        ]  # fmt: skip
+
+        owners = [scene.owner_of(parent) for parent in parents]
+        assert [scene.owner_of(child) for child in children] == owners
+        assert len(set(owners)) > 1
+
+
+async def test_what_nothing_controls_costs_no_call(service: Service) -> None:
+    async with service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene:
+        calls = await answers(service, scene)
+
+        stray = await scene.create(CONFIGMAPS, "stray")
+        parent = await scene.create(SECRETS, "parent")
+
+        async def called_once() -> bool:
+            return await answers(service, scene) == calls + 1
+
+        await eventually(called_once, within=WITHIN)
+        assert stray.metadata.labels is None
+        assert scene.owner_of(parent) == scene.wanted(parent)
+
+
+async def test_an_ordinary_update_of_an_owned_object_costs_no_call(service: Service) -> None:
+    async with service.scene(CONFIGMAPS) as scene:
+        obj = await scene.create(CONFIGMAPS, "config")
+        calls = await answers(service, scene)
+
+        for number in range(10):
+            await scene.author.label(CONFIGMAPS, obj, {"number": str(number)})
+        await scene.create(CONFIGMAPS, "another")
+
+        async def called_once() -> bool:
+            return await answers(service, scene) == calls + 1
+
+        await eventually(called_once, within=WITHIN)
+
+
+@pytest.mark.parametrize("name", ["child", ""], ids=["by a fixed name", "by a generated name"])
+async def test_a_controller_makes_one_child_while_its_owner_waits_to_move(
+    service: Service, name: str
+) -> None:
+    async with (
+        service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene,
+        worker(service, scene, "a", TENANTS) as shard,
+    ):
+        parent = await scene.drained(SECRETS, frm="a")
+        mine = f"{scene.owner}={scene.shard('a')}"
+
+        for _ in range(15):
+            if not await shard.names(CONFIGMAPS, mine, namespace=scene.namespace):
+                await shard.create(
+                    CONFIGMAPS, name, namespace=scene.namespace, generateName="child-",
+                    ownerReferences=controlled_by(parent),
+                )  # fmt: skip
+
+        everybodys = await scene.admin.names(CONFIGMAPS, scene.owner, namespace=scene.namespace)
+        assert len(everybodys) == 1
+        assert scene.owner_of(await scene.get(SECRETS, parent)) == scene.shard("a")
+
+
+async def answers(service: Service, scene: Scene) -> float:
+    """Return how often the webhook has answered for the ring."""
+    return await service.metric("admission_answers_total", controllerring=scene.ring)

@@ -1,0 +1,247 @@
+"""`sharder rings cleanup` on a real API server, as a process."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hack.control_plane import ControlPlane
+from sharder.api.lease import LeaseSpec
+from sharder.api.meta import Json, PartialObject
+from sharder.cli.reports import CleanupReport
+from sharder.kube.client import Client, connect
+from sharder.kube.objects import KubeObjects
+from sharder.kube.store import KubeStore
+from sharder.kube.stores import KubeWebhookConfigurations, leases, namespaces, rings
+from sharder.names import (
+    RING_LABEL,
+    GroupResource,
+    RingName,
+    drain_label,
+    next_annotation,
+    owner_label,
+    webhook_configuration,
+)
+from tests.support.documents import ROOT
+
+CRD = ROOT / "charts/sharder/templates/crd.yaml"
+SHARDER = Path(sys.executable).with_name("sharder")
+CONFIGMAPS = GroupResource("", "configmaps")
+ROLES = GroupResource("rbac.authorization.k8s.io", "clusterroles")
+MAPS = 320
+"""Objects in one namespace, all but two of them owned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What a ring has left: ConfigMaps and ClusterRoles, one of each draining."""
+
+    ring: RingName
+    client: Client
+    kubeconfig: Path
+
+    def clean(self, *arguments: str, kubeconfig: Path | None = None) -> CleanupReport:
+        """Run the command, which has to succeed."""
+        done = self.run(*arguments, "-o", "json", kubeconfig=kubeconfig)
+        assert done.returncode == 0, done.stderr
+        return msgspec.json.decode(done.stdout, type=CleanupReport)
+
+    def run(
+        self, *arguments: str, kubeconfig: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        where = ("--kubeconfig", str(kubeconfig or self.kubeconfig))
+        return subprocess.run(
+            [str(SHARDER), "rings", "cleanup", self.ring, *arguments, *where],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    async def store(self, resource: GroupResource) -> KubeStore[PartialObject]:
+        objects = KubeObjects(self.client)
+        return objects.of(await objects.find(resource), f"left-by={self.ring}")
+
+    async def marked(self, resource: GroupResource) -> int:
+        """How many objects still have something of the ring on them."""
+        ours = {owner_label(self.ring), drain_label(self.ring), next_annotation(self.ring)}
+        metas = [obj.metadata for obj in (await (await self.store(resource)).list()).items]
+        return sum(bool(ours & {*(m.labels or {}), *(m.annotations or {})}) for m in metas)
+
+    def body(self, number: int) -> dict[str, Json]:
+        labels: dict[str, Json] = {"left-by": self.ring, owner_label(self.ring): "shard-a"}
+        annotations: dict[str, Json] = {"note": "kept"}
+        if number == 0:
+            labels[drain_label(self.ring)] = "true"
+            annotations[next_annotation(self.ring)] = "shard-b"
+        if number == 1:
+            labels = {"left-by": self.ring, owner_label(RingName("another")): "shard-a"}
+        name = f"{self.ring}-{number}"
+        return {"metadata": {"name": name, "labels": labels, "annotations": annotations}}
+
+
+@pytest.fixture
+async def left(control_plane: ControlPlane) -> AsyncIterator[Left]:
+    control_plane.apply(CRD)
+    control_plane.kubectl("wait", "--for=condition=Established", "-f", str(CRD))
+    client = await connect(str(control_plane.admin_kubeconfig))
+    ring = RingName(f"old-{uuid.uuid4().hex[:8]}")
+    left = Left(ring=ring, client=client, kubeconfig=control_plane.admin_kubeconfig)
+    await namespaces(client).create("", {"metadata": {"name": ring}})
+    maps, roles = await left.store(CONFIGMAPS), await left.store(ROLES)
+    async with asyncio.TaskGroup() as group:
+        for number in range(MAPS):
+            group.create_task(maps.create(ring, left.body(number)))
+        for number in range(3):
+            group.create_task(roles.create("", left.body(number)))
+    yield left
+    await client.close()
+
+
+async def test_a_dry_run_finds_everything_and_writes_nothing(left: Left) -> None:
+    report = left.clean("--dry-run")
+
+    found = {row.resource: row for row in report.resources}
+    assert set(found) == {"configmaps", str(ROLES)}
+    assert len(found["configmaps"].objects) == found["configmaps"].skipped == MAPS - 1
+    assert set(found[str(ROLES)].objects) == {f"{left.ring}-0", f"{left.ring}-2"}
+    assert await left.marked(CONFIGMAPS) == MAPS - 1
+
+
+async def test_everything_is_cleaned_once_and_nothing_else_is_touched(left: Left) -> None:
+    report = left.clean()
+
+    assert {row.resource: (row.found, row.cleaned) for row in report.resources} == {
+        "configmaps": (MAPS - 1, MAPS - 1),
+        str(ROLES): (2, 2),
+    }
+    assert report.looked_at > 30
+    assert (await left.marked(CONFIGMAPS), await left.marked(ROLES)) == (0, 0)
+    metas = {o.metadata.name: o.metadata for o in (await (await left.store(ROLES)).list()).items}
+    assert metas[f"{left.ring}-0"].labels == {"left-by": left.ring}
+    assert metas[f"{left.ring}-0"].annotations == {"note": "kept"}
+    assert metas[f"{left.ring}-1"].label(owner_label(RingName("another"))) == "shard-a"
+
+    again = left.run()
+
+    assert (again.returncode, again.stderr) == (0, "")
+    assert again.stdout.startswith(f"nothing is left of {left.ring} in ")
+
+
+async def test_a_ring_that_is_there_keeps_its_objects_but_not_those_that_left_it(
+    left: Left,
+) -> None:
+    resources: Json = [{"resource": "configmaps"}]
+    spec: Json = {"resources": resources, "namespaceSelector": {"matchLabels": {"none": "none"}}}
+    body: Json = {
+        "apiVersion": "sharding.timebertt.dev/v1alpha1",
+        "kind": "ControllerRing",
+        "metadata": {"name": left.ring},
+        "spec": spec,
+    }
+    await rings(left.client).create("", body)
+
+    whole, part = left.run(), left.run("--resource", "configmaps")
+    gone = left.clean("--resource", str(ROLES))
+
+    assert (whole.returncode, part.returncode) == (1, 1)
+    assert f"ControllerRing {left.ring} is there" in whole.stderr
+    assert f"configmaps is part of ControllerRing {left.ring}" in part.stderr
+    assert [(row.resource, row.cleaned) for row in gone.resources] == [(str(ROLES), 2)]
+    assert await left.marked(CONFIGMAPS) == MAPS - 1
+
+
+async def test_the_rights_that_are_documented_are_enough(
+    left: Left, control_plane: ControlPlane
+) -> None:
+    user = f"cleaner-{left.ring}"
+    grant(
+        control_plane,
+        user,
+        rule("sharding.timebertt.dev", "controllerrings", "get"),
+        rule("coordination.k8s.io", "leases", "list"),
+        rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "list"),
+        rule("", "configmaps", "list", "get", "patch"),
+    )
+
+    report = left.clean("--resource", "configmaps", kubeconfig=control_plane.kubeconfig(user))
+
+    assert [(row.resource, row.cleaned) for row in report.resources] == [("configmaps", MAPS - 1)]
+    assert report.warnings == ()
+
+
+async def test_a_missing_right_is_named_and_the_rest_is_cleaned(
+    left: Left, control_plane: ControlPlane
+) -> None:
+    user = f"cleaner-{left.ring}"
+    grant(
+        control_plane,
+        user,
+        rule("sharding.timebertt.dev", "controllerrings", "get"),
+        rule("", "configmaps", "list", "get", "patch"),
+        rule(ROLES.group, ROLES.resource, "list"),
+    )
+
+    done = left.run(
+        *("--resource", str(ROLES), "--resource", "configmaps", "-o", "json"),
+        kubeconfig=control_plane.kubeconfig(user),
+    )
+
+    report = msgspec.json.decode(done.stdout, type=CleanupReport)
+    counts = [(row.resource, row.cleaned, row.failed) for row in report.resources]
+    assert counts == [(str(ROLES), 0, 2), ("configmaps", MAPS - 1, 0)]
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("sharder: not everything was cleaned: ")
+    assert "grant it in a Role or ClusterRole" in done.stderr.splitlines()[-1]
+    assert report.warnings[0].startswith("cannot tell what else is there of the ring: ")
+
+
+async def test_shards_and_webhook_configurations_that_are_left_are_warned_of(left: Left) -> None:
+    name = webhook_configuration(left.ring)
+    labels: Json = {RING_LABEL: left.ring}
+    configuration: Json = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": name, "labels": labels},
+    }
+    spec: Json = msgspec.to_builtins(LeaseSpec(holder_identity="shard-a"))
+    await KubeWebhookConfigurations(left.client).apply(configuration)
+    await leases(left.client).create(
+        left.ring, {"metadata": {"name": "shard-a", "labels": labels}, "spec": spec}
+    )
+
+    done = left.run("--resource", "configmaps")
+
+    lines = done.stderr.splitlines()
+    assert done.returncode == 0
+    assert lines[0].startswith(f"warning: MutatingWebhookConfiguration {name} is still there")
+    assert lines[1] == f"warning: 1 shards still hold Leases of the ring: {left.ring}/shard-a"
+    assert lines[2] == f"configmaps: {MAPS - 1} found, {MAPS - 1} cleaned"
+
+
+def rule(group: str, resource: str, *verbs: str) -> dict[str, list[str]]:
+    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
+
+
+def grant(plane: ControlPlane, user: str, *rules: dict[str, list[str]]) -> None:
+    api = "rbac.authorization.k8s.io"
+    role = {
+        "apiVersion": f"{api}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": user},
+        "rules": rules,
+    }
+    binding = {
+        "apiVersion": f"{api}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": user},
+        "subjects": [{"kind": "User", "name": user, "apiGroup": api}],
+    }
+    plane.apply("\n---\n".join(map(json.dumps, (role, binding))))
