@@ -6,7 +6,7 @@ Lease stand still, on its own clock: the running service goes by that, because `
 another machine's clock.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -31,6 +31,9 @@ class ShardState(StrEnum):
     UNCERTAIN = "uncertain"
     DEAD = "dead"
     ORPHANED = "orphaned"
+
+
+_HEALTHIEST_FIRST = tuple(ShardState)
 
 
 def state_of(lease: Lease, now: datetime) -> ShardState:
@@ -93,39 +96,58 @@ class Sighting:
 
     lease: Lease
     since: float
+    renewed: bool = False
+    """Whether it has been seen to change: then the shard works, whatever its clock says."""
 
     def then(self, lease: Lease, at: float) -> "Sighting":
         """Return the sighting after `lease` was seen at `at`.
 
         Only the spec counts: metadata changes when we write the state label.
         """
-        return Sighting(lease, self.since if lease.spec == self.lease.spec else at)
+        if lease.spec == self.lease.spec:
+            return replace(self, lease=lease)
+        return Sighting(lease, at, renewed=True)
+
+    def anew(self, at: float) -> "Sighting":
+        """Return the sighting for which all silence before `at` counts for nothing."""
+        return replace(self, since=at)
 
     def silent_at(self) -> float:
         """Return when the shard has been silent for so long that its Lease may be taken."""
         return self.since + 2 * duration_of(self.lease).total_seconds()
 
     def state(self, now: datetime, monotonic: float) -> ShardState:
-        """Return how the shard is: `UNCERTAIN` means that its Lease may be taken.
+        """Return how the shard is, for people.
 
-        A held Lease is judged by its silence alone; at first sight it counts as just renewed.
+        A held Lease is judged by its silence alone once it has been seen to be renewed; until
+        then the times in it count too.
         """
+        told = state_of(self.lease, now)
         if not is_held(self.lease):
-            return state_of(self.lease, now)
-        if monotonic >= self.silent_at():
+            return told
+        if self.is_silent(monotonic):
             return ShardState.UNCERTAIN
-        return ShardState.EXPIRED if monotonic >= self._expired_at() else ShardState.READY
+        seen = ShardState.EXPIRED if monotonic >= self._expired_at() else ShardState.READY
+        return seen if self.renewed else max(seen, told, key=_HEALTHIEST_FIRST.index)
+
+    def is_silent(self, monotonic: float) -> bool:
+        """Tell whether the shard has been watched not to renew for so long that it is dead."""
+        return is_held(self.lease) and monotonic >= self.silent_at()
 
     def state_changes_in(self, now: datetime, monotonic: float) -> float | None:
         """Return after how many seconds the state changes if nobody writes, None if never."""
+        waits = [] if self.renewed and is_held(self.lease) else self._told_waits(now)
         if is_held(self.lease):
-            waits = [self._expired_at() - monotonic, self.silent_at() - monotonic]
-        elif _is_complete(self.lease):
-            end = duration_of(self.lease) + ORPHANED_AFTER
-            waits = [(end - _age(self.lease, now)).total_seconds()]
-        else:
-            waits = []
+            waits += [self._expired_at() - monotonic, self.silent_at() - monotonic]
         return min((wait for wait in waits if wait > 0), default=None)
+
+    def _told_waits(self, now: datetime) -> list[float]:
+        """Return after how many seconds the times in the Lease make it another state."""
+        if not _is_complete(self.lease):
+            return []
+        duration, age = duration_of(self.lease), _age(self.lease, now)
+        edges = (duration, 2 * duration) if is_held(self.lease) else (duration + ORPHANED_AFTER,)
+        return [(edge - age).total_seconds() for edge in edges]
 
     def _expired_at(self) -> float:
         return self.since + duration_of(self.lease).total_seconds()

@@ -118,7 +118,7 @@ class Membership:
         Without this, shards that could not renew during an outage of the API server would be
         taken for dead the moment it is back.
         """
-        self._sightings = {ref: Sighting(s.lease, at) for ref, s in self._sightings.items()}
+        self._sightings = {ref: s.anew(at) for ref, s in self._sightings.items()}
 
     def sightings(self, ring: RingName) -> list[Sighting]:
         """Return what was seen of the ring's Leases, by namespace and name."""

@@ -57,16 +57,13 @@ Care: TypeAlias = Take | Bury | Show
 def care_for(sighting: Sighting, now: datetime, monotonic: float) -> Care:
     """Return what a valid Lease needs.
 
-    Nothing that its shard's clock says can make it look ill, let alone have it taken: a held
-    Lease is judged by how long it was watched standing still.
+    Whether it is taken depends only on how long it was watched standing still: another machine's
+    clock may be wrong.
     """
-    match sighting.state(now, monotonic):
-        case ShardState.UNCERTAIN:
-            return Take()
-        case ShardState.ORPHANED:
-            return Bury()
-        case state:
-            return Show(state)
+    if sighting.is_silent(monotonic):
+        return Take()
+    state = sighting.state(now, monotonic)
+    return Bury() if state is ShardState.ORPHANED else Show(state)
 
 
 def taken(lease: Lease, now: datetime) -> Json:
@@ -167,7 +164,7 @@ class LeaseController:
         if sighting is None:
             self._outages.pop(ref, None)
             return None
-        return Sighting(sighting.lease, max(sighting.since, self._outages.get(ref, 0.0)))
+        return sighting.anew(max(sighting.since, self._outages.get(ref, 0.0)))
 
     async def _carry_out(self, care: Care, lease: Lease, now: datetime) -> None:
         meta = lease.metadata

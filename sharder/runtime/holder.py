@@ -90,8 +90,7 @@ class LeaseHolder:
     async def acquire(self) -> None:
         """Wait until the Lease is free and take it; errors are retried for ever."""
         while not await self._try_to_take():
-            jitter = 1 + _JITTER * self._rng.random()
-            await self._clock.sleep(self._timing.retry_period * jitter)
+            await self._clock.sleep(self._until_next_look())
         _log.info("lease acquired", extra={"object": str(self._ref)})
 
     async def keep(self) -> NoReturn:
@@ -129,6 +128,15 @@ class LeaseHolder:
             _log.warning(
                 "lease not released", extra={"object": str(self._ref), "error": str(error)}
             )
+
+    def _until_next_look(self) -> float:
+        """Return how long a candidate waits: not beyond the moment at which it may take over."""
+        pause = self._timing.retry_period * (1 + _JITTER * self._rng.random())
+        if self._seen is None or self._seen.lease is None:
+            return pause
+        duration = self._seen.lease.spec.lease_duration_seconds or self._timing.lease_duration
+        left = self._seen.since + duration - self._clock.monotonic()
+        return min(pause, left) if left > 0 else pause
 
     async def _try_to_take(self) -> bool:
         try:

@@ -111,7 +111,7 @@ def test_states_are_written_in_lower_case_healthiest_first() -> None:
 def test_a_held_lease_that_is_watched_is_judged_by_its_silence_whatever_its_times_say(
     silence: float, state: ShardState, wait: float | None, skew: timedelta
 ) -> None:
-    sighting = Sighting(lease(renewed=NOW + skew), since=100.0)
+    sighting = Sighting(lease(renewed=NOW + skew), since=100.0, renewed=True)
 
     assert sighting.state(NOW, 100.0 + silence) is state
     assert sighting.state_changes_in(NOW, 100.0 + silence) == wait
@@ -137,6 +137,24 @@ def test_a_lease_without_its_holder_that_is_watched_is_judged_by_its_times(
 
 def test_the_state_of_an_incomplete_lease_without_its_holder_never_changes_by_itself() -> None:
     assert Sighting(lease(renewed=None, holder=""), 100.0).state_changes_in(NOW, 500.0) is None
+
+
+@pytest.mark.parametrize(
+    ("age", "silence", "state", "wait"),
+    [
+        (0, 0, ShardState.READY, 15),
+        (20, 0, ShardState.EXPIRED, 10),
+        (40, 14, ShardState.UNCERTAIN, 1),
+        (-40, 15, ShardState.EXPIRED, 15),
+    ],
+)
+def test_a_held_lease_that_was_not_seen_to_change_is_judged_by_its_times_too(
+    age: int, silence: float, state: ShardState, wait: float
+) -> None:
+    sighting, now = Sighting(lease(), since=100.0), NOW + age * SECOND
+
+    assert sighting.state(now, 100.0 + silence) is state
+    assert sighting.state_changes_in(now, 100.0 + silence) == wait
 
 
 def test_a_lease_is_held_only_by_the_shard_of_its_name() -> None:
@@ -215,7 +233,9 @@ def test_a_lease_is_silent_after_two_durations_without_a_write() -> None:
 def test_a_renewal_breaks_the_silence() -> None:
     renewed = lease(renewed=NOW + SECOND)
 
-    assert Sighting(lease(), since=1.0).then(renewed, at=5.0) == Sighting(renewed, since=5.0)
+    after = Sighting(lease(), since=1.0).then(renewed, at=5.0)
+
+    assert after == Sighting(renewed, since=5.0, renewed=True)
 
 
 def test_a_write_of_metadata_does_not_break_the_silence() -> None:

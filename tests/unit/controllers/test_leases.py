@@ -79,7 +79,17 @@ async def state(cluster: Cluster) -> str:
 def test_what_a_held_lease_needs_follows_our_own_observation_and_no_clock_of_its_shard(
     found: Lease, watched: float, age: float, care: Care
 ) -> None:
-    assert care_for(Sighting(found, 100.0), NOW + timedelta(seconds=age), 100.0 + watched) == care
+    sighting = Sighting(found, 100.0, renewed=True)
+
+    assert care_for(sighting, NOW + timedelta(seconds=age), 100.0 + watched) == care
+
+
+def test_a_lease_seen_for_the_first_time_is_shown_as_its_times_say_and_not_taken() -> None:
+    sighting = Sighting(lease(), 100.0)
+
+    care = care_for(sighting, NOW + timedelta(seconds=3600), 129.0)
+
+    assert care == Show(ShardState.UNCERTAIN)
 
 
 def test_a_lease_is_taken_for_twice_its_duration_and_guarded() -> None:
