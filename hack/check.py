@@ -13,10 +13,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+NO_SERVER = "not apiserver and not helm and not mutants"
+
 # Two halves that take equally long, one for each core.
 TESTS: Mapping[str, Sequence[str]] = {
     "units": ("pytest", "-q", "tests/unit"),
-    "others": ("pytest", "-q", "-m", "not apiserver and not helm", "--ignore=tests/unit"),
+    "others": ("pytest", "-q", "-m", NO_SERVER, "--ignore=tests/unit"),
 }
 CHECKS: Mapping[str, Sequence[str]] = {
     "types": ("mypy",),

@@ -106,10 +106,15 @@ def judge(
             return Ours()
         if seen.is_first and now - seen.since >= timing.retry_period:
             return Free()
-    duration = spec.lease_duration_seconds or timing.lease_duration
-    if now - seen.since >= duration:
+    if now >= runs_out_at(seen, timing):
         return Free()
     return Held(spec.holder_identity)
+
+
+def runs_out_at(seen: Seen, timing: LeaseTiming) -> float:
+    """Return when a Lease may be taken from whoever holds it, if that one stays silent."""
+    spec = seen.lease.spec if seen.lease else LeaseSpec()
+    return seen.since + (spec.lease_duration_seconds or timing.lease_duration)
 
 
 def taken(old: Lease | None, *, identity: str, now: datetime, timing: LeaseTiming) -> LeaseSpec:

@@ -34,6 +34,7 @@ from sharder.runtime.claim import (
     Verdict,
     judge,
     released,
+    runs_out_at,
     taken,
 )
 from sharder.runtime.trouble import OnError, Trouble, ignore
@@ -132,10 +133,9 @@ class LeaseHolder:
     def _until_next_look(self) -> float:
         """Return how long a candidate waits: not beyond the moment at which it may take over."""
         pause = self._timing.retry_period * (1 + _JITTER * self._rng.random())
-        if self._seen is None or self._seen.lease is None:
+        if self._seen is None:
             return pause
-        duration = self._seen.lease.spec.lease_duration_seconds or self._timing.lease_duration
-        left = self._seen.since + duration - self._clock.monotonic()
+        left = runs_out_at(self._seen, self._timing) - self._clock.monotonic()
         return min(pause, left) if left > 0 else pause
 
     async def _try_to_take(self) -> bool:

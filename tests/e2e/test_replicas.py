@@ -1,9 +1,10 @@
-"""Two replicas of the sharder: one certificate, one leader, and another when that is gone."""
+"""Two replicas behind one Service: one certificate, one leader, and no harm when that one goes."""
 
 import asyncio
-import json
 import ssl
-from collections.abc import Iterator
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -11,62 +12,213 @@ from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.ownership import create_secrets, observing
 from hack.playground import SYSTEM, Playground
+from sharder.kube.client import Client
+from sharder.kube.stores import leases
+from sharder.names import ObjectRef
+from tests.e2e.trace import Trace, tracing
 from tests.support.eventually import eventually
+from tests.support.figures import show
+from tests.support.forwarder import Forwarder
 
 REPLICAS = ("sharder-0", "sharder-1")
-ELECTION = {"leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "1s"}
+FAST_ELECTION = {"leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "1s"}
+SLOW_MOVES = {"sharder": {"concurrentMoves": 4}}
+"""So that a pass over the ring takes a while, in which its leader can be stopped."""
+OBJECTS = 1000
+
+
+class Replicas:
+    """The sharders, reached through one port, as the pods of a Service are."""
+
+    def __init__(self, playground: Playground, service: Forwarder) -> None:
+        self.playground = playground
+        self._service = service
+
+    def start(self, **config: object) -> None:
+        """Start all that do not run, at the same moment."""
+        for name in REPLICAS:
+            self.playground.start_sharder(name, gracefulShutDown="0s", **config)
+        for name in REPLICAS:
+            asyncio.run(wait_until_ready(self.playground, name))
+        self.serve_from(*REPLICAS)
+
+    def stop(self) -> None:
+        """End all."""
+        for name in REPLICAS:
+            self.playground.stop(name)
+
+    def serve_from(self, *names: str) -> None:
+        """Lead the API server to these alone, as a Service does with pods that are ready."""
+        self._service.lead_to(*map(self.playground.webhook_port, names))
+
+    async def leader(self, client: Client) -> str:
+        """Return who holds the leader Lease, empty if nobody does."""
+        lease = await leases(client).get(ObjectRef(SYSTEM, "sharder"))
+        return (lease.spec.holder_identity or "").partition("_")[0]
+
+    async def until_another_leads(self, client: Client, first: str) -> str:
+        """Wait for a leader that is not `first` and return it."""
+
+        async def successor() -> str:
+            leader = await self.leader(client)
+            assert leader not in {first, ""}
+            return leader
+
+        return await eventually(successor, within=30)
 
 
 @pytest.fixture(scope="module")
-def playground() -> Iterator[Playground]:
-    """Both replicas start at the same moment; a shard is there."""
-    with ControlPlane() as plane:
-        playground = Playground(plane)
+def replicas() -> Iterator[Replicas]:
+    """Both start at the same moment; two shards and their objects are there."""
+    with ControlPlane() as plane, Forwarder() as service:
+        playground = Playground(plane, service_port=service.port)
         playground.install()
-        for name in REPLICAS:
-            playground.start_sharder(name, leaderElection=ELECTION, gracefulShutDown="0s")
-        for name in REPLICAS:
-            asyncio.run(wait_until_ready(playground, name))
-        playground.start_shard("shard-0")
-        yield playground
+        replicas = Replicas(playground, service)
+        replicas.start()
+        for shard in ("shard-0", "shard-1"):
+            playground.start_shard(shard)
+        asyncio.run(_populate(playground))
+        yield replicas
 
 
-def test_replicas_that_start_together_serve_one_certificate(playground: Playground) -> None:
+def test_replicas_that_start_together_serve_one_certificate(replicas: Replicas) -> None:
     shown = {
-        ssl.get_server_certificate(("127.0.0.1", playground.webhook_port(name)))
+        ssl.get_server_certificate(("127.0.0.1", replicas.playground.webhook_port(name)))
         for name in REPLICAS
     }
 
     assert len(shown) == 1
 
 
-async def test_when_the_leader_is_killed_another_replica_takes_over(
-    playground: Playground,
+async def test_when_the_leader_is_killed_another_leads_in_20_s_and_all_objects_are_born_owned(
+    replicas: Replicas, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    born: list[str] = []
+    async with _watching(replicas) as (trace, client):
+        first = await replicas.leader(client)
+        began = time.monotonic()
+        await asyncio.to_thread(replicas.playground.kill, first)
+        async with asyncio.TaskGroup() as group:
+            creating = group.create_task(_create_on_and_on(client, born))
+            await replicas.until_another_leads(client, first)
+            seconds = time.monotonic() - began
+            creating.cancel()
+        await _until_seen(trace, born[-1])
+
+    show(capsys, f"killed leader followed after {seconds:.1f} s; {len(born)} objects created")
+    assert [name for name in born if trace.first(name).owner not in {"shard-0", "shard-1"}] == []
+    assert len(born) > 50
+    assert seconds <= 20
+
+
+async def test_a_leader_that_is_paused_in_a_resync_and_resumed_into_its_successors_does_no_harm(
+    replicas: Replicas, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await asyncio.to_thread(replicas.stop)
+    await asyncio.to_thread(replicas.start, leaderElection=FAST_ELECTION, controller=SLOW_MOVES)
+    async with _watching(replicas) as (trace, client):
+        first = await replicas.leader(client)
+        mark = trace.last_revision()
+        replicas.playground.start_shard("shard-2")
+        await eventually(lambda: _has_moved(trace, mark, 20), within=30)
+        await _pause(replicas, first)
+        moved = len(_moved(trace, mark))
+        await replicas.until_another_leads(client, first)
+        replicas.playground.resume(first)
+        replicas.serve_from(*REPLICAS)
+        await _until_settled(replicas, trace, {"shard-0", "shard-1", "shard-2"})
+        settled = trace.versions()
+        await asyncio.sleep(3)
+
+    show(capsys, f"paused after {moved} of {len(_moved(trace, mark))} moves to a shard that joins")
+    assert moved < len(_moved(trace, mark))
+    assert (trace.returns(), trace.robberies()) == ([], [])
+    assert trace.versions() == settled
+
+
+async def test_a_paused_leader_that_comes_back_when_all_is_settled_changes_nothing(
+    replicas: Replicas, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with _watching(replicas) as (trace, client):
+        first = await replicas.leader(client)
+        mark = trace.last_revision()
+        replicas.playground.kill("shard-1")
+        await eventually(lambda: _has_moved(trace, mark, 20), within=30)
+        await _pause(replicas, first)
+        moved = len(_moved(trace, mark))
+        await replicas.until_another_leads(client, first)
+        await _until_settled(replicas, trace, {"shard-0", "shard-2"})
+        settled = trace.versions()
+        replicas.playground.resume(first)
+        replicas.serve_from(*REPLICAS)
+        await asyncio.sleep(5)
+
+    show(capsys, f"paused after {moved} of {len(_moved(trace, mark))} moves from a dead shard")
+    assert moved < len(_moved(trace, mark))
+    assert (trace.returns(), trace.robberies()) == ([], [])
+    assert trace.versions() == settled
+
+
+async def _populate(playground: Playground) -> None:
     async with observing(playground.viewer) as (observer, client):
-        await observer.settled({"shard-0"}, within=30)
-        first = _leader(playground)
-        playground.kill(first)
-
-        async def other_leads() -> bool:
-            return _leader(playground) not in {first, ""}
-
-        await eventually(other_leads, within=15)
-        # A write that only a leader makes: the killed one's address is replaced by its own.
-        await eventually(lambda: _is_called(playground, _leader(playground)), within=15)
-        await create_secrets(client, ["after"])
-        owner = await observer.owner_of("after")
-
-    assert owner == "shard-0"
+        await observer.settled({"shard-0", "shard-1"}, within=60)
+        await create_secrets(client, [f"secret-{index:04}" for index in range(OBJECTS)])
+        await observer.settled({"shard-0", "shard-1"}, within=120)
 
 
-def _leader(playground: Playground) -> str:
-    """Return the replica that holds the leader Lease, empty if none does."""
-    lease = playground.plane.kubectl("get", "lease", "sharder", "-n", SYSTEM, "-o", "json")
-    return str(json.loads(lease)["spec"].get("holderIdentity", "")).partition("_")[0]
+@asynccontextmanager
+async def _watching(replicas: Replicas) -> AsyncIterator[tuple[Trace, Client]]:
+    """Record what happens from a moment at which everything was seen."""
+    async with observing(replicas.playground.viewer) as (_, client), tracing(client) as trace:
+        await eventually(lambda: _has_seen(trace, 2 * OBJECTS), within=30)
+        yield trace, client
 
 
-async def _is_called(playground: Playground, replica: str) -> bool:
-    """Tell whether the API server calls this replica's webhook."""
-    configurations = playground.plane.kubectl("get", "mutatingwebhookconfigurations", "-o", "json")
-    return f"https://127.0.0.1:{playground.webhook_port(replica)}/" in configurations
+async def _has_seen(trace: Trace, objects: int) -> bool:
+    return len(trace.now) >= objects and bool(trace.leases)
+
+
+async def _until_seen(trace: Trace, name: str) -> None:
+    async def seen() -> bool:
+        return any(w.obj.metadata.name == name for w in reversed(trace.secrets))
+
+    await eventually(seen, within=10)
+
+
+async def _create_on_and_on(client: Client, born: list[str]) -> None:
+    """Create objects one by one until cancelled; note those that the API server has taken."""
+    while True:
+        name = f"during-{len(born):04}"
+        await create_secrets(client, [name])
+        born.append(name)
+        await asyncio.sleep(0.02)
+
+
+async def _pause(replicas: Replicas, leader: str) -> None:
+    """Stop the leader; the Service notices, as it does when probes fail."""
+    await asyncio.to_thread(replicas.playground.pause, leader)
+    replicas.serve_from(*(name for name in REPLICAS if name != leader))
+
+
+def _moved(trace: Trace, mark: int) -> set[str]:
+    """Return the Secrets that were drained or given away after revision `mark`."""
+    before = {w.obj.metadata.uid: w.owner for w in trace.secrets if w.revision <= mark}
+    return {
+        w.obj.metadata.name
+        for w in trace.secrets
+        if w.revision > mark and (w.is_draining or w.owner != before[w.obj.metadata.uid])
+    }
+
+
+async def _has_moved(trace: Trace, mark: int, count: int) -> bool:
+    return len(_moved(trace, mark)) >= count
+
+
+async def _until_settled(replicas: Replicas, trace: Trace, live: set[str]) -> None:
+    """Wait until nothing is at fault, and the trace knows it all."""
+    async with observing(replicas.playground.viewer) as (observer, _):
+        await observer.settled(live, within=90)
+    before: dict[str, int] = {}
+    while before != trace.versions():
+        before = trace.versions()
+        await asyncio.sleep(1)

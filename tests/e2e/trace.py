@@ -38,6 +38,8 @@ class Write:
     obj: PartialObject
     seen: datetime
     deleted: bool = False
+    is_listed: bool = False
+    """Whether it was found in a list: then writes before it may be missing here."""
 
     @property
     def owner(self) -> str:
@@ -70,16 +72,16 @@ class Trace:
         objects = KubeObjects(client)
         store = objects.of(await objects.find(resource))
         into = {SECRETS: self.secrets, CONFIGMAPS: self.configmaps}[resource]
-        async for obj, deleted in _events(store, str(resource)):
-            if obj.metadata.namespace == NAMESPACE:
-                into.append(_write(obj, deleted=deleted))
-                self.now[obj.metadata.uid] = into[-1]
+        async for write in _writes(store, str(resource)):
+            if write.obj.metadata.namespace == NAMESPACE:
+                into.append(write)
+                self.now[write.obj.metadata.uid] = write
 
     async def record_leases(self, client: Client) -> None:
         """Record the Leases of shards, of whatever ring, until cancelled."""
         store = leases(client, namespace=SHARDS, labels=RING_LABEL)
-        async for lease, deleted in _events(store, "leases"):
-            self.leases.append(_write(lease, deleted=deleted))
+        async for write in _writes(store, "leases"):
+            self.leases.append(write)
 
     def births(self) -> Counter[str]:
         """Return how many ConfigMaps of each name there ever were."""
@@ -125,13 +127,17 @@ class Trace:
         return {uid: write.revision for uid, write in self.now.items()}
 
     def takings(self) -> list[str]:
-        """Return the shards whose Leases the sharder has taken, in order."""
-        taken = [
-            w.obj.metadata.name
-            for w in self.leases
-            if isinstance(w.obj, Lease) and w.obj.spec.holder_identity == SHARDER_IDENTITY
-        ]
-        return list(dict.fromkeys(taken))
+        """Return the shards whose Leases the sharder has taken while they held them, in order."""
+        told: list[str] = []
+        holders: dict[str, str] = {}
+        for write in self.leases:
+            name, lease = write.obj.metadata.name, write.obj
+            assert isinstance(lease, Lease)
+            holder = lease.spec.holder_identity or ""
+            if holder == SHARDER_IDENTITY and holders.get(name) == name:
+                told.append(name)
+            holders[name] = holder
+        return told
 
     def early_leavers(self) -> list[str]:
         """Return the ConfigMaps that left a working shard while their Secret was still there."""
@@ -198,28 +204,31 @@ def _departures(writes: list[Write]) -> Iterator[tuple[Write, Write]]:
     for write in writes:
         last = before.get(write.obj.metadata.uid)
         before[write.obj.metadata.uid] = write
-        if last is not None and last.owner and last.owner != write.owner:
+        if last is None or write.is_listed:
+            continue
+        if last.owner and last.owner != write.owner:
             yield last, write
 
 
-def _write(obj: PartialObject, *, deleted: bool) -> Write:
+def _write(obj: PartialObject, *, deleted: bool = False, is_listed: bool = False) -> Write:
     return Write(
         revision=int(obj.metadata.resource_version),
         obj=obj,
         seen=SystemClock().now(),
         deleted=deleted,
+        is_listed=is_listed,
     )
 
 
-async def _events(store: Watchable[Thing], doing: str) -> AsyncIterator[tuple[Thing, bool]]:
+async def _writes(store: Watchable[Thing], doing: str) -> AsyncIterator[Write]:
     events = follow(store, doing=f"trace {doing}", clock=SystemClock(), rng=random.Random(1))
     async with aclosing(events):
         async for event in events:
             match event:
                 case Listed(items):
                     for item in items:
-                        yield item, False
+                        yield _write(item, is_listed=True)
                 case Changed(obj):
-                    yield obj, False
+                    yield _write(obj)
                 case Removed(obj):
-                    yield obj, True
+                    yield _write(obj, deleted=True)

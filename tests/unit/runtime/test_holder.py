@@ -118,7 +118,7 @@ async def test_a_released_lease_is_taken_at_once_and_keeps_foreign_labels(world:
 
 
 @pytest.mark.parametrize("duration", [15, 30])
-async def test_anothers_lease_is_taken_after_its_own_duration_of_silence(
+async def test_anothers_lease_is_taken_as_soon_as_it_was_silent_for_its_own_duration(
     world: World, duration: int
 ) -> None:
     await world.give("shardlease-controller", duration)
@@ -127,7 +127,7 @@ async def test_anothers_lease_is_taken_after_its_own_duration_of_silence(
     async with world.running(holder.acquire()):
         await world.clock.advance(duration - 0.1)
         early = (await world.lease()).holder_identity
-        await world.clock.advance(4.4)
+        await world.clock.advance(0.2)
 
     assert early == "shardlease-controller"
     assert (await world.lease()).holder_identity == "me"

@@ -1,0 +1,373 @@
+"""Objects that are not as they should be are found, and those that fail are left alone."""
+
+import asyncio
+import json
+import random
+import socket
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hack.control_plane import ControlPlane
+from hack.demo import wait_until_ready
+from hack.ownership import OWNER, SECRETS, create_secrets, observing
+from hack.playground import NAMESPACE, RING, SHARDS, Playground
+from sharder.api.lease import LeaseSpec, format_time, lease_body
+from sharder.api.meta import Json, PartialObject
+from sharder.api.ring import Condition, ControllerRing
+from sharder.clock import SystemClock
+from sharder.controllers.movement.waiting import BACKOFF
+from sharder.errors import Conflict
+from sharder.kube.client import MERGE_PATCH, Client, connect
+from sharder.kube.objects import KubeObjects
+from sharder.kube.stores import leases
+from sharder.names import RING_LABEL, ObjectRef
+from sharder.ports import Changed, Listed, Removed
+from sharder.runtime.polled import POLL_SECONDS
+from sharder.runtime.watch import follow
+from tests.e2e.stripping import LABEL, stripping
+from tests.support.eventually import eventually
+
+SHARD = "shard-a"
+"""A Lease for an hour, behind which nobody works."""
+
+STRANGERS = 20_000
+"""Objects of no concern; their number is not what counts, for all of them leave no trace."""
+
+WARM_UP = 1000
+
+SECRET_PATH = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+ROLE_PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles/sharder-sharded-resources"
+
+
+@pytest.fixture(scope="module")
+def playground() -> Iterator[Playground]:
+    """No sharder runs yet: each test starts one of its own."""
+    with ControlPlane() as plane:
+        playground = Playground(plane)
+        playground.install()
+        yield playground
+
+
+@asynccontextmanager
+async def sharding(playground: Playground, name: str, **config: object) -> AsyncIterator[Client]:
+    """Run a sharder; yield a client of somebody who may do everything."""
+    playground.start_sharder(name, gracefulShutDown="0s", **config)
+    await wait_until_ready(playground, name)
+    client = await connect(str(playground.plane.admin_kubeconfig))
+    try:
+        yield client
+    finally:
+        await client.request("DELETE", SECRET_PATH)
+        await client.close()
+        await asyncio.to_thread(playground.stop, name)
+
+
+@asynccontextmanager
+async def shard(client: Client) -> AsyncIterator[None]:
+    """Let a shard hold its Lease, and release it in the end."""
+    store, now = leases(client, namespace=SHARDS), format_time(datetime.now(UTC))
+    spec = LeaseSpec(
+        holder_identity=SHARD, lease_duration_seconds=3600, acquire_time=now, renew_time=now
+    )
+    body = lease_body(name=SHARD, labels={RING_LABEL: RING}, annotations={}, spec=spec)
+    ref = ObjectRef(SHARDS, SHARD)
+    try:
+        await store.create(SHARDS, body)
+    except Conflict:
+        await store.patch(ref, {"spec": msgspec.to_builtins(spec)})
+    yield
+    await store.patch(ref, {"spec": {"holderIdentity": ""}})
+
+
+class Seen:
+    """When a watch showed each Secret first, and when with an owner."""
+
+    def __init__(self) -> None:
+        self.born: dict[str, float] = {}
+        self.owned: dict[str, float] = {}
+
+    async def watch(self, client: Client) -> None:
+        objects = KubeObjects(client)
+        store = objects.of(await objects.find(SECRETS), namespace=NAMESPACE)
+        events = follow(store, doing="watch", clock=SystemClock(), rng=random.Random(1))
+        async with aclosing(events):
+            async for event in events:
+                match event:
+                    case Listed(items):
+                        self._note(*items)
+                    case Changed(obj):
+                        self._note(obj)
+                    case Removed():
+                        pass
+
+    def _note(self, *objects: PartialObject) -> None:
+        now = time.monotonic()
+        for obj in objects:
+            self.born.setdefault(obj.metadata.name, now)
+            if obj.metadata.label(OWNER):
+                self.owned.setdefault(obj.metadata.name, now)
+
+
+@asynccontextmanager
+async def watching(client: Client) -> AsyncIterator[Seen]:
+    seen = Seen()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(seen.watch(client))
+        await create_secrets(client, ["first"])
+        await eventually(lambda: _is_owned(seen, ["first"]), within=20)
+        yield seen
+        task.cancel()
+
+
+async def _is_owned(seen: Seen, names: list[str]) -> bool:
+    return seen.owned.keys() >= set(names)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def unreachable() -> dict[str, object]:
+    """The configuration of a webhook that the API server is sent past."""
+    return {
+        "server": {"bindAddress": "127.0.0.1", "port": free_port()},
+        "config": {"clientConfig": {"url": f"https://127.0.0.1:{free_port()}"}},
+    }
+
+
+async def test_what_is_created_while_the_webhook_is_away_has_an_owner_within_two_seconds(
+    playground: Playground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"missed-{number}" for number in range(200)]
+
+    async with (
+        sharding(playground, "away", webhook=unreachable()) as client,
+        shard(client),
+        watching(client) as seen,
+    ):
+        await create_secrets(client, names)
+        await eventually(lambda: _is_owned(seen, names), within=30)
+
+    seconds = [seen.owned[name] - seen.born[name] for name in names]
+    with capsys.disabled():
+        print(f"\nunassigned for {max(seconds):.2f} s at most")  # noqa: T201 - to compare
+    assert max(seconds) <= 2
+
+
+async def test_a_label_that_is_stripped_is_written_less_and_less_often(
+    playground: Playground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = playground.plane.directory
+
+    async with sharding(playground, "stripped") as client, shard(client):
+        async with stripping(client, directory) as called, watching(client) as seen:
+            body: Json = {"metadata": {"name": "poor", "labels": {LABEL: "yes"}}}
+            await client.request("POST", SECRET_PATH, body=body)
+            for number in range(40):  # somebody goes on working on it
+                note: Json = {"metadata": {"annotations": {"number": str(number)}}}
+                await client.request(
+                    "PATCH", f"{SECRET_PATH}/poor", body=note, content_type=MERGE_PATCH
+                )
+                await asyncio.sleep(0.5)
+            await create_secrets(client, ["rich"])
+            await eventually(lambda: _is_owned(seen, ["rich"]), within=10)
+            writes = called.writes("poor", by=":sharder")
+        events = json.loads(
+            playground.plane.kubectl("get", "events", "-n", NAMESPACE, "-o", "json")
+        )["items"]
+        ready = await _condition(playground, "Ready")
+
+    waits = [later - earlier for earlier, later in pairwise(writes)]
+    with capsys.disabled():
+        print(f"\nwritten again after {[round(wait, 1) for wait in waits]} s")  # noqa: T201
+    assert 3 <= len(writes) <= 6
+    assert [
+        wait
+        for number, wait in enumerate(waits)
+        if wait < 0.9 * BACKOFF.base * 2**number / 2  # half of a delay is chance
+    ] == []
+    assert [(e["involvedObject"]["name"], e["reason"]) for e in events] == [
+        ("poor", "ShardLabelRemoved")
+    ]
+    assert ready is not None
+    assert ready.status == "True"
+
+
+async def test_with_the_rights_to_list_and_patch_alone_everything_moves(
+    playground: Playground,
+) -> None:
+    names = [f"moving-{number}" for number in range(40)]
+    allow = _rules_patch("list", "patch")
+    allow_all = _rules_patch("get", "list", "watch", "patch")
+    async with admin(playground) as client:
+        await client.request("PATCH", ROLE_PATH, body=allow, content_type=MERGE_PATCH)
+
+    async with (
+        sharding(playground, "poor") as client,
+        observing(playground.viewer) as (
+            observer,
+            viewer,
+        ),
+    ):
+        for name in ("shard-0", "shard-1"):
+            playground.start_shard(name)
+        await observer.settled({"shard-0", "shard-1"}, within=60)
+        await create_secrets(viewer, names)
+        await observer.settled({"shard-0", "shard-1"}, within=60)
+        playground.start_shard("shard-2")
+        await observer.settled({"shard-0", "shard-1", "shard-2"}, within=3 * POLL_SECONDS)
+        await asyncio.to_thread(playground.stop, "shard-0")
+        await observer.settled({"shard-1", "shard-2"}, within=60)
+        missing = await _condition(playground, "Watched")
+        ready = await _condition(playground, "Ready")
+        await client.request("PATCH", ROLE_PATH, body=allow_all, content_type=MERGE_PATCH)
+        granted = await eventually(lambda: _watched(playground), within=3 * POLL_SECONDS)
+        for name in ("shard-1", "shard-2"):
+            await asyncio.to_thread(playground.stop, name)
+
+    assert ready is not None
+    assert missing is not None
+    assert (ready.status, missing.status, missing.reason) == ("True", "False", "WatchMissing")
+    assert "resources: [secrets], verbs: [get, list, watch, patch]" in missing.message
+    assert granted.reason == "WatchAllowed"
+
+
+async def test_objects_of_no_concern_cost_no_memory_and_no_write(
+    playground: Playground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = free_port()
+    metrics = {"bindAddress": f"127.0.0.1:{port}"}
+
+    async with sharding(playground, "proud", metrics=metrics) as client, shard(client):
+        # So many namespaces are selected that one request covers all, and the strangers' one comes
+        # too late to be left out of it: the sharder is sent every one of them.
+        for number in range(21):
+            await _create_namespace(client, f"selected-{number}", selected=True)
+        async with watching(client):
+            await _create_namespace(client, "strangers", selected=False)
+            # Whoever reads a page for the first time needs the memory for a page.
+            await _create_strangers(client, 0, WARM_UP)
+            await _resync(playground, port)
+            pid = _pid(playground, "proud")
+            before, patches = _resident(pid), await _patches(client)
+            seconds = await _create_strangers(client, WARM_UP, STRANGERS)
+            await _resync(playground, port)
+            grown = (_resident(pid) - before) / 2**20
+            written = await _patches(client) - patches
+
+    with capsys.disabled():
+        print(f"\n{STRANGERS} strangers in {seconds:.0f} s: {grown:+.1f} MB")  # noqa: T201
+    assert written == 0
+    assert grown <= 5
+
+
+@asynccontextmanager
+async def admin(playground: Playground) -> AsyncIterator[Client]:
+    client = await connect(str(playground.plane.admin_kubeconfig))
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def _rules_patch(*verbs: str) -> Json:
+    rule: Json = {"apiGroups": [""], "resources": ["secrets", "configmaps"], "verbs": verbs}
+    return {"rules": [rule]}
+
+
+async def _watched(playground: Playground) -> Condition:
+    condition = await _condition(playground, "Watched")
+    assert condition is not None
+    assert condition.status == "True", condition
+    return condition
+
+
+async def _condition(playground: Playground, name: str) -> Condition | None:
+    text = playground.plane.kubectl("get", "controllerring", RING, "-o", "json")
+    conditions = msgspec.json.decode(text, type=ControllerRing).status.conditions
+    return next((each for each in conditions if each.type == name), None)
+
+
+async def _create_namespace(client: Client, name: str, *, selected: bool) -> None:
+    labels: Json = {"checksum.example.com/enabled": "true"} if selected else {}
+    body: Json = {"metadata": {"name": name, "labels": labels}}
+    await client.request("POST", "/api/v1/namespaces", body=body)
+
+
+async def _resync(playground: Playground, port: int) -> None:
+    """Give the ring another generation, and wait for the resync that follows."""
+    passes = await _passes(port)
+    selector = {"matchLabels": {"checksum.example.com/enabled": "true"}}
+    text = playground.plane.kubectl("get", "controllerring", RING, "-o", "json")
+    generation = json.loads(text)["metadata"]["generation"]
+    expression = {"key": f"touched-{generation}", "operator": "DoesNotExist"}
+    spec = {"namespaceSelector": selector | {"matchExpressions": [expression]}}
+    patch = json.dumps({"spec": spec})
+    playground.plane.kubectl("patch", "controllerring", RING, "--type=merge", "-p", patch)
+
+    async def passed() -> bool:
+        return await _passes(port) > passes
+
+    await eventually(passed, within=60)
+
+
+async def _passes(port: int) -> float:
+    """Return how many passes over its objects the ring has seen."""
+
+    def read() -> str:
+        url = f"http://127.0.0.1:{port}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            content: bytes = answer.read()
+            return content.decode()
+
+    name = "controller_sharding_resync_duration_seconds_count"
+    lines = (await asyncio.to_thread(read)).splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+
+async def _create_strangers(client: Client, first: int, end: int) -> float:
+    """Create ConfigMaps, many at a time; return how long it took."""
+    began, numbers = time.monotonic(), iter(range(first, end))
+    path = "/api/v1/namespaces/strangers/configmaps"
+
+    async def create() -> None:
+        for number in numbers:
+            body: Json = {"metadata": {"name": f"stranger-{number}"}}
+            await client.request("POST", path, body=body, timeout=60)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(50):
+            group.create_task(create())
+    return time.monotonic() - began
+
+
+async def _patches(client: Client) -> int:
+    """Return how many patches of ConfigMaps the API server has ever got."""
+    lines = (await client.request("GET", "/metrics", accept="text/plain")).decode().splitlines()
+    counts = [line for line in lines if line.startswith("apiserver_request_total{")]
+    about = ('resource="configmaps"', 'verb="PATCH"')
+    return sum(int(float(line.split()[-1])) for line in counts if all(a in line for a in about))
+
+
+def _pid(playground: Playground, sharder: str) -> int:
+    """Return the process of a sharder: it was started with a file of that name."""
+    config = str(playground.plane.directory / f"{sharder}.yaml").encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        if config in (process / "cmdline").read_bytes().split(b"\0"):
+            return int(process.name)
+    raise LookupError(f"no process of {sharder}")
+
+
+def _resident(pid: int) -> int:
+    """Return the bytes of memory that a process has in RAM."""
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))

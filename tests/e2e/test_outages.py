@@ -1,0 +1,224 @@
+"""The API server stops, or answers nothing, for a while: no shard is blamed, nothing moves."""
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from hack.control_plane import ControlPlane
+from hack.demo import wait_until_ready
+from hack.ownership import Observer, create_secrets, observing
+from hack.playground import SHARDS, Playground
+from sharder.errors import Conflict
+from sharder.kube.client import Client
+from sharder.kube.stores import leases
+from sharder.names import STATE_LABEL, ObjectRef
+from tests.e2e.stand_in import StandIn, keep_running, lease_environment, stand_ins
+from tests.e2e.trace import Trace, tracing
+from tests.support.eventually import eventually
+
+OUTAGES = (("stopped", 5), ("silent", 7), ("stopped", 20), ("stopped", 60))
+"""How the API server is away, and for how many seconds."""
+SHARDS_BY_SECONDS = {5: ("shard-0", "shard-1"), 15: ("shard-2",)}
+ALL_SHARDS = {name for names in SHARDS_BY_SECONDS.values() for name in names}
+QUIET_RING = "quiet"
+QUIET = {"quiet-3": 3, "quiet-5": 5, "quiet-15": 15}
+"""Shards that never work, by the seconds of their Leases; on a ring over the same Secrets."""
+IDLE_RING = "idle"
+"""A ring over nothing, to see when a shard that joins is noticed."""
+OBJECTS = 100
+WITHIN = 60
+
+
+@dataclass(slots=True, kw_only=True)
+class Aftermath:
+    """What there was to see."""
+
+    before: dict[str, int]
+    """The revisions of all objects before the first outage."""
+    after: dict[str, int]
+    """Those of the same objects when every Lease has had time to run out after the last one."""
+    worked: list[float]
+    """After each outage: the seconds until a shard had worked on a new object."""
+    noticed: list[float]
+    """And the seconds until the sharder had noticed a new shard."""
+    restarts: list[str]
+    """Shards that ended and were started anew."""
+    takings: list[str]
+    """Shards whose Leases the sharder took."""
+    sharder_log: str
+    join_seconds: float
+    """How long it took, after all that, until a shard that joined had its share."""
+
+
+@dataclass(slots=True)
+class Play:
+    """What goes on while the API server comes and goes."""
+
+    plane: ControlPlane
+    playground: Playground
+    client: Client
+    observer: Observer
+    trace: Trace
+    restarts: list[str] = field(default_factory=list)
+    worked: list[float] = field(default_factory=list)
+    noticed: list[float] = field(default_factory=list)
+
+    async def outage(self, how: str, seconds: int, newcomer: StandIn) -> None:
+        """Let the API server be away, and see what comes after it."""
+        if how == "silent":
+            self.plane.supervisor.pause("kube-apiserver")
+            await asyncio.sleep(seconds)
+            self.plane.supervisor.resume("kube-apiserver")
+        else:
+            await asyncio.to_thread(self.plane.stop_apiserver)
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(self.plane.start_apiserver)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._see_work(f"after-{len(self.worked)}"))
+            group.create_task(self._see_notice(f"{IDLE_RING}-{len(self.noticed)}", newcomer))
+
+    async def _see_work(self, name: str) -> None:
+        began = time.monotonic()
+
+        async def worked_on() -> bool:
+            present = await self.observer.look()
+            return present.live == ALL_SHARDS and not present.faults()
+
+        await eventually(lambda: _create(self.client, name), within=WITHIN)
+        await eventually(worked_on, within=WITHIN)
+        self.worked.append(time.monotonic() - began)
+
+    async def _see_notice(self, name: str, newcomer: StandIn) -> None:
+        began = time.monotonic()
+        await newcomer.join()
+        ref = ObjectRef(SHARDS, name)
+
+        async def noticed() -> bool:
+            lease = await leases(self.client).get(ref)
+            return lease.metadata.label(STATE_LABEL) == "ready"
+
+        await eventually(noticed, within=WITHIN)
+        self.noticed.append(time.monotonic() - began)
+
+
+@pytest.fixture(scope="module")
+def aftermath(request: pytest.FixtureRequest) -> Aftermath:
+    with ControlPlane() as plane:
+        aftermath = asyncio.run(_play(plane))
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        told = [
+            f"{how} {seconds} s: {worked:.1f} s, {noticed:.1f} s"
+            for (how, seconds), worked, noticed in zip(
+                OUTAGES, aftermath.worked, aftermath.noticed, strict=True
+            )
+        ]
+        print(  # noqa: T201 - figures to compare from run to run
+            f"\na new object is worked on, and a new shard noticed, after an API server "
+            f"{'; '.join(told)}. A shard joins in {aftermath.join_seconds:.1f} s; "
+            f"{len(aftermath.restarts)} starts of shards anew"
+        )
+    return aftermath
+
+
+def test_no_shard_is_declared_dead(aftermath: Aftermath) -> None:
+    assert aftermath.takings == []
+    assert "took its lease" not in aftermath.sharder_log
+
+
+def test_nothing_moves(aftermath: Aftermath) -> None:
+    assert len(aftermath.before) == 2 * OBJECTS
+    assert aftermath.after == aftermath.before
+
+
+def test_every_watch_recovers_each_time(aftermath: Aftermath) -> None:
+    assert len(aftermath.worked) == len(aftermath.noticed) == len(OUTAGES)
+    assert max(*aftermath.worked, *aftermath.noticed) <= WITHIN
+
+
+def test_a_shard_that_joins_afterwards_gets_its_share(aftermath: Aftermath) -> None:
+    assert aftermath.join_seconds <= WITHIN
+
+
+def test_the_sharder_crashes_nowhere(aftermath: Aftermath) -> None:
+    assert "Traceback" not in aftermath.sharder_log
+
+
+async def _play(plane: ControlPlane) -> Aftermath:
+    playground = Playground(plane)
+    playground.install()
+    plane.apply(_another_ring(plane, QUIET_RING))
+    plane.apply(_another_ring(plane, IDLE_RING, namespaces="none"))
+    playground.start_sharder(gracefulShutDown="0s")
+    await wait_until_ready(playground)
+    shard = str(playground.kubeconfig_of("shard"))
+    newcomers = {f"{IDLE_RING}-{index}": 600 for index in range(len(OUTAGES))}
+    async with (
+        observing(playground.viewer) as (observer, client),
+        tracing(client) as trace,
+        stand_ins(shard, QUIET_RING, QUIET) as quiet,
+        stand_ins(shard, IDLE_RING, newcomers) as idle,
+        asyncio.TaskGroup() as group,
+    ):
+        play = Play(plane, playground, client, observer, trace)
+        lives = [group.create_task(shard.live()) for shard in quiet.values()]
+        for seconds, names in SHARDS_BY_SECONDS.items():
+            for name in names:
+                playground.start_shard(name, **lease_environment(seconds))
+            kubelet = keep_running(playground, names, play.restarts, **lease_environment(seconds))
+            lives.append(group.create_task(kubelet))
+        try:
+            return await _tell(play, list(idle.values()))
+        finally:
+            for life in lives:
+                life.cancel()
+
+
+async def _tell(play: Play, newcomers: list[StandIn]) -> Aftermath:
+    await play.observer.settled(ALL_SHARDS, within=WITHIN)
+    await eventually(lambda: _sees_leases(play.trace), within=WITHIN)
+    await create_secrets(play.client, [f"secret-{index:04}" for index in range(OBJECTS)])
+    await play.observer.settled(ALL_SHARDS, within=WITHIN)
+    await asyncio.sleep(1)
+    before = play.trace.versions()
+    for (how, seconds), newcomer in zip(OUTAGES, newcomers, strict=True):
+        await play.outage(how, seconds, newcomer)
+    # Long enough to take any Lease that was wrongly thought silent.
+    await asyncio.sleep(2 * max(*SHARDS_BY_SECONDS, *QUIET.values()) + 1)
+    after = {uid: version for uid, version in play.trace.versions().items() if uid in before}
+    play.playground.start_shard("shard-3")
+    _, join_seconds = await play.observer.settled({*ALL_SHARDS, "shard-3"}, within=WITHIN)
+    return Aftermath(
+        before=before,
+        after=after,
+        worked=play.worked,
+        noticed=play.noticed,
+        restarts=play.restarts,
+        takings=play.trace.takings(),
+        sharder_log=play.playground.log("sharder-0"),
+        join_seconds=join_seconds,
+    )
+
+
+async def _sees_leases(trace: Trace) -> bool:
+    return {w.obj.metadata.name for w in trace.leases} >= {*ALL_SHARDS, *QUIET}
+
+
+async def _create(client: Client, name: str) -> None:
+    try:
+        await create_secrets(client, [name])
+    except* Conflict:
+        pass  # an earlier try got through without an answer
+
+
+def _another_ring(plane: ControlPlane, name: str, namespaces: str = "true") -> str:
+    """Return a ring over the same Secrets, so that they have one more owner."""
+    ring = json.loads(plane.kubectl("get", "controllerring", "checksum", "-o", "json"))
+    spec = {
+        "resources": [{"group": "", "resource": "secrets"}],
+        "namespaceSelector": {"matchLabels": {"checksum.example.com/enabled": namespaces}},
+    }
+    typed = {key: ring[key] for key in ("apiVersion", "kind")}
+    return json.dumps({**typed, "metadata": {"name": name}, "spec": spec})
