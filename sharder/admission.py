@@ -75,7 +75,7 @@ def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> 
     owner, asked = snapshot.owner_of(review.old), snapshot.owner_of(review.obj)
     if asked is not None and review.writer.username in sharders:  # (a)
         return PASS
-    if owner is None:
+    if owner is None or _is_stale(review.old, review.obj, owner, snapshot):
         return _adopt(review, snapshot, role)
     if asked == owner:  # (b)
         return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)
@@ -114,6 +114,8 @@ def _named(obj: PartialObject, uid: str) -> PartialObject:
 def _adopt(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
     """Assign an object without owner, unless the leader has to move what it controls first."""
     obj = review.obj
+    if not snapshot.matches(obj):
+        return Decision(outcome="out_of_scope")
     if role is Role.LEADING:
         return Decision(outcome="left_to_leader", operations=_owned(obj.metadata, snapshot, None))
     if role is Role.CONTROLLED:
@@ -186,6 +188,14 @@ def _restore(
         return PASS  # no API server stores such labels, nor would it take them back
     operations = admission(meta, labels={snapshot.owner_label: owner, snapshot.drain_label: drain})
     return Decision(outcome="restored", operations=operations) if operations else PASS
+
+
+def _is_stale(
+    old: PartialObject, obj: PartialObject, owner: ShardName, snapshot: RingSnapshot
+) -> bool:
+    """Tell whether the owner left while the object was out of scope, which it enters again."""
+    enters = snapshot.matches(obj) and not snapshot.matches(old)
+    return enters and snapshot.members.standing_of(owner) is Standing.GONE
 
 
 def _acknowledges(

@@ -13,27 +13,25 @@ MAX_LENGTH: Final = 63
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Kubernetes' own for generated names: no vowels, and nothing that looks like one."""
 
-_SUFFIX_LENGTH: Final = 10
-_SHORTEST_SUFFIX: Final = 5
-"""Kubernetes' own.  Ours is longer: the API server tries anew where its own name is taken."""
+_DIGITS: Final = 10
+"""Twice Kubernetes' own: the API server tries anew where its own name is taken, not ours."""
 
-_SHORT_LIMIT: Final = 52
-"""Of the names of CronJobs, the shortest in Kubernetes itself (batch/validation, v1.36)."""
+_FEW_DIGITS: Final = 5
+_LONG_PREFIX: Final = 43
+"""From this length on every character may be one too many: CronJobs have room for 52, Jobs with
+an index for fewer than 63.  There a name is no longer than Kubernetes' own."""
 
 
 def generated_name(prefix: str, uid: str) -> str:
     """Return the name for an object with `generateName: prefix`, the same for the same request.
 
-    A name of Kubernetes' own that keeps to the limit of CronJobs does so here too.
-
     Args:
         prefix: Is cut where the name would get longer than `MAX_LENGTH`.
         uid: Of the admission request.
     """
-    room = _SHORT_LIMIT - len(prefix)
-    length = room if _SHORTEST_SUFFIX <= room < _SUFFIX_LENGTH else _SUFFIX_LENGTH
+    digits = _DIGITS if len(prefix) < _LONG_PREFIX else _FEW_DIGITS
     number, suffix = xxh64_intdigest(uid.encode()), ""
-    for _ in range(length):
+    for _ in range(digits):
         number, digit = divmod(number, len(_ALPHABET))
         suffix += _ALPHABET[digit]
-    return prefix[: MAX_LENGTH - length] + suffix
+    return prefix[: MAX_LENGTH - digits] + suffix

@@ -105,12 +105,16 @@ class RingSnapshot:
 
         A Namespace is its own namespace; other cluster-scoped objects have none to judge by.
         """
-        selector = self.ring.spec.object_selector
-        if selector is not None and not selector.matches(obj.metadata.labels or {}):
+        if not self.matches(obj):
             return False
         is_namespace = not obj.group and obj.kind == "Namespace"
         namespace = obj.metadata.name if is_namespace else obj.metadata.namespace
         return not namespace or namespace in self.namespaces
+
+    def matches(self, obj: PartialObject) -> bool:
+        """Tell whether the ring's objectSelector matches."""
+        selector = self.ring.spec.object_selector
+        return selector is None or selector.matches(obj.metadata.labels or {})
 
     def decides_like(self, other: "RingSnapshot") -> bool:
         """Tell whether both lead to the same steps for every object.

@@ -122,8 +122,14 @@ def _concerns_owner(ring: ControllerRing, sharders: frozenset[str]) -> str:
     new_drain = f"object.metadata.?labels[{drain}].hasValue()"
     old_drain = f"oldObject.metadata.?labels[{drain}].hasValue()"
     users = json.dumps(sorted(sharders), ensure_ascii=False)
+    # Whoever comes into the scope of an objectSelector may bear the label of a shard that is gone.
+    enters = (
+        "object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({}) || "
+        if ring.spec.object_selector is not None
+        else ""
+    )
     return (
-        f"request.operation == 'CREATE' || {new_owner} == '' || "
+        f"request.operation == 'CREATE' || {new_owner} == '' || {enters}"
         f"(({new_owner} != {old_owner} || {new_drain} != {old_drain})"
         f" && !(request.userInfo.username in {users}))"
     )

@@ -1,6 +1,6 @@
-"""What changed Leases affect is followed up at once, or together where many come at a time.
+"""What a change affects is followed up at once, or together with others where many come at a time.
 
-A thousand shards may start at the same moment, or be forged, and each means a hash ring: without
+A thousand shards or namespaces may appear at the same moment, and each means a snapshot: without
 a pause in between nobody would answer admission requests meanwhile.
 """
 
@@ -32,10 +32,10 @@ class FollowUp:
         """Rings of which somebody was told that they are owed, and waits for the work."""
         self._late = asyncio.Event()
 
-    def add(self, affected: Iterable[RingName], lease: Lease) -> None:
-        """Follow the change of a Lease up; one that affects no ring waits only behind others."""
+    def add(self, affected: Iterable[RingName], *leases: Lease) -> None:
+        """Follow a change up, of Leases or another; without a ring it waits only behind others."""
         self._rings.update(affected)
-        self._leases.append(lease)
+        self._leases.extend(leases)
         if self._rings and self._rest():
             self._late.set()
         else:

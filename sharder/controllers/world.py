@@ -18,7 +18,7 @@ from sharder.api.selector import LabelSelector
 from sharder.clock import Clock
 from sharder.controllers.followup import FollowUp
 from sharder.controllers.kinds import Kinds
-from sharder.errors import ApiError
+from sharder.errors import ApiError, Expired
 from sharder.membership import Membership
 from sharder.names import ObjectRef, RingName
 from sharder.ports import Changed, Listed, Objects, Removed, Watchable
@@ -192,10 +192,10 @@ class World:
                     before = self._namespaces.get(namespace.metadata.name)
                     self._namespaces[namespace.metadata.name] = labels
                     if before != labels:
-                        self._rebuild(self._rings)
+                        self._follow_up.add(self._rings)
                 case Removed(namespace):
                     self._namespaces.pop(namespace.metadata.name, None)
-                    self._rebuild(self._rings)
+                    self._follow_up.add(self._rings)
 
     def _follow(
         self, source: Watchable[V], what: str
@@ -235,11 +235,11 @@ class World:
 
     def _note(self, what: str, error: ApiError | None) -> None:
         """Remember why a watch is broken; what was seen of Leases before counts no more."""
-        if error is None:
-            self._errors.pop(what, None)
-        else:
+        known = self._errors.pop(what, None)
+        if error is not None:
             self._errors[what] = error
-        if what == "leases":
+        # A Lease that is the same after a list was not renewed in between: no silence of ours.
+        if what == "leases" and not isinstance(error or known, Expired):
             self.note_outage(error)
 
     def _synced(self, what: str, affected: Iterable[RingName]) -> None:

@@ -37,6 +37,11 @@ class Trouble:
             )
         self._on_error(error)
 
+    def missed(self, error: ApiError) -> None:
+        """Note that something was missed, which is nobody's fault: no warning."""
+        self._error = error
+        self._on_error(error)
+
     def over(self) -> None:
         """Note that it works; cheap when it did before."""
         if self._error is None:

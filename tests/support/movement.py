@@ -34,6 +34,7 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
         failures=cluster.failures,
         waiting=cluster.waiting,
         locks=cluster.locks,
+        rng=cluster.rng,
     )
     exceptions = Exceptions(
         world=cluster.world,

@@ -3,12 +3,15 @@
 import re
 
 import pytest
+from msgspec import structs
 
 from sharder.admission import PASS, Decision, Review, Writer, decide
 from sharder.api.meta import ObjectMeta, PartialObject
-from sharder.membership import Standing
+from sharder.api.ring import ControllerRing
+from sharder.api.selector import LabelSelector
+from sharder.membership import Members, Standing
 from sharder.names import GroupResource, ShardName
-from sharder.snapshot import RingSnapshot
+from sharder.snapshot import RingSnapshot, build
 from tests.support.json_patch import admitted
 from tests.support.values import (
     CONFIGMAPS,
@@ -24,6 +27,7 @@ from tests.support.values import (
     members,
     named,
     obj,
+    ring,
     snapshot,
 )
 
@@ -571,3 +575,46 @@ def replace_labels(of: PartialObject, labels: dict[str, str] | None) -> PartialO
         annotations=of.metadata.annotations,
     )
     return PartialObject(api_version=of.api_version, kind=of.kind, metadata=meta)
+
+
+# Objects that come into the scope of an objectSelector, or leave it
+
+BLUE = {"team": "blue"}
+
+
+def selecting(of: Members | None = None) -> RingSnapshot:
+    """The ring over blue objects alone."""
+    spec = structs.replace(ring().spec, object_selector=LabelSelector(match_labels=BLUE))
+    return build(
+        ControllerRing(metadata=ring().metadata, spec=spec),
+        members=of or available(A, B),
+        namespaces=frozenset({"default"}),
+    )
+
+
+def test_an_object_that_comes_into_scope_with_an_owner_that_is_gone_is_assigned() -> None:
+    old, new = obj(name=TO_B, owner=C), obj(name=TO_B, owner=C, labels=BLUE)
+
+    assert update(old, new, by=selecting()).assigned == B
+    left = update(
+        obj(SECRETS, owner=C), obj(SECRETS, owner=C, labels=BLUE), of=SECRETS, by=selecting()
+    )
+    assert left.outcome == "left_to_leader"
+
+
+def test_an_object_that_comes_into_scope_with_an_owner_that_works_keeps_it() -> None:
+    old, new = obj(name=TO_B, owner=A), obj(name=TO_B, owner=A, labels=BLUE)
+
+    assert update(old, new, by=selecting()) == PASS
+
+
+def test_an_object_without_owner_that_leaves_the_scope_is_left_alone() -> None:
+    old, new = obj(name=TO_B, labels=BLUE), obj(name=TO_B)
+
+    assert update(old, new, by=selecting()) == Decision(outcome="out_of_scope")
+
+
+def test_an_object_that_leaves_the_scope_keeps_its_owner() -> None:
+    old, new = obj(name=TO_B, owner=A, labels=BLUE), obj(name=TO_B)
+
+    assert stored(new, update(old, new, by=selecting())).label(OWNER) == A

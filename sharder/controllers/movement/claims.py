@@ -9,11 +9,11 @@ the leader does to Leases").
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from weakref import WeakValueDictionary
 
 from msgspec import structs, to_builtins
 
@@ -21,8 +21,8 @@ from sharder.api.lease import Lease, LeaseSpec, format_time
 from sharder.api.meta import Json
 from sharder.clock import Clock
 from sharder.controllers.world import World
-from sharder.errors import ApiError, Conflict, NotFound, SharderError
-from sharder.leases import DEFAULT_DURATION, ShardState, duration_of, is_given_up
+from sharder.errors import ApiError, Conflict, NotFound, SharderError, Unavailable
+from sharder.leases import DEFAULT_DURATION, ShardState, is_given_up
 from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
 from sharder.runtime.holder import Leases
 
@@ -30,8 +30,12 @@ IDLE_SECONDS = 1.0
 """A Lease that nobody has needed for so long is given back."""
 
 HOLD = 2 * DEFAULT_DURATION
-"""For how long a released Lease is held at a time: as one that was taken, and much longer than a
-request may take.  So long a shard waits at most if we are killed before we give it back."""
+"""For how long a Lease is held at a time: much longer than a request may take.  So long a shard
+waits at most if we are killed before we give its Lease back."""
+
+REST_SECONDS = 2 * HOLD.total_seconds()
+"""For how long a Lease is left alone when nothing could be written while it was held: objects
+that nobody can write must not keep their shard away."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,13 +48,15 @@ class ShardIsBack(SharderError):  # noqa: N818 - reads as a fact, like the other
 class _Claim:
     """A Lease that we hold."""
 
+    found: LeaseSpec
+    """How it is given back."""
     lease: Lease
     until: float
     """Monotonic seconds at which somebody else may acquire it."""
-    released: LeaseSpec | None
-    """How it is given back; None for one that we took from a dead shard, which we keep."""
+    used: float
     users: int = 0
-    used: float = 0.0
+    useful: bool = False
+    """Whether anything was written since the Lease was last written."""
 
 
 class Claims:
@@ -61,17 +67,18 @@ class Claims:
         self._leases = leases
         self._clock = clock
         self._claims: dict[ObjectRef, _Claim] = {}
-        self._locks = defaultdict[ObjectRef, asyncio.Lock](asyncio.Lock)
+        self._resting: dict[ObjectRef, float] = {}
+        self._locks = WeakValueDictionary[ObjectRef, asyncio.Lock]()
 
     @asynccontextmanager
     async def holding(self, ref: ObjectRef) -> AsyncIterator[None]:
-        """Keep the shard with this Lease away while the body runs; no Lease, no hold.
+        """Keep the shard with this Lease away while the body writes; no Lease, no hold.
 
         Raises:
             ShardIsBack: it holds its Lease.
-            ApiError: the Lease could not be written.
+            ApiError: the Lease could not be written, or is left alone for a while.
         """
-        async with self._locks[ref]:
+        async with self._lock(ref):
             claim = await self._fresh(ref)
         if claim is None:
             yield
@@ -79,66 +86,94 @@ class Claims:
         claim.users += 1
         try:
             yield
+            claim.useful = True
         finally:
             claim.users -= 1
             claim.used = self._clock.monotonic()
 
     async def run(self) -> None:
-        """Give back what is not needed any more, until cancelled."""
-        while True:
-            await self._clock.sleep(IDLE_SECONDS / 2)
-            now = self._clock.monotonic()
-            for ref, claim in list(self._claims.items()):
+        """Give back what is not needed any more, until cancelled; then give back all."""
+        try:
+            while True:
+                await self._clock.sleep(IDLE_SECONDS / 2)
+                await self._give_back_idle()
+        finally:
+            if self._claims:
+                # Writes that were cut short may be on their way yet.
+                await self._clock.sleep(IDLE_SECONDS)
+                async with asyncio.timeout(IDLE_SECONDS):
+                    for ref, claim in list(self._claims.items()):
+                        await self._give_back(ref, claim)
+
+    def _lock(self, ref: ObjectRef) -> asyncio.Lock:
+        return self._locks.setdefault(ref, asyncio.Lock())
+
+    async def _give_back_idle(self) -> None:
+        now = self._clock.monotonic()
+        self._resting = {ref: until for ref, until in self._resting.items() if until > now}
+        for ref, claim in list(self._claims.items()):
+            async with self._lock(ref):
                 if not claim.users and now - claim.used >= IDLE_SECONDS:
-                    async with self._locks[ref]:
-                        await self._give_back(ref)
+                    await self._give_back(ref, claim)
 
     async def _fresh(self, ref: ObjectRef) -> _Claim | None:
         """Return our claim with at least half of its time left, None if there is no Lease."""
-        claim = self._claims.get(ref)
-        if claim is not None and self._is_fresh(claim):
+        now, claim = self._clock.monotonic(), self._claims.get(ref)
+        if claim is not None and claim.until - now > HOLD.total_seconds() / 2:
             return claim
+        if claim is not None and not claim.useful:
+            self._resting[ref] = now + REST_SECONDS
+        if now < self._resting.get(ref, now):
+            raise Unavailable(f"lease {ref} is left alone for a while: its shard may want it")
+        try:
+            return await self._hold(ref, claim)
+        except ApiError:
+            # Whoever waits behind us would wait for the same answer.
+            self._resting[ref] = self._clock.monotonic() + IDLE_SECONDS
+            raise
+
+    async def _hold(self, ref: ObjectRef, claim: _Claim | None) -> _Claim | None:
         lease = claim.lease if claim is not None else self._seen(ref)
         while lease is not None:
             if not is_given_up(lease):
                 self._claims.pop(ref, None)
                 raise ShardIsBack(f"shard {ref.name} is back")
+            sent = self._clock.monotonic()
             try:
-                return await self._hold(lease, claim)
+                held = await self._leases.patch(ref, _written(lease, self._ours(lease)))
             except Conflict:
                 lease = await self._read(ref)
             except NotFound:
-                lease = None
+                break
+            else:
+                return self._note(ref, held, sent, found=lease.spec)
         self._claims.pop(ref, None)
         return None
+
+    def _note(self, ref: ObjectRef, held: Lease, sent: float, *, found: LeaseSpec) -> _Claim:
+        until = sent + HOLD.total_seconds()
+        claim = self._claims.get(ref)
+        if claim is None:
+            claim = self._claims[ref] = _Claim(found=found, lease=held, until=until, used=sent)
+        claim.lease, claim.until, claim.used, claim.useful = held, until, sent, False
+        return claim
+
+    def _ours(self, lease: Lease) -> LeaseSpec:
+        """Return the spec with which we hold the Lease; to renew it is no transition."""
+        now, known = format_time(self._clock.now()), lease.spec
+        return structs.replace(
+            known,
+            holder_identity=SHARDER_IDENTITY,
+            lease_duration_seconds=HOLD // timedelta(seconds=1),
+            acquire_time=now,
+            renew_time=now,
+            lease_transitions=(known.lease_transitions or 0)
+            + (known.holder_identity != SHARDER_IDENTITY),
+        )
 
     def _seen(self, ref: ObjectRef) -> Lease | None:
         sighting = self._world.membership.sighting(ref)
         return sighting.lease if sighting is not None else None
-
-    async def _hold(self, lease: Lease, before: _Claim | None) -> _Claim:
-        sent, now = self._clock.monotonic(), format_time(self._clock.now())
-        ours = lease.spec.holder_identity == SHARDER_IDENTITY
-        duration = duration_of(lease) if ours else HOLD
-        spec = structs.replace(
-            lease.spec,
-            holder_identity=SHARDER_IDENTITY,
-            lease_duration_seconds=duration // timedelta(seconds=1),
-            acquire_time=now,
-            renew_time=now,
-            lease_transitions=(lease.spec.lease_transitions or 0) + (not ours),
-        )
-        held = await self._leases.patch(lease.metadata.ref, _written(lease, spec))
-        released = None if ours else lease.spec
-        claim = before or _Claim(lease=held, until=0.0, released=released)
-        claim.lease, claim.until = held, sent + duration.total_seconds()
-        claim.used = self._clock.monotonic()
-        self._claims[lease.metadata.ref] = claim
-        return claim
-
-    def _is_fresh(self, claim: _Claim) -> bool:
-        left = claim.until - self._clock.monotonic()
-        return left > duration_of(claim.lease).total_seconds() / 2
 
     async def _read(self, ref: ObjectRef) -> Lease | None:
         try:
@@ -146,16 +181,13 @@ class Claims:
         except NotFound:
             return None
 
-    async def _give_back(self, ref: ObjectRef) -> None:
+    async def _give_back(self, ref: ObjectRef, claim: _Claim) -> None:
         """Give a Lease back as it was found; if that fails the shard waits until it runs out."""
-        claim = self._claims.get(ref)
-        if claim is None or claim.users:
-            return
         del self._claims[ref]
-        if claim.released is None:
-            return
+        if not claim.useful:
+            self._resting[ref] = self._clock.monotonic() + REST_SECONDS
         transitions = claim.lease.spec.lease_transitions
-        spec = structs.replace(claim.released, lease_transitions=transitions)
+        spec = structs.replace(claim.found, lease_transitions=transitions)
         try:
             await self._leases.patch(ref, _written(claim.lease, spec))
         except ApiError as error:
@@ -164,7 +196,7 @@ class Claims:
 
 
 def _written(lease: Lease, spec: LeaseSpec) -> Json:
-    """Return the patch; the label stands there already, or else we would write it in between."""
+    """Return the patch; with the label, or somebody would write that in between."""
     return {
         "metadata": {
             "resourceVersion": lease.metadata.resource_version,

@@ -18,15 +18,18 @@ from sharder.controllers.movement.backlogs import Backlogs, Rooms, Series
 from sharder.controllers.movement.batch import batch
 from sharder.controllers.movement.cover import WHOLE, Cover, Slice, Watch, cover_of, watches_of
 from sharder.controllers.movement.rights import Watching
-from sharder.controllers.movement.waiting import BACKOFF, Flow, Waiting
+from sharder.controllers.movement.waiting import Flow, Waiting
 from sharder.controllers.world import World
 from sharder.errors import ApiError, Forbidden, NotFound
 from sharder.names import RingName
 from sharder.ports import Objects
-from sharder.runtime.backoff import Rng
+from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.polled import Polled
 from sharder.runtime.watch import follow
 from sharder.snapshot import RingSnapshot
+
+UNSERVED_BACKOFF = Backoff(base=2.0, cap=30.0)
+"""Between looks for a resource that is not served: soon after it is, objects wait for us."""
 
 _HEALTHY_SECONDS = 120.0
 """After so long a watch that ends counts as the first that does."""
@@ -174,7 +177,7 @@ class Exceptions:
             except ApiError:
                 lasted = self._clock.monotonic() - began
                 failures = 1 if lasted >= _HEALTHY_SECONDS else failures + 1
-                await self._clock.sleep(BACKOFF.delay(failures, self._rng))
+                await self._clock.sleep(UNSERVED_BACKOFF.delay(failures, self._rng))
 
     async def _follow_all(self, watch: Watch, resource: Resource, seen: Backlogs) -> None:
         slices = watch.cover if resource.namespaced else WHOLE

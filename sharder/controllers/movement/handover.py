@@ -5,6 +5,7 @@ an object without owner controls is relabelled first, then the object is assigne
 shard never meets children that still belong to the old one (docs/protocol.md, "Moving objects").
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import nullcontext
 
@@ -14,10 +15,12 @@ from sharder.controllers.movement.moves import Mover, Superseded
 from sharder.controllers.movement.reading import Reading
 from sharder.controllers.movement.resync import AGAIN_SECONDS, Locks
 from sharder.controllers.movement.transfer import Transfer
-from sharder.controllers.movement.waiting import GATHER_SECONDS, Flow, Waiting
+from sharder.controllers.movement.waiting import BACKOFF, GATHER_SECONDS, Flow, Waiting
 from sharder.controllers.world import World
+from sharder.errors import ApiError
 from sharder.names import ObjectRef, ShardName
 from sharder.ports import Objects
+from sharder.runtime.backoff import Rng
 from sharder.snapshot import RingSnapshot, Role
 
 
@@ -33,6 +36,7 @@ class HandOver:
         failures: Failures,
         waiting: Waiting,
         locks: Locks,
+        rng: Rng,
     ) -> None:
         self._world = world
         self._objects = objects
@@ -40,6 +44,9 @@ class HandOver:
         self._failures = failures
         self._waiting = waiting
         self._locks = locks
+        self._rng = rng
+        self._vain = defaultdict[Flow, int](int)
+        """How often in a row something that concerns all objects could not be read."""
 
     async def run(self) -> None:
         """Carry over until cancelled."""
@@ -49,6 +56,7 @@ class HandOver:
         """Drop what waits of a resource that is no resource of the ring any more."""
         self._waiting.forget(flow)
         self._failures.forget(flow)
+        self._vain.pop(flow, None)
 
     async def carry_over(self, flow: Flow) -> float | None:
         """Take on all objects that are due; return in how many seconds another is.
@@ -78,9 +86,15 @@ class HandOver:
             if shards:
                 left = await self._step(snapshot, flow, shards)
         except Superseded:
-            if self._world.is_current(snapshot):
-                # No new snapshot will come at once: we lead no more, or a shard is back unseen.
+            if self._world.snapshot(flow.ring) is snapshot:
+                # No new snapshot has come: we lead no more, or do not see the Leases.
                 left = dict.fromkeys(shards, AGAIN_SECONDS)
+        except ApiError:
+            self._vain[flow] += 1
+            left = dict.fromkeys(shards, BACKOFF.delay(self._vain[flow], self._rng))
+            raise
+        else:
+            self._vain.pop(flow, None)
         finally:
             self._waiting.put_back(flow, shards, left)
 

@@ -120,6 +120,7 @@ class Mover:
                 return step
             self._failures.insist(Subject(Flow(snapshot.name, resource.id), ref))
             try:
+                self.check(snapshot)
                 async with self._slots, self._keeping_away(snapshot, obj, step):
                     if not self.check(snapshot).selects(obj):
                         return Keep("out of scope")

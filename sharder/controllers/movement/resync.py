@@ -24,6 +24,7 @@ from sharder.controllers.movement.moves import Decide, Mover, Superseded
 from sharder.controllers.movement.rights import naming_the_rule
 from sharder.controllers.world import World
 from sharder.errors import ApiError, Expired, InvalidObject, NotFound, Unavailable
+from sharder.membership import Members
 from sharder.names import GroupResource, RingName
 from sharder.plan import Keep, Step
 from sharder.planner import Owners, plan_controlled, plan_main
@@ -33,6 +34,10 @@ from sharder.snapshot import RingSnapshot, Role
 
 AGAIN_SECONDS = 1.0
 """After a pass that was superseded: the change itself has queued the ring at once."""
+
+LATE_SECONDS = 15.0
+"""After a pass over a ring whose shards had changed: what was admitted before, by a webhook that
+did not know yet, may be stored only now.  Longer than webhook and request may take together."""
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +77,8 @@ class Resync:
         self._stopwatch = stopwatch
         self._clock = clock
         self._sync_period = sync_period
+        self._members: dict[RingName, Members] = {}
+        """By which each ring's last pass was decided."""
 
     async def reconcile(self, name: RingName) -> float | None:
         """Pass over the ring's objects; return in how many seconds to do so again.
@@ -83,6 +90,7 @@ class Resync:
         """
         snapshot = self._world.snapshot(name)
         if snapshot is None:
+            self._members.pop(name, None)
             return None
         began = self._clock.monotonic()
         cover = cover_of(snapshot.namespaces, self._world.known_namespaces())
@@ -99,7 +107,8 @@ class Resync:
         self._report(name, current.problem)
         if current.problem is not None:
             raise Unavailable(current.problem)
-        return self._sync_period
+        known, self._members[name] = self._members.get(name), snapshot.members
+        return self._sync_period if known == snapshot.members else LATE_SECONDS
 
 
 class Pass:

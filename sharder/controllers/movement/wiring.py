@@ -105,6 +105,7 @@ class Movement:
             failures=failures,
             waiting=waiting,
             locks=locks,
+            rng=rng,
         )
         self.exceptions = Exceptions(
             world=world,

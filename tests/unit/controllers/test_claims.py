@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sharder.api.lease import Lease
-from sharder.controllers.movement.claims import Claims, ShardIsBack
+from sharder.controllers.movement.claims import REST_SECONDS, Claims, ShardIsBack
+from sharder.errors import Rejected, Unavailable
 from sharder.leases import ShardState
 from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
 from tests.support.cluster import Cluster
@@ -25,8 +26,11 @@ async def released() -> AsyncIterator[tuple[Cluster, Claims]]:
         await cluster.settle()
         claims = Claims(world=cluster.world, leases=cluster.leases, clock=cluster.clock)
         task = group.create_task(claims.run())
-        yield cluster, claims
-        task.cancel()
+        try:
+            yield cluster, claims
+        finally:
+            task.cancel()
+            await cluster.clock.advance(2)
 
 
 async def lease(cluster: Cluster) -> Lease:
@@ -71,6 +75,8 @@ async def _version(cluster: Cluster, claims: Claims) -> str:
 async def test_it_is_renewed_before_the_shard_may_acquire_it() -> None:
     async with released() as (cluster, claims), claims.holding(REF):
         first = (await lease(cluster)).spec
+        async with claims.holding(REF):
+            pass
         await cluster.clock.advance(16)
         async with claims.holding(REF):
             second = (await lease(cluster)).spec
@@ -110,17 +116,77 @@ async def test_a_lease_that_is_gone_needs_no_hold() -> None:
             pass
 
 
-async def test_a_lease_taken_from_a_dead_shard_is_kept() -> None:
+async def test_a_lease_taken_from_a_dead_shard_is_held_and_given_back_too() -> None:
     async with released() as (cluster, claims):
-        await cluster.write_lease(A, holderIdentity=SHARDER_IDENTITY, leaseDurationSeconds=10)
+        await cluster.write_lease(
+            A, holderIdentity=SHARDER_IDENTITY, leaseDurationSeconds=4, leaseTransitions=1
+        )
         await cluster.settle()
+        found = (await lease(cluster)).spec
         async with claims.holding(REF):
             held = (await lease(cluster)).spec
         await cluster.clock.advance(2)
         after = (await lease(cluster)).spec
 
-    assert (held.holder_identity, held.lease_duration_seconds) == (SHARDER_IDENTITY, 10)
-    assert after == held
+    # Longer than a request may take, however short the shard's own are.
+    assert (held.holder_identity, held.lease_duration_seconds) == (SHARDER_IDENTITY, 30)
+    assert after == found
+
+
+async def test_what_cannot_be_written_keeps_no_shard_away_for_long() -> None:
+    async with released() as (cluster, claims):
+        await _fail(claims)
+        await cluster.clock.advance(2)
+        given_back = (await lease(cluster)).spec.holder_identity
+        with pytest.raises(Unavailable, match="left alone"):
+            async with claims.holding(REF):
+                pass
+        await cluster.clock.advance(REST_SECONDS)
+        async with claims.holding(REF):
+            held = (await lease(cluster)).spec.holder_identity
+
+    assert (given_back, held) == ("", SHARDER_IDENTITY)
+
+
+async def test_a_hold_during_which_nothing_was_written_is_not_renewed() -> None:
+    async with released() as (cluster, claims):
+        for _ in range(17):
+            await _fail(claims)
+            await cluster.clock.advance(0.9)
+
+        with pytest.raises(Unavailable, match="left alone"):
+            async with claims.holding(REF):
+                pass
+
+
+async def _fail(claims: Claims) -> None:
+    with pytest.raises(Rejected):
+        async with claims.holding(REF):
+            raise Rejected("a policy forbids it")
+
+
+async def test_a_lease_that_cannot_be_written_is_not_asked_for_by_everybody() -> None:
+    async with released() as (cluster, claims):
+        cluster.leases.fail(Unavailable("no answer"))
+        with pytest.raises(Unavailable, match="no answer"):
+            async with claims.holding(REF):
+                pass
+
+        with pytest.raises(Unavailable, match="left alone"):
+            async with claims.holding(REF):
+                pass
+
+
+async def test_who_stops_gives_back_what_it_holds() -> None:
+    async with released() as (cluster, _), TaskGroup() as group:
+        claims = Claims(world=cluster.world, leases=cluster.leases, clock=cluster.clock)
+        task = group.create_task(claims.run())
+        async with claims.holding(REF):
+            await cluster.clock.advance(0.1)
+        task.cancel()
+        await cluster.clock.advance(1)
+
+        assert not (await lease(cluster)).spec.holder_identity
 
 
 async def test_a_lease_that_cannot_be_given_back_runs_out_by_itself() -> None:

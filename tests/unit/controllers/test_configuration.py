@@ -163,3 +163,6 @@ def test_the_ring_s_object_selector_is_the_webhook_s() -> None:
     of = ControllerRing(metadata=ring().metadata, spec=RingSpec(object_selector=blue))
 
     assert webhook(of)["objectSelector"] == {"matchLabels": {"team": "blue"}}
+    # What comes into its scope may bear the label of a shard that is gone.
+    expression = match_conditions(of, REGISTRATION)["concerns-owner"]
+    assert "labels.orValue({}) != oldObject.metadata.?labels.orValue({})" in expression

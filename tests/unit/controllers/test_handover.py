@@ -522,3 +522,56 @@ async def test_the_resync_and_the_hand_over_do_not_disturb_each_other() -> None:
     assert await cluster.owners(SECRETS) == {owner.metadata.name: B}
     assert await cluster.owners(CONFIGMAPS) == {"c": B}
     assert patched(cluster)[-2:] == [(CONFIGMAPS, "c"), (SECRETS, owner.metadata.name)]
+
+
+# What keeps all objects from being looked at
+
+
+async def asked_in_ten_seconds(cluster: Cluster, verb: str) -> int:
+    """The calls of one kind while ten seconds pass and all shards renew."""
+    before = [call.verb for call in cluster.objects.calls].count(verb)
+    for _ in range(10):
+        await cluster.clock.advance(1)
+        await cluster.renew(A)
+        await cluster.renew(B)
+    return [call.verb for call in cluster.objects.calls].count(verb) - before
+
+
+async def test_children_that_cannot_be_listed_are_asked_for_less_and_less_often() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("stream", CONFIGMAPS, raising(Unavailable("down"))))
+
+    async with moving(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, owner=A, draining=True)
+        await cluster.settle()
+        await cluster.acknowledge(owner, SECRETS)
+        asked = await asked_in_ten_seconds(cluster, "stream")
+
+    assert 1 <= asked <= 8
+
+
+async def test_objects_that_cannot_be_listed_are_asked_for_less_and_less_often() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        await cluster.clock.advance(1)
+        cluster.objects.before.append(on("list", WIDGETS, raising(Unavailable("down"))))
+        for number in range(12):
+            await cluster.add(WIDGETS, f"w{number}")
+        asked = await asked_in_ten_seconds(cluster, "list")
+
+    assert 1 <= asked <= 6
+
+
+async def test_while_the_leases_cannot_be_watched_objects_are_read_once_a_second() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        cluster.leases.fail(*[Unavailable("down")] * 100)
+        cluster.leases.hang_up()
+        await cluster.clock.advance(1)
+        await cluster.add(WIDGETS, "w")
+        await cluster.clock.advance(10)
+
+    assert 1 <= [call.verb for call in cluster.objects.calls].count("get") <= 11

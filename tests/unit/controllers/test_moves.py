@@ -10,6 +10,7 @@ from sharder.controllers.movement.failures import HeldBack
 from sharder.controllers.movement.moves import MAX_ATTEMPTS, Superseded, patch_of
 from sharder.controllers.movement.waiting import Flow, Subject
 from sharder.errors import Conflict, Forbidden, Rejected, Unavailable
+from sharder.names import ObjectRef
 from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw
 from sharder.planner import plan_main
 from tests.support.cluster import Call, Cluster, on, once, raising
@@ -328,3 +329,34 @@ async def test_what_may_not_be_written_says_which_rule_to_add() -> None:
         cluster.objects.before.append(on("patch", WIDGETS, raising(Forbidden("no"))))
         with pytest.raises(Forbidden, match=r"no; add {apiGroups: .* resources: \[widgets\]"):
             await move(cluster, seen)
+
+
+async def test_who_leads_no_more_does_not_even_hold_a_lease() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        widget = await cluster.add(WIDGETS, "w", owner=A)
+        await cluster.leave(A)
+        await cluster.settle()
+        cluster.leads = False
+        with pytest.raises(Superseded):
+            await move(cluster, widget)
+
+        assert not (await cluster.leases.get(ObjectRef("default", A))).spec.holder_identity
+
+
+async def test_a_shard_that_is_back_unseen_keeps_its_object() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        widget = await cluster.add(WIDGETS, "w", owner=A)
+        await cluster.leave(A)
+        await cluster.settle()
+        now = cluster.snapshot
+        await cluster.write_lease(A, holderIdentity=A)
+        with pytest.raises(Superseded):
+            await cluster.mover().move(
+                now, await cluster.objects.find(WIDGETS), widget, partial(plan_main, now)
+            )
+
+    assert await cluster.owners(WIDGETS) == {"w": A}

@@ -7,7 +7,7 @@ import pytest
 
 from sharder.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.api.selector import LabelSelector
-from sharder.controllers.movement.resync import AGAIN_SECONDS, Resync
+from sharder.controllers.movement.resync import AGAIN_SECONDS, LATE_SECONDS, Resync
 from sharder.errors import Expired, Forbidden, InvalidObject, NotFound, Rejected, Unavailable
 from sharder.keys import main_key
 from sharder.names import GroupResource, RingName
@@ -91,7 +91,7 @@ async def test_strays_are_assigned_and_exactly_what_the_hash_moves_is_drained() 
         moves = current in {A, B} and current != wanted[name]
         expected[name] = f"{current}*" if moves else str(wanted[name])
     assert await cluster.owners(WIDGETS) == expected
-    assert again == SYNC_PERIOD
+    assert again == LATE_SECONDS
     assert cluster.tally.moves == 20
     assert cluster.tally.drains == sum(owner.endswith("*") for owner in expected.values())
     assert cluster.tally.passes == [DEMO]
@@ -452,8 +452,25 @@ async def test_an_object_that_cannot_be_written_keeps_neither_others_nor_the_rin
         again = await resync(cluster, reports, limit=1).reconcile(DEMO)
 
     assert await cluster.owners(WIDGETS) == {"w1": "", "w2": A, "w3": A}
-    assert (again, reports.all, cluster.forbidden) == (SYNC_PERIOD, [None], [])
+    assert (again, reports.all, cluster.forbidden) == (LATE_SECONDS, [None], [])
     assert [ref.name for ref, _, _ in cluster.recorder.warnings] == ["w1"]
+
+
+async def test_a_ring_whose_shards_have_changed_is_passed_over_once_more_soon() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        passes = resync(cluster)
+        waits = [await passes.reconcile(DEMO) for _ in range(3)]
+        await cluster.leave(A)
+        await cluster.settle()
+        waits.append(await passes.reconcile(DEMO))
+        # The webhook had answered before the shard left.
+        await cluster.add(WIDGETS, "late", owner=A)
+        waits.append(await passes.reconcile(DEMO))
+
+    assert waits == [LATE_SECONDS, SYNC_PERIOD, SYNC_PERIOD, LATE_SECONDS, SYNC_PERIOD]
+    assert await cluster.owners(WIDGETS) == {"late": B}
 
 
 async def test_a_pass_leaves_alone_what_failed_a_moment_ago() -> None:

@@ -358,6 +358,23 @@ async def test_nothing_stands_while_the_leases_cannot_be_watched() -> None:
     assert (during, after) == (False, True)
 
 
+async def test_a_missed_window_stops_moves_and_takes_no_silence_back() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        snapshot, (before,) = cluster.snapshot, cluster.world.membership.sightings(DEMO)
+        await cluster.leases.patch(ObjectRef("default", A), {"metadata": {"labels": {"x": "1"}}})
+        cluster.leases.compact()
+        cluster.leases.hang_up()
+        await cluster.settle()
+        during = cluster.world.is_current(snapshot)
+        await cluster.clock.advance(10)
+        (after,) = cluster.world.membership.sightings(DEMO)
+
+    assert (during, cluster.world.is_current(snapshot)) == (False, True)
+    assert after.since == before.since
+
+
 async def test_strangers_may_be_at_work_for_thirty_seconds_after_the_first_list() -> None:
     cluster = Cluster()
     cluster.leases.fail(*[Unavailable("no route")] * 24)

@@ -137,7 +137,7 @@ async def test_a_broken_watch_resumes_where_it_was(follower: Follower) -> None:
     assert follower.seen == ["list", "+a", "+b"]
 
 
-async def test_a_missed_window_is_no_error_and_the_state_comes_anew(follower: Follower) -> None:
+async def test_a_missed_window_is_told_and_the_state_comes_anew(follower: Follower) -> None:
     await settle()
     await follower.create("a")
     await follower.break_watch()
@@ -147,7 +147,7 @@ async def test_a_missed_window_is_no_error_and_the_state_comes_anew(follower: Fo
     await follower.clock.advance(BACKOFF.cap)
 
     assert follower.seen[-1] == "list,a,b"
-    assert follower.errors == []
+    assert [type(error) for error in follower.errors] == [Expired, type(None)]
 
 
 async def test_an_error_is_told_until_the_watch_stands_again(follower: Follower) -> None:
