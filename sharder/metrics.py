@@ -4,19 +4,15 @@ Labels are rings, resources, shards and fixed words; never an object's name.  Wh
 leaves no series behind.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from itertools import accumulate
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, Gauge, Metric
+from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
-from prometheus_client.registry import Collector
-from typing_extensions import override
 
 from sharder.names import GroupResource, RingName, ShardName
+from sharder.series import Counts, Times
 
 PREFIX = "controller_sharding_"
 
@@ -64,8 +60,8 @@ class Metrics:
         resource = ("controllerring", "group", "resource")
         ring = ("controllerring",)
 
-        def counts(name: str, about: str, labels: Sequence[str]) -> _Counts:
-            collector = _Counts(name, about, labels)
+        def counts(name: str, about: str, labels: Sequence[str]) -> Counts:
+            collector = Counts(PREFIX + name, about, labels)
             registry.register(collector)
             return collector
 
@@ -101,13 +97,16 @@ class Metrics:
             ("certificate",),
         )
         gauge("build_info", "The running version", ("version",)).labels(version).set(1)
-        self._answer_seconds = _Times(
-            "admission_duration_seconds",
+        self._answer_seconds = Times(
+            PREFIX + "admission_duration_seconds",
             "Time to answer an admission request, receiving it included",
             ANSWER_BUCKETS,
         )
-        self._resync_seconds = _Times(
-            "resync_duration_seconds", "Duration of complete resyncs", RESYNC_BUCKETS, ring
+        self._resync_seconds = Times(
+            PREFIX + "resync_duration_seconds",
+            "Duration of complete resyncs",
+            RESYNC_BUCKETS,
+            ring,
         )
         registry.register(self._answer_seconds)
         registry.register(self._resync_seconds)
@@ -238,56 +237,3 @@ class Metrics:
     def _remove_ring_gauges(self, ring: RingName) -> None:
         for gauge in self._ring_gauges:
             gauge.remove_by_labels({"controllerring": ring})
-
-
-class _Counts(Collector):
-    """A counter with labels; the library's own takes ten times as long, on every admission."""
-
-    def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
-        self._name, self._about, self._labels = PREFIX + name, about, labels
-        self._counts: dict[tuple[str, ...], int] = {}
-
-    def add(self, *labels: str) -> None:
-        self._counts[labels] = self._counts.get(labels, 0) + 1
-
-    def remove(self, ring: RingName) -> None:
-        self._counts = {labels: n for labels, n in self._counts.items() if labels[0] != ring}
-
-    @override
-    def collect(self) -> Iterable[Metric]:
-        family = CounterMetricFamily(self._name, self._about, labels=self._labels)
-        for labels, count in list(self._counts.items()):
-            family.add_metric(labels, count)
-        yield family
-
-
-class _Times(Collector):
-    """A histogram of durations for each ring or, with no labels, for all; for the same reason."""
-
-    def __init__(
-        self, name: str, about: str, buckets: Sequence[float], labels: Sequence[str] = ()
-    ) -> None:
-        self._name, self._about, self._labels = PREFIX + name, about, labels
-        self._buckets = buckets
-        self._counts: dict[tuple[str, ...], list[int]] = {}
-        self._sums: dict[tuple[str, ...], float] = {}
-
-    def observe(self, seconds: float, *labels: str) -> None:
-        counts = self._counts.get(labels)
-        if counts is None:
-            counts = self._counts[labels] = [0] * (len(self._buckets) + 1)
-        counts[bisect_left(self._buckets, seconds)] += 1
-        self._sums[labels] = self._sums.get(labels, 0.0) + seconds
-
-    def remove(self, ring: RingName) -> None:
-        self._counts.pop((ring,), None)
-        self._sums.pop((ring,), None)
-
-    @override
-    def collect(self) -> Iterable[Metric]:
-        family = HistogramMetricFamily(self._name, self._about, labels=self._labels)
-        bounds = [*(str(float(bound)) for bound in self._buckets), "+Inf"]
-        for labels, counts in list(self._counts.items()):
-            cumulated = list(zip(bounds, accumulate(counts), strict=True))
-            family.add_metric(labels, cumulated, self._sums.get(labels, 0.0))
-        yield family

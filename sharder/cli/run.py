@@ -13,7 +13,6 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TypeVar
 from uuid import uuid4
 
 from fastapi import FastAPI
@@ -27,12 +26,13 @@ from sharder.cli.certificates import (
     find_certificate,
     registration_of,
 )
+from sharder.cli.patience import PATIENCE_SECONDS, Patience
 from sharder.clock import SystemClock
 from sharder.config import Part, Settings, address_of
 from sharder.controllers.gauges import Gauges
 from sharder.controllers.leader import AlwaysLeader, Holder, Leader
 from sharder.controllers.world import World
-from sharder.errors import ApiError, ConfigError, Forbidden, NotFound, Unavailable
+from sharder.errors import ConfigError
 from sharder.kube.client import Client, connect
 from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
@@ -47,13 +47,8 @@ from webhook.app import create_app, create_health_app, create_metrics_app
 from webhook.server import Server
 from webhook.tls import ServerTls
 
-PATIENCE_SECONDS = 60.0
-"""How long a start waits for API server, CRD and rights before it gives up."""
-
 RETIRE_SECONDS = 5.0
 """How long we serve on when not ready, so that endpoints are dropped before sockets close."""
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +97,7 @@ class Service:
             excluded=excluded_namespaces(settings),
         )
         self._sharders = frozenset(settings.sharder_user_names)
-        self._deadline = self._clock.monotonic() + PATIENCE_SECONDS
+        self._patience = Patience(self._clock)
         self._ca_bundle = ""
         self._leading = False
         self._not_ready: str | None = "starting"
@@ -130,9 +125,11 @@ class Service:
                 )
             )
             if not self._sharders:
-                name = await self._insist("ask the API server who we are", self._whoami)
+                name = await self._patience.insist("ask the API server who we are", self._whoami)
                 self._sharders = frozenset({name})
-            source = await self._insist("find the webhook's certificate", self._certificate)
+            source = await self._patience.insist(
+                "find the webhook's certificate", self._certificate
+            )
             async with asyncio.TaskGroup() as group:
                 world = group.create_task(self._follow_world(), name="world")
                 await self._sync()
@@ -201,7 +198,7 @@ class Service:
     async def _sync(self) -> None:
         """Wait until everything was listed once."""
         while (missing := self._world.not_synced()) is not None:
-            if self._clock.monotonic() >= self._deadline:
+            if self._patience.is_over():
                 raise ConfigError(
                     f"{missing} ({PATIENCE_SECONDS:g} s long); check that the API server runs, "
                     "the ControllerRing CRD is installed and the sharder may list and watch them"
@@ -210,18 +207,6 @@ class Service:
         # What is known now lives long: no collection need look at it again.
         gc.collect()
         gc.freeze()
-
-    async def _insist(self, doing: str, call: Callable[[], Awaitable[T]]) -> T:
-        """Try until it works or the start has taken too long."""
-        while True:
-            try:
-                return await call()
-            except ApiError as error:
-                if self._clock.monotonic() >= self._deadline:
-                    reason = f"cannot {doing} for {PATIENCE_SECONDS:g} s: {advice(error)}"
-                    raise ConfigError(reason) from error
-                _log.warning("cannot start yet", extra={"why": doing, "error": str(error)})
-            await self._clock.sleep(1.0)
 
     async def _whoami(self) -> str:
         return await whoami(self._client)
@@ -296,16 +281,3 @@ class Service:
         self._leading = leading
         self._metrics.set_leading(leading=leading)
         _log.info("leads" if leading else "leads no more")
-
-
-def advice(error: ApiError) -> str:
-    """Return the error with what the operator can do about it."""
-    match error:
-        case Forbidden():
-            return f"{error}; grant it to the sharder's ServiceAccount, as the chart does"
-        case NotFound():
-            return f"{error}; install the CRD and the namespace, as the chart does"
-        case Unavailable():
-            return f"{error}; check the kubeconfig's server and that it runs"
-        case _:
-            return str(error)

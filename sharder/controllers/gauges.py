@@ -4,7 +4,8 @@ from typing import Protocol
 
 from sharder.api.lease import Lease
 from sharder.clock import Clock
-from sharder.controllers.world import Subscriber, World
+from sharder.controllers.subscribers import Subscriber
+from sharder.controllers.world import World
 from sharder.membership import ring_of
 from sharder.names import ObjectRef, RingName, ShardName
 from sharder.ring import ConsistentHash

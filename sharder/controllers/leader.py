@@ -19,7 +19,8 @@ from sharder.controllers.movement.resync import AGAIN_SECONDS
 from sharder.controllers.movement.rights import Watching
 from sharder.controllers.movement.wiring import Means, Meter, Movement
 from sharder.controllers.rings import Problems, RingController
-from sharder.controllers.world import Subscriber, World
+from sharder.controllers.subscribers import Subscriber
+from sharder.controllers.world import World
 from sharder.errors import ApiError, LeaseLost
 from sharder.names import ObjectRef, RingName
 from sharder.ports import Objects, Recorder, WebhookConfigurations, Writable

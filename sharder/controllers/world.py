@@ -6,9 +6,8 @@ that follows from it are one step to everybody else.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 from sharder.api.lease import Lease
@@ -18,9 +17,10 @@ from sharder.api.selector import LabelSelector
 from sharder.clock import Clock
 from sharder.controllers.followup import FollowUp
 from sharder.controllers.kinds import Kinds
+from sharder.controllers.subscribers import Subscriber, Subscribers
 from sharder.errors import ApiError, Expired
 from sharder.membership import Membership
-from sharder.names import ObjectRef, RingName
+from sharder.names import RingName
 from sharder.ports import Changed, Listed, Objects, Removed, Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.watch import V, follow
@@ -28,18 +28,6 @@ from sharder.snapshot import RingSnapshot, build
 
 KINDS_SECONDS = 30.0
 """Between two looks for resources of rings that were not served."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscriber:
-    """Who wants to know that something changed; called on the event loop, must not block."""
-
-    ring: Callable[[RingName], None]
-    """The ring, its members or its namespaces changed, or it is gone."""
-    steps: Callable[[RingName], None]
-    """The same, and objects of the ring may need another step."""
-    lease: Callable[[ObjectRef], None]
-    """A Lease was written, or is gone."""
 
 
 class World:
@@ -74,7 +62,7 @@ class World:
         self._snapshots: dict[RingName, RingSnapshot] = {}
         self._unsynced = {"controllerrings", "leases", "namespaces"}
         self._errors: dict[str, ApiError] = {}
-        self._subscribers: list[Subscriber] = []
+        self._subscribers = Subscribers()
         self._follow_up = FollowUp(self._catch_up, clock)
 
     def snapshot(self, ring: RingName) -> RingSnapshot | None:
@@ -119,16 +107,13 @@ class World:
     @contextmanager
     def subscribed(self, subscriber: Subscriber) -> Iterator[None]:
         """Tell `subscriber` of all changes, and first of everything that is there."""
-        self._subscribers.append(subscriber)
         for name in self.rings():
             subscriber.ring(name)
             subscriber.steps(name)
-            for sighting in self.membership.sightings(name):
-                subscriber.lease(sighting.lease.metadata.ref)
-        try:
+            for lease in self._leases(name):
+                subscriber.lease(lease.metadata.ref)
+        with self._subscribers.adding(subscriber):
             yield
-        finally:
-            self._subscribers.remove(subscriber)
 
     async def run(
         self,
@@ -173,7 +158,7 @@ class World:
                     before = [lease for ring in self._rings for lease in self._leases(ring)]
                     affected = self.membership.replace(items, now)
                     self._synced("leases", {*self._rings, *affected})
-                    self._tell_leases([*before, *items])
+                    self._subscribers.tell_leases([*before, *items])
                 case Changed(lease):
                     self._follow_up.add(self.membership.see(lease, now), lease)
                 case Removed(lease):
@@ -231,7 +216,7 @@ class World:
     def _catch_up(self, names: Collection[RingName], leases: Iterable[Lease]) -> None:
         if names:
             self._rebuild(names)
-        self._tell_leases(leases)
+        self._subscribers.tell_leases(leases)
 
     def _note(self, what: str, error: ApiError | None) -> None:
         """Remember why a watch is broken; what was seen of Leases before counts no more."""
@@ -260,7 +245,7 @@ class World:
             before, ring = self._snapshots.get(name), self._rings.get(name)
             if ring is None:
                 if self._snapshots.pop(name, None) is not None:
-                    self._tell(name, steps=True)
+                    self._subscribers.tell_ring(name, steps=True)
                 continue
             after = build(
                 ring,
@@ -276,9 +261,9 @@ class World:
             )
             self._snapshots[name] = after
             alike = before is not None and before.decides_like(after)
-            self._tell(name, steps=self._follow_up.was_doubted(name) or not alike)
+            self._subscribers.tell_ring(name, steps=self._follow_up.was_doubted(name) or not alike)
             if before is None:
-                self._tell_leases(self._leases(name))
+                self._subscribers.tell_leases(self._leases(name))
 
     def _leases(self, ring: RingName) -> list[Lease]:
         return [sighting.lease for sighting in self.membership.sightings(ring)]
@@ -287,14 +272,3 @@ class World:
         selector = ring.spec.namespace_selector or self._default
         selected = (n for n, labels in self._namespaces.items() if selector.matches(labels))
         return frozenset(selected) - self._excluded
-
-    def _tell(self, name: RingName, *, steps: bool) -> None:
-        for subscriber in self._subscribers:
-            subscriber.ring(name)
-            if steps:
-                subscriber.steps(name)
-
-    def _tell_leases(self, leases: Iterable[Lease]) -> None:
-        for subscriber in self._subscribers:
-            for lease in leases:
-                subscriber.lease(lease.metadata.ref)

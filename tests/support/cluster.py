@@ -24,7 +24,8 @@ from sharder.controllers.movement.failures import Failures
 from sharder.controllers.movement.moves import Mover
 from sharder.controllers.movement.resync import Locks
 from sharder.controllers.movement.waiting import Waiting
-from sharder.controllers.world import Subscriber, World
+from sharder.controllers.subscribers import Subscriber
+from sharder.controllers.world import World
 from sharder.errors import NotFound
 from sharder.names import RING_LABEL, GroupResource, ObjectRef, RingName, ShardName
 from sharder.ports import Listed, WatchEvent

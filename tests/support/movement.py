@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from sharder.controllers.movement.exceptions import Exceptions
 from sharder.controllers.movement.handover import HandOver
 from sharder.controllers.movement.rights import Watching
-from sharder.controllers.world import Subscriber
+from sharder.controllers.subscribers import Subscriber
 from sharder.names import GroupResource, RingName, ShardName
 from tests.support.cluster import Cluster, Told
 

@@ -6,7 +6,7 @@ import pytest
 
 from sharder.api.ring import ControllerRing, RingSpec
 from sharder.api.selector import LabelSelector
-from sharder.controllers.world import Subscriber
+from sharder.controllers.subscribers import Subscriber
 from sharder.errors import Expired, Forbidden, Unavailable
 from sharder.membership import Standing
 from sharder.names import ObjectRef, RingName
