@@ -31,7 +31,7 @@ check: $(INSTALLED) ## format, lint, types, import contracts, tests without a se
 test: $(INSTALLED) control-plane helm goshard ## everything that CI runs: check, real API server, coverage
 	@rm -f .coverage .coverage.*
 	@$(VENV)/python -m hack.check --coverage
-	$(VENV)/coverage run -m pytest -m "apiserver or helm"
+	$(VENV)/coverage run -m pytest -m "apiserver or helm or mutants"
 	@$(VENV)/coverage combine -q
 	@$(VENV)/coverage report --fail-under=90
 	@echo "the core alone:"

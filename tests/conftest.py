@@ -11,6 +11,7 @@ MARKS = {
     "e2e": ("e2e", "apiserver"),
     "compat": ("compat",),
     "chart": ("helm",),
+    "mutants": ("mutants",),
 }
 
 # How long an example takes says nothing here: machines are shared, and the first text of a fresh

@@ -38,7 +38,7 @@ from tests.support.eventually import eventually
 SHARD = "shard-a"
 """A Lease for an hour, behind which nobody works."""
 
-STRANGERS = 20_000
+STRANGERS = 100_000
 """Objects of no concern; their number is not what counts, for all of them leave no trace."""
 
 WARM_UP = 1000

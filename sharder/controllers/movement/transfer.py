@@ -69,11 +69,15 @@ class Transfer:
     def _left(
         self, placed: Mapping[str, PartialObject], shards: Mapping[ObjectRef, ShardName]
     ) -> set[ShardName]:
-        """Return the shards on which something may lie that `placed` control."""
-        return {
-            shards[obj.metadata.ref] or self._snapshot.owner_of(obj) or UNKNOWN
-            for obj in placed.values()
-        }
+        """Return the shards on which something may lie that `placed` control.
+
+        Who let go first, and who has got the object since and is gone.
+        """
+        left = set[ShardName]()
+        for obj in placed.values():
+            both = {shards[obj.metadata.ref], self._snapshot.owner_of(obj) or UNKNOWN}
+            left |= both - {UNKNOWN} or {UNKNOWN}
+        return left
 
     def _plan_placed(self, obj: PartialObject) -> Step:
         return plan_main(self._snapshot, obj)

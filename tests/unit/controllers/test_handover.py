@@ -4,8 +4,10 @@ import pytest
 
 from sharder.api.ring import ControlledResource, RingResource, RingSpec
 from sharder.controllers.movement.resync import Resync
+from sharder.controllers.movement.transfer import Transfer
 from sharder.controllers.movement.waiting import Flow
 from sharder.errors import Expired, Forbidden, InvalidObject, NotFound, Rejected, Unavailable
+from sharder.keys import main_key
 from sharder.names import RingName
 from tests.support.cluster import Call, Cluster, on, once, raising
 from tests.support.movement import SOON, moving, patched
@@ -522,6 +524,22 @@ async def test_the_resync_and_the_hand_over_do_not_disturb_each_other() -> None:
     assert await cluster.owners(SECRETS) == {owner.metadata.name: B}
     assert await cluster.owners(CONFIGMAPS) == {"c": B}
     assert patched(cluster)[-2:] == [(CONFIGMAPS, "c"), (SECRETS, owner.metadata.name)]
+
+
+async def test_what_lies_on_a_shard_that_got_the_owner_later_and_is_gone_moves_too() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        owner = await cluster.add(SECRETS, "s", owner=C)
+        await cluster.add(CONFIGMAPS, "c", owner=C, controlled_by=owner)
+        now, resource = cluster.snapshot, await cluster.objects.find(SECRETS)
+        transfer = Transfer(
+            now, objects=cluster.objects, mover=cluster.mover(), failures=cluster.failures
+        )
+        # A let go of it first, and that waits to be looked at.
+        await transfer.run(resource, [owner], {owner.metadata.ref: A})
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": now.wanted(main_key(owner))}
 
 
 # What keeps all objects from being looked at

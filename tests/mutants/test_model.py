@@ -1,0 +1,77 @@
+"""The model of the protocol notices bugs: each deliberate one is found, and the code has none."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import sharder
+from tests.property.model.mutants import MUTANTS, Mutant
+
+REPOSITORY = Path(__file__).parents[2]
+PACKAGE = Path(sharder.__file__).parent
+
+Trial = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Trial]]]:
+    """All mutants on trial by name, as many at a time as there are processors."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield {
+            mutant.name: pool.submit(try_out_mutant, mutant, tmp_path_factory.mktemp("mutant"))
+            for mutant in MUTANTS
+        }
+        pool.shutdown(cancel_futures=True)
+
+
+def try_out_mutant(mutant: Mutant, directory: Path) -> Trial:
+    package = directory / PACKAGE.name
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    mutant.apply(package)
+    return try_out(package)
+
+
+def try_out(package: Path) -> Trial:
+    """Run the state machine on the package, in a process of its own."""
+    # Not measured: what a mutant executes says nothing about the code's coverage.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
+    environment["PYTHONPATH"] = f"{package.parent}{os.pathsep}{REPOSITORY}"
+    trial = subprocess.run(
+        [sys.executable, "-m", "tests.property.model.trial"],
+        cwd=package.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert trial.stdout.splitlines()[:1] == [str(package)], trial.stderr
+    return trial
+
+
+@pytest.mark.parametrize("name", [mutant.name for mutant in MUTANTS])
+def test_a_bug_breaks_a_law(name: str, trials: dict[str, Future[Trial]]) -> None:
+    trial = trials[name].result()
+
+    assert trial.returncode == 1, f"nobody notices that it {name}"
+    assert "Traceback" not in trial.stderr
+
+
+def test_without_a_bug_all_laws_hold() -> None:
+    trial = try_out(PACKAGE)
+
+    assert trial.returncode == 0, trial.stdout + trial.stderr
+
+
+def test_a_bug_whose_place_is_gone_is_reported(tmp_path: Path) -> None:
+    mutant = MUTANTS[0]
+    (tmp_path / mutant.module).write_text("nothing of that kind\n", encoding="utf-8")
+
+    with pytest.raises(LookupError, match="0 times"):
+        mutant.apply(tmp_path)

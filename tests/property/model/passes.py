@@ -1,0 +1,234 @@
+"""How a sharder goes over the objects of a ring, one write at a time.
+
+What `sharder.controllers.movement` does with tasks and locks is retold here with generators: each
+yields the writes that it wants to be carried out and may be left standing before any of them.
+Every decision is the core's own.  None is yielded between two reads, where others may come in.
+"""
+
+from collections.abc import Callable, Generator, Iterable
+from functools import partial
+from typing import Final, TypeAlias
+
+from sharder.api.meta import PartialObject
+from sharder.errors import ApiError, Conflict, NotFound
+from sharder.names import GroupResource, ObjectRef
+from tests.property.model.cluster import Cluster, Move
+from tests.property.model.core import (
+    Assign,
+    Keep,
+    Owners,
+    Role,
+    ShardName,
+    Step,
+    next_step,
+    patch_of,
+    plan_controlled,
+    plan_main,
+    position_of,
+    wanted_of,
+)
+from tests.property.model.laws import expect
+from tests.property.model.view import View
+from tests.support.values import CONFIGMAPS, SECRETS, WIDGETS
+
+Steps: TypeAlias = Generator[Move | None, PartialObject, None]
+Decide: TypeAlias = Callable[[PartialObject], Step]
+
+MAX_ATTEMPTS: Final = 5
+
+UNKNOWN: Final = ShardName("")
+"""Stands for the shard of an object that was asked to let go while it had no owner."""
+
+
+class Walk:
+    """What a resync and a hand-over have in common: one snapshot, and a way to move an object."""
+
+    def __init__(self, cluster: Cluster, view: View) -> None:
+        self.cluster = cluster
+        self.snapshot = view.snapshot()
+        self.available = view.available()
+        self.lease_events = view.cursor
+        self.failed = set[str]()
+        """What could not be written, by uid."""
+
+    def move(
+        self, resource: GroupResource, obj: PartialObject, decide: Decide, read_at: int = 0
+    ) -> Steps:
+        """Bring an object one step on; a lost race is decided anew, other failures are noted."""
+        for _ in range(MAX_ATTEMPTS):
+            step = decide(obj)
+            body = patch_of(self.snapshot, obj, step)
+            if body is None or not self.snapshot.selects(obj):
+                return
+            try:
+                yield Move(
+                    resource=resource,
+                    obj=obj,
+                    step=step,
+                    body=body,
+                    snapshot=self.snapshot,
+                    available=self.available,
+                    read_at=read_at,
+                    lease_events=self.lease_events,
+                    failed=frozenset(self.failed),
+                )
+            except Conflict:
+                try:
+                    obj = self.cluster.get(resource, obj.metadata.ref)
+                except NotFound:
+                    return
+            except NotFound:
+                return
+            except ApiError:
+                self.failed.add(obj.metadata.uid)
+                return
+            else:
+                return
+
+    def listed(self, resource: GroupResource, *, settled: bool) -> list[PartialObject]:
+        """List what available shards own, or everything else."""
+        members = self.snapshot.members.available
+        return [
+            obj
+            for obj in self.cluster.objects_of(resource)
+            if (self.snapshot.owner_of(obj) in members) == settled
+        ]
+
+
+class Pass(Walk):
+    """A resync of the ring."""
+
+    is_gathering = False
+    """It moves owners together with what they control: no hand-over of these meanwhile."""
+
+    def run(self) -> Steps:
+        if not self.snapshot.members.available:
+            return
+        began = self.cluster.revision
+        yield from self._move_all(WIDGETS, self._stranded(WIDGETS), self._plan)
+        yield from self._rescue_leading()
+        yield from self._move_all(WIDGETS, self._settled(WIDGETS), self._plan_settled)
+        yield from self._move_all(SECRETS, self._settled(SECRETS), self._plan_settled)
+        self._expect_no_idle_drains(began)
+
+    def _rescue_leading(self) -> Steps:
+        self.is_gathering = True
+        owners, read_at = Owners(), self.cluster.revision
+        for obj in self.cluster.objects_of(SECRETS):
+            if self.snapshot.selects(obj):
+                owners.note(self.snapshot, obj, self._plan(obj))
+        yield None
+        decide = partial(plan_controlled, self.snapshot, owners=owners)
+        gathered_at = self.cluster.revision
+        yield from self._move_all(CONFIGMAPS, self._stranded(CONFIGMAPS), decide, read_at)
+        yield from self._move_all(CONFIGMAPS, self._settled(CONFIGMAPS), decide, read_at)
+        stranded = partial(self._plan_stranded, owners)
+        yield from self._move_all(SECRETS, self._stranded(SECRETS), stranded, gathered_at)
+        self.is_gathering = False
+
+    def _expect_no_idle_drains(self, began: int) -> None:
+        """L3: a pass leaves no drain on what is where the ring wants it.
+
+        Unless it could not be written, or was written by others while the pass went on.
+        """
+        for resource in (WIDGETS, SECRETS):
+            for obj in self.listed(resource, settled=True):
+                is_idle = self.snapshot.owner_of(obj) == wanted_of(self.snapshot, obj)
+                is_known = int(obj.metadata.resource_version) <= began
+                if is_known and is_idle and obj.metadata.uid not in self.failed:
+                    drains = self.snapshot.is_draining(obj) and self.snapshot.selects(obj)
+                    expect("L3", not drains, f"{obj.metadata.ref} drains and is in place")
+
+    def _stranded(self, resource: GroupResource) -> list[PartialObject]:
+        return self.listed(resource, settled=False)
+
+    def _settled(self, resource: GroupResource) -> list[PartialObject]:
+        return self.listed(resource, settled=True)
+
+    def _plan(self, obj: PartialObject) -> Step:
+        return plan_main(self.snapshot, obj)
+
+    def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
+        return Keep("the hand-over's") if owners.waits(obj) else self._plan(obj)
+
+    def _plan_settled(self, obj: PartialObject) -> Step:
+        if self.snapshot.owner_of(obj) is None:
+            return Keep("the hand-over's")
+        return self._plan(obj)
+
+    def _move_all(
+        self,
+        resource: GroupResource,
+        objects: Iterable[PartialObject],
+        decide: Decide,
+        read_at: int = 0,
+    ) -> Steps:
+        yield None
+        for obj in objects:
+            yield from self.move(resource, obj, decide, read_at)
+
+
+class HandOver(Walk):
+    """Takes single objects one step on: those that were let go, and those without owner.
+
+    What is to be given away goes after what it controls.
+    """
+
+    def run(self, resource: GroupResource, released: dict[ObjectRef, ShardName]) -> Steps:
+        """Move them; `released` keeps those for which that has to be tried again."""
+        found = {
+            obj.metadata.ref: obj
+            for obj in self.cluster.objects_of(resource)
+            if obj.metadata.ref in released and self.snapshot.selects(obj)
+        }
+        placed = {
+            obj.metadata.uid: obj for obj in found.values() if isinstance(self._plan(obj), Assign)
+        }
+        left = set[ShardName]()
+        for obj in placed.values():
+            # Since it was let go, it may have been given to another shard that is gone by now.
+            left |= {released[obj.metadata.ref], self.snapshot.owner_of(obj) or UNKNOWN}
+        read_at = self.cluster.revision
+        yield None
+        gathered_at, stuck = self.cluster.revision, set[str]()
+        if self.snapshot.roles[resource] is Role.LEADING:
+            yield from self._move_followers(placed, left, read_at, stuck)
+        for obj in found.values():
+            uid = obj.metadata.uid
+            if uid not in stuck:
+                decide = self._plan if uid in placed else self._plan_owned
+                yield from self.move(resource, obj, decide, gathered_at)
+        again = stuck | self.failed
+        for ref in list(released):
+            if ref not in found or found[ref].metadata.uid not in again:
+                del released[ref]
+
+    def _plan(self, obj: PartialObject) -> Step:
+        return plan_main(self.snapshot, obj)
+
+    def _plan_owned(self, obj: PartialObject) -> Step:
+        if self.snapshot.owner_of(obj) is None:
+            return Keep("what it controls goes first")
+        return self._plan(obj)
+
+    def _move_followers(
+        self,
+        owners: dict[str, PartialObject],
+        left: set[ShardName],
+        read_at: int,
+        stuck: set[str],
+    ) -> Steps:
+        for child in self.cluster.objects_of(CONFIGMAPS):
+            controller = child.metadata.controller
+            if controller is None or controller.uid not in owners:
+                continue
+            if UNKNOWN in left or self.snapshot.owner_of(child) in left:
+                decide = partial(self._follow, owners[controller.uid])
+                yield from self.move(CONFIGMAPS, child, decide, read_at)
+                if child.metadata.uid in self.failed:
+                    stuck.add(controller.uid)
+
+    def _follow(self, owner: PartialObject, child: PartialObject) -> Step:
+        desired = wanted_of(self.snapshot, owner)
+        position = position_of(self.snapshot, child, desired)
+        return next_step(position, self.snapshot.members, Role.CONTROLLED)
