@@ -18,7 +18,8 @@ from tests.support.values import DRAIN, NEXT, OWNER
 
 SHARDERS = frozenset({SHARDER})
 creates = reviews(operation="CREATE")
-updates = reviews(operation="UPDATE") | acknowledgements()
+# What is stored has a name.
+updates = reviews(operation="UPDATE").filter(lambda of: of.obj.metadata.name) | acknowledgements()
 requests = creates | updates
 
 
