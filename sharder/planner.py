@@ -44,7 +44,7 @@ class Owners:
 
         None if nothing controls it, or no shard is available.
         """
-        leader = snapshot.leader_of(child)
+        leader = snapshot.controller_key(child)
         if leader is None:
             return None
         return self._shards.get(leader) or snapshot.wanted(snapshot.key_of(child, Role.CONTROLLED))
@@ -72,7 +72,7 @@ def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) 
 
     It waits where the owner's shard may not get anything new: it will move with the owner.
     """
-    if snapshot.leader_of(obj) is None:
+    if snapshot.controller_key(obj) is None:
         return Keep("nothing controls it")
     desired = owners.shard_for(snapshot, obj)
     step = next_step(position_of(snapshot, obj, desired), snapshot.members, Role.CONTROLLED)

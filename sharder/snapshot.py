@@ -67,14 +67,14 @@ class RingSnapshot:
         if role is Role.CONTROLLED:
             owner = obj.metadata.controller
             kind = None if owner is None else self.kinds.get((owner.group, owner.kind))
-            key = self.leader_of(obj)
+            key = self.controller_key(obj)
         else:
             kind, key = self.kinds.get((obj.group, obj.kind)), main_key(obj)
         if key is None or kind is None or kind.hash_key is HashKey.OBJECT:
             return key
         return namespace_key(key)
 
-    def leader_of(self, obj: PartialObject) -> str | None:
+    def controller_key(self, obj: PartialObject) -> str | None:
         """Return the `main_key` of the object that controls `obj`, None if nothing does.
 
         The owner is looked for in the object's own namespace, unless its kind has none.

@@ -25,7 +25,7 @@ from sharder.cli.options import (
 from sharder.config import LogFormat, LogLevel, Part
 from sharder.errors import SharderError
 
-FAILED, INTERRUPTED = 1, 130
+FAILED = 1
 
 _app = typer.Typer(
     name="sharder",
@@ -84,6 +84,7 @@ def sharder(
     Who works on what:            sharder shards my-ring
     Why an object is where it is: sharder explain my-ring secrets default/my-secret
     What would move:              sharder plan my-ring
+    When certificates end:        sharder certs
     Run the service:              sharder run --config config.yaml
     """  # noqa: D301 - typer's mark for a block that is not wrapped
 

@@ -91,7 +91,7 @@ def _explained(cluster: Cluster, view: View, resource: Resource, planned: Planne
         resource=str(resource.id),
         object=main_key(obj),
         key=planned.key,
-        controller=snapshot.leader_of(obj) if is_controlled else None,
+        controller=snapshot.controller_key(obj) if is_controlled else None,
         owner=planned.current,
         owner_state=None if planned.current is None else states.get(planned.current),
         draining=snapshot.is_draining(obj),

@@ -36,11 +36,9 @@ OutputOption = Annotated[
 ]
 SecretNamespaceOption = Annotated[
     str,
-    typer.Option("--namespace", "-n", metavar="NAME", help="leaderElection.resourceNamespace."),
+    typer.Option("--namespace", "-n", metavar="NAME", help="Of the Secret."),
 ]
-SecretOption = Annotated[
-    str, typer.Option("--secret", metavar="NAME", help="certificates.secretName.")
-]
+SecretOption = Annotated[str, typer.Option("--secret", metavar="NAME", help="Its name.")]
 RingArgument = Annotated[str, typer.Argument(metavar="RING", help="Name of a ControllerRing.")]
 
 

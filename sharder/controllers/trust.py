@@ -70,7 +70,9 @@ class Published:
         wanted = fingerprints(bundle.ca)
         missing = [trusted for trusted in trust or () if not wanted <= trusted]
         why = "they may not be listed" if trust is None else f"{len(missing)} do not yet"
-        _log.info("waits for webhook configurations to trust all authorities", extra={"why": why})
+        _log.warning(
+            "waits for webhook configurations to trust all authorities", extra={"why": why}
+        )
 
     def forget(self) -> None:
         """Begin anew."""

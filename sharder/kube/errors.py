@@ -40,6 +40,15 @@ _HINTS: Final = {
 }
 
 
+_POLICIES: Final = (
+    "denied the request",
+    "denied request",
+    "exceeded quota",
+    "violates PodSecurity",
+)
+"""What a 403 says that is no matter of rights: webhooks, policies, quotas and pod security."""
+
+
 def refusal(code: int, body: bytes, what: str) -> ApiError:
     """Return the error for an answer with HTTP status `code`.
 
@@ -59,6 +68,8 @@ def refusal(code: int, body: bytes, what: str) -> ApiError:
 def from_status(code: int, status: Status, what: str) -> ApiError:
     """Return the error for a Status, which also stands in the middle of a watch."""
     kind = _BY_CODE.get(code, Rejected if 400 <= code < 500 else Unavailable)
+    if kind is Forbidden and any(words in status.message for words in _POLICIES):
+        return Rejected(f"{what}: {status.message} [{code}]")
     said = status.message or status.reason or "no reason given"
     hint = f" ({_HINTS[code]})" if code in _HINTS else ""
     return kind(f"{what}: {said}{hint} [{code}]")

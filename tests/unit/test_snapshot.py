@@ -136,7 +136,7 @@ def test_objects_hashed_by_namespace_share_a_key_there_with_what_they_control() 
 
     assert now.key_of(obj(SECRETS, "s", namespace="team"), Role.LEADING) == "/Secret/team/"
     assert now.key_of(child, Role.CONTROLLED) == "/Secret/team/"
-    assert now.leader_of(child) == "/Secret/team/s"
+    assert now.controller_key(child) == "/Secret/team/s"
     assert now.key_of(obj(name="w", namespace="team"), Role.MAIN) == "example.com/Widget/team/w"
 
 
@@ -153,7 +153,7 @@ def test_an_owner_without_namespace_is_hashed_without_it() -> None:
         metadata=ObjectMeta(name="c", namespace="team", owner_references=[owner]),
     )
 
-    assert now.key_of(child, Role.CONTROLLED) == now.leader_of(child) == "/Node//n"
+    assert now.key_of(child, Role.CONTROLLED) == now.controller_key(child) == "/Node//n"
 
 
 def test_what_is_served_of_other_resources_makes_no_difference() -> None:

@@ -3,23 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Protocol
 
 
-class Batch(Protocol):
+class Batch:
     """Takes work; waits where too much of it is under way."""
 
-    async def add(self, work: Coroutine[None, None, None]) -> None:
-        """Start `work` as soon as there is room."""
-        ...
-
-
-class _Batch:
     def __init__(self, group: asyncio.TaskGroup, limit: int) -> None:
         self._group = group
         self._room = asyncio.Semaphore(limit)
 
     async def add(self, work: Coroutine[None, None, None]) -> None:
+        """Start `work` as soon as there is room."""
         try:
             await self._room.acquire()
         except asyncio.CancelledError:
@@ -37,6 +31,6 @@ async def batch(limit: int) -> AsyncIterator[Batch]:
     """
     try:
         async with asyncio.TaskGroup() as group:
-            yield _Batch(group, limit)
+            yield Batch(group, limit)
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from failures

@@ -143,7 +143,10 @@ class Mover:
         namespace = None if owner is None else snapshot.members.namespaces.get(owner)
         if owner is None or namespace is None or not isinstance(step, Assign):
             return nullcontext()
-        return self._claims.holding(ObjectRef(namespace, owner))
+        ref = ObjectRef(namespace, owner)
+        if ref in snapshot.members.roster.problems:
+            return nullcontext()  # an invalid Lease is never written
+        return self._claims.holding(ref)
 
     def check(self, snapshot: RingSnapshot) -> RingSnapshot:
         """Return the ring's snapshot of now; a step of `snapshot` may be written by it.

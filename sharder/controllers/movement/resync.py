@@ -108,7 +108,8 @@ class Resync:
         if current.problem is not None:
             raise Unavailable(current.problem)
         known, self._members[name] = self._members.get(name), snapshot.members
-        return self._sync_period if known == snapshot.members else LATE_SECONDS
+        settled = known == snapshot.members
+        return self._sync_period if settled else min(LATE_SECONDS, self._sync_period)
 
 
 class Pass:

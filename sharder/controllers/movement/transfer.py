@@ -56,10 +56,11 @@ class Transfer:
         for entry in self._snapshot.ring.spec.resources:
             if entry.id == main.id and placed:
                 await self._move_controlled(entry, placed, self._left(placed, shards))
+        place = partial(plan_main, self._snapshot)
         async with batch(self._mover.limit) as writes:
             for obj in found:
                 uid = obj.metadata.uid
-                decide = self._plan_placed if uid in placed else self._plan_owned
+                decide = place if uid in placed else self._plan_owned
                 if uid not in self._stuck:
                     await writes.add(self._move(main, obj, decide, uid))
         return {
@@ -78,9 +79,6 @@ class Transfer:
             both = {shards[obj.metadata.ref], self._snapshot.owner_of(obj) or UNKNOWN}
             left |= both - {UNKNOWN} or {UNKNOWN}
         return left
-
-    def _plan_placed(self, obj: PartialObject) -> Step:
-        return plan_main(self._snapshot, obj)
 
     def _plan_owned(self, obj: PartialObject) -> Step:
         if self._snapshot.owner_of(obj) is None:

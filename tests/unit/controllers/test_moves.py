@@ -360,3 +360,18 @@ async def test_a_shard_that_is_back_unseen_keeps_its_object() -> None:
             )
 
     assert await cluster.owners(WIDGETS) == {"w": A}
+
+
+async def test_an_invalid_lease_is_not_even_held() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        widget = await cluster.add(WIDGETS, "w", owner=A)
+        await cluster.write_lease(A, holderIdentity="", renewTime=None)
+        await cluster.settle()
+        before = await cluster.leases.get(ObjectRef("default", A))
+        await move(cluster, widget)
+
+        assert await cluster.leases.get(ObjectRef("default", A)) == before
+
+    assert await cluster.owners(WIDGETS) == {"w": B}

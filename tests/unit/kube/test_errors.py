@@ -1,5 +1,7 @@
 """Facts about `sharder.kube.errors`."""
 
+import json
+
 import msgspec
 import pytest
 
@@ -71,3 +73,18 @@ def test_no_answer_says_why(error: Exception, text: str) -> None:
 def test_a_garbled_answer_may_be_right_next_time(answer: bytes) -> None:
     with pytest.raises(Unavailable, match="not an answer of an API server"):
         understand(answer, Status, "GET /x")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'admission webhook "policy.example.com" denied the request: no',
+        "exceeded quota: compute, requested: pods=1",
+        'pods "p" is forbidden: violates PodSecurity "restricted:latest"',
+    ],
+)
+def test_a_policy_that_answers_403_is_no_missing_right(message: str) -> None:
+    error = refusal(403, f'{{"message": {json.dumps(message)}}}'.encode(), "PATCH /x")
+
+    assert type(error) is Rejected
+    assert str(error) == f"PATCH /x: {message} [403]"
