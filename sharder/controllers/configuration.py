@@ -125,7 +125,7 @@ def _concerns_owner(ring: ControllerRing, sharders: frozenset[str]) -> str:
     # Whoever comes into the scope of an objectSelector may bear the label of a shard that is gone.
     enters = (
         "object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({}) || "
-        if ring.spec.object_selector is not None
+        if (ring.spec.object_selector or LabelSelector()) != LabelSelector()
         else ""
     )
     return (

@@ -240,6 +240,7 @@ def test_a_resource_without_group_is_one_of_the_core_group(release: Release) -> 
         {
             "group": "",
             "resource": "secrets",
+            "hashKey": "Object",
             "controlledResources": [{"group": "", "resource": "configmaps"}],
         }
     ]

@@ -163,6 +163,16 @@ def test_the_ring_s_object_selector_is_the_webhook_s() -> None:
     of = ControllerRing(metadata=ring().metadata, spec=RingSpec(object_selector=blue))
 
     assert webhook(of)["objectSelector"] == {"matchLabels": {"team": "blue"}}
-    # What comes into its scope may bear the label of a shard that is gone.
-    expression = match_conditions(of, REGISTRATION)["concerns-owner"]
-    assert "labels.orValue({}) != oldObject.metadata.?labels.orValue({})" in expression
+
+
+def test_where_an_object_may_come_into_scope_every_change_of_labels_is_asked_about() -> None:
+    # It may bear the label of a shard that is gone.
+    change = "labels.orValue({}) != oldObject.metadata.?labels.orValue({})"
+
+    def asks(selector: LabelSelector | None) -> bool:
+        of = ControllerRing(metadata=ring().metadata, spec=RingSpec(object_selector=selector))
+        return change in match_conditions(of, REGISTRATION)["concerns-owner"]
+
+    assert asks(LabelSelector(match_labels={"team": "blue"}))
+    assert not asks(LabelSelector())
+    assert not asks(None)
