@@ -180,12 +180,14 @@ async def test_a_label_that_is_stripped_is_written_less_and_less_often(
                 await asyncio.sleep(0.5)
             await create_secrets(client, ["rich"])
             await eventually(lambda: _is_owned(seen, ["rich"]), within=10)
-            writes = called.writes("poor", by=":sharder")
+            calls = called.writes("poor", by=":sharder")
         events = json.loads(
             playground.plane.kubectl("get", "events", "-n", NAMESPACE, "-o", "json")
         )["items"]
         ready = await _condition(playground, "Ready")
 
+    # A write that somebody else's overtakes changes nothing and is sent again at once.
+    writes = calls[:1] + [later for earlier, later in pairwise(calls) if later - earlier > 0.1]
     waits = [later - earlier for earlier, later in pairwise(writes)]
     with capsys.disabled():
         print(f"\nwritten again after {[round(wait, 1) for wait in waits]} s")  # noqa: T201
