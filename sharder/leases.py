@@ -33,7 +33,8 @@ class ShardState(StrEnum):
     ORPHANED = "orphaned"
 
 
-_HEALTHIEST_FIRST = tuple(ShardState)
+HEALTHIEST_FIRST = tuple(ShardState)
+"""The states in their order."""
 
 
 def state_of(lease: Lease, now: datetime) -> ShardState:
@@ -128,7 +129,7 @@ class Sighting:
         if self.is_silent(monotonic):
             return ShardState.UNCERTAIN
         seen = ShardState.EXPIRED if monotonic >= self._expired_at() else ShardState.READY
-        return seen if self.renewed else max(seen, told, key=_HEALTHIEST_FIRST.index)
+        return seen if self.renewed else max(seen, told, key=HEALTHIEST_FIRST.index)
 
     def is_silent(self, monotonic: float) -> bool:
         """Tell whether the shard has been watched not to renew for so long that it is dead."""

@@ -67,6 +67,16 @@ def plan_main(snapshot: RingSnapshot, obj: PartialObject) -> Step:
     return next_step(position_of(snapshot, obj, desired), snapshot.members)
 
 
+def plan_owned(snapshot: RingSnapshot, obj: PartialObject) -> Step:
+    """Return the step for an object of a main resource that had an owner when it was listed.
+
+    If it has lost it since, what it controls goes first: that is for whoever hands it over.
+    """
+    if snapshot.owner_of(obj) is None:
+        return Keep("its shard has just let go, what it controls goes first")
+    return plan_main(snapshot, obj)
+
+
 def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) -> Step:
     """Return the step for an object of a controlled resource; its owner has been planned.
 

@@ -50,16 +50,7 @@ async def show(store: Secrets, now: datetime, *, ref: ObjectRef) -> Certificates
         ApiError: it cannot be read.
         ConfigError: there is none.
     """
-    secret = await _find(store, ref)
-    bundle = CertificateBundle.from_secret_data(secret.data or {})
-    fault = problem(bundle, (), now)
-    return CertificatesReport(
-        secret=str(ref),
-        phase=phase_of(bundle) if fault is None else None,
-        requested=secret.metadata.annotation(ROTATE_ANNOTATION) or None,
-        problem=fault,
-        certificates=tuple(_rows(bundle, now)),
-    )
+    return _report(await _find(store, ref), now, ref=ref)
 
 
 async def rotate(store: Secrets, now: datetime, *, ref: ObjectRef, authority: bool) -> str:
@@ -70,7 +61,7 @@ async def rotate(store: Secrets, now: datetime, *, ref: ObjectRef, authority: bo
         ConfigError: there is none, or it is not the time for it.
     """
     secret = await _find(store, ref)
-    report = await show(store, now, ref=ref)
+    report = _report(secret, now, ref=ref)
     if report.problem is not None:
         raise ConfigError(f"Secret {ref} is no use: {report.problem}; a sharder repairs it")
     what = Request.AUTHORITY if authority else Request.SERVING
@@ -95,6 +86,18 @@ async def _find(store: Secrets, ref: ObjectRef) -> Secret:
             f"there is no Secret {ref}: give --namespace and --secret as the sharder has them; "
             "it makes one when it starts, unless its certificate comes from files"
         ) from error
+
+
+def _report(secret: Secret, now: datetime, *, ref: ObjectRef) -> CertificatesReport:
+    bundle = CertificateBundle.from_secret_data(secret.data or {})
+    fault = problem(bundle, (), now)
+    return CertificatesReport(
+        secret=str(ref),
+        phase=phase_of(bundle) if fault is None else None,
+        requested=secret.metadata.annotation(ROTATE_ANNOTATION) or None,
+        problem=fault,
+        certificates=tuple(_rows(bundle, now)),
+    )
 
 
 def _rows(bundle: CertificateBundle, now: datetime) -> Iterator[CertificateRow]:

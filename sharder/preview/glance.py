@@ -12,11 +12,9 @@ from sharder.api.lease import Lease
 from sharder.api.meta import PartialObject
 from sharder.api.ring import ControllerRing
 from sharder.api.selector import LabelSelector
-from sharder.leases import ShardState, state_of
+from sharder.leases import HEALTHIEST_FIRST, ShardState, state_of
 from sharder.membership import UNKNOWN_SILENCE, Members, Membership, ring_of
 from sharder.names import EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE, RingName, ShardName
-
-_BEST_FIRST = tuple(ShardState)
 
 
 def members_of(ring: ControllerRing, leases: Iterable[Lease]) -> Members:
@@ -49,5 +47,5 @@ def states_of(
     for lease in leases:
         if ring_of(lease) == ring:
             shard, state = ShardName(lease.metadata.name), state_of(lease, now)
-            states[shard] = min(state, states.get(shard, state), key=_BEST_FIRST.index)
+            states[shard] = min(state, states.get(shard, state), key=HEALTHIEST_FIRST.index)
     return states

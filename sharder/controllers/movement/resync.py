@@ -27,7 +27,7 @@ from sharder.errors import ApiError, Expired, InvalidObject, NotFound, Unavailab
 from sharder.membership import Members
 from sharder.names import GroupResource, RingName
 from sharder.plan import Keep, Step
-from sharder.planner import Owners, plan_controlled, plan_main
+from sharder.planner import Owners, plan_controlled, plan_main, plan_owned
 from sharder.ports import Objects
 from sharder.runtime.watch import closing
 from sharder.snapshot import RingSnapshot, Role
@@ -193,13 +193,7 @@ class Pass:
     async def _follow_hash(self, main: RingResource) -> None:
         """Ask shards to let go of what the ring wants elsewhere."""
         resource = await self._find(main.id)
-        await self._move_all(resource, self._settled, self._plan_settled)
-
-    def _plan_settled(self, obj: PartialObject) -> Step:
-        """Leave an object that has lost its owner since it was listed to the hand-over."""
-        if self._snapshot.owner_of(obj) is None:
-            return Keep("its shard has just let go, what it controls goes first")
-        return plan_main(self._snapshot, obj)
+        await self._move_all(resource, self._settled, partial(plan_owned, self._snapshot))
 
     async def _move_all(self, resource: Resource, labels: str, decide: Decide) -> None:
         """Move what matches; without shards only look whether it could be read."""

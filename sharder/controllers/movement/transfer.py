@@ -18,7 +18,7 @@ from sharder.controllers.movement.waiting import BACKOFF, UNKNOWN, Flow, Subject
 from sharder.errors import ApiError, InvalidObject, NotFound
 from sharder.names import ObjectRef, ShardName
 from sharder.plan import Assign, Keep, Step, next_step, position_of
-from sharder.planner import plan_main, wanted_of
+from sharder.planner import plan_main, plan_owned, wanted_of
 from sharder.ports import Objects
 from sharder.snapshot import RingSnapshot, Role
 
@@ -56,11 +56,11 @@ class Transfer:
         for entry in self._snapshot.ring.spec.resources:
             if entry.id == main.id and placed:
                 await self._move_controlled(entry, placed, self._left(placed, shards))
-        place = partial(plan_main, self._snapshot)
+        place, follow = (partial(plan, self._snapshot) for plan in (plan_main, plan_owned))
         async with batch(self._mover.limit) as writes:
             for obj in found:
                 uid = obj.metadata.uid
-                decide = place if uid in placed else self._plan_owned
+                decide = place if uid in placed else follow
                 if uid not in self._stuck:
                     await writes.add(self._move(main, obj, decide, uid))
         return {
@@ -79,11 +79,6 @@ class Transfer:
             both = {shards[obj.metadata.ref], self._snapshot.owner_of(obj) or UNKNOWN}
             left |= both - {UNKNOWN} or {UNKNOWN}
         return left
-
-    def _plan_owned(self, obj: PartialObject) -> Step:
-        if self._snapshot.owner_of(obj) is None:
-            return Keep("it has just lost its owner, what it controls goes first")
-        return plan_main(self._snapshot, obj)
 
     async def _move_controlled(
         self, entry: RingResource, owners: Mapping[str, PartialObject], shards: set[ShardName]
