@@ -7,9 +7,9 @@ VENV := .venv/bin
 INSTALLED := .venv/installed
 
 # Modules without I/O: every branch is covered.
-CORE := $(wildcard $(addprefix sharder/, names.py errors.py durations.py nesting.py keys.py generated_name.py leases.py roster.py \
-	membership.py ring.py admission.py plan.py planner.py patches.py snapshot.py \
-	api/*.py preview/*.py))
+CORE := $(wildcard $(addprefix sharder/, names.py errors.py durations.py nesting.py keys.py generated_name.py figures.py leases.py roster.py \
+	membership.py ring.py admission.py plan.py planner.py patches.py snapshot.py choosing.py quantities.py placement/*.py \
+	api/*.py preview/*.py validation/*.py))
 
 # Compiled modules go to .venv too, not beside their sources.
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
@@ -19,7 +19,7 @@ PREFLIGHT = command -v $(PYTHON) >/dev/null \
 	$(PYTHON) hack/preflight.py
 
 .NOTPARALLEL:
-.PHONY: help check test demo demo-stop control-plane helm goshard fmt clean
+.PHONY: help check test demo demo-stop measure control-plane helm goshard fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
@@ -37,11 +37,18 @@ test: $(INSTALLED) control-plane helm goshard ## everything that CI runs: check,
 	@echo "the core alone:"
 	@$(VENV)/coverage report --fail-under=100 --include="$$(echo $(CORE) | tr ' ' ,)"
 
-demo: $(INSTALLED) control-plane ## watch a real API server hand objects to shards (KEEP=1 leaves it running)
+demo: $(INSTALLED) control-plane ## watch a real API server hand objects to shards (STRATEGY=..., KEEP=1 leaves it running)
 	@$(VENV)/python -m hack.demo
 
 demo-stop: $(INSTALLED) ## end what KEEP=1 left running
 	@$(VENV)/python -m hack.demo --stop
+
+measure: $(INSTALLED) ## what counting objects costs in memory, and placing them in CPU (about a minute)
+	@$(VENV)/python -m hack.measure_tally
+	@echo
+	@$(VENV)/python -m hack.measure_placement
+	@echo
+	@$(VENV)/python -m hack.measure_server
 
 control-plane: ## find or build etcd, kube-apiserver and kubectl; print where they are
 	@$(PREFLIGHT)

@@ -1,19 +1,21 @@
 """Who owns what, read from the API server and from nothing else.
 
 What the demo claims and the end-to-end tests assert is checked here, on labels and Leases as they
-stand, and against a ring computed independently of the running sharder.
+stand, and against what the strategy promises, computed independently of the running sharder.
 """
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 
 from hack.playground import NAMESPACE, RING, SHARDS
 from sharder.api.meta import PartialObject
+from sharder.api.ring import StrategyName
 from sharder.keys import main_key
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
@@ -28,6 +30,8 @@ from sharder.names import (
     drain_label,
     owner_label,
 )
+from sharder.placement.ranking import WeightedRendezvous, best
+from sharder.placement.shards import Shard
 from sharder.ring import ConsistentHash
 
 SECRETS, CONFIGMAPS = GroupResource("", "secrets"), GroupResource("", "configmaps")
@@ -45,7 +49,10 @@ class Ownership:
     checksums: dict[str, list[PartialObject]]
     """ConfigMaps by the uid of the Secret that controls them."""
     expected: dict[str, ShardName | None] = field(default_factory=dict)
-    """By uid of the Secret: the owner that a ring of the live shards computes."""
+    """By uid of the Secret: the owner that its key alone leads to, under a strategy that follows;
+    under one that sticks that is where it is."""
+    ceiling: int | None = None
+    """The most Secrets that a shard may have, None without limit."""
 
     def owner(self, uid: str) -> str:
         """Return the owner label of a Secret, empty if it has none."""
@@ -64,12 +71,17 @@ class Ownership:
         ]
 
     def misplaced(self) -> list[str]:
-        """Return the Secrets that are not where the ring of the live shards wants them."""
+        """Return the Secrets that are not where the strategy wants them."""
         return [
             s.metadata.name
             for uid, s in self.secrets.items()
             if s.metadata.label(OWNER) != self.expected[uid]
         ]
+
+    def overfull(self) -> list[str]:
+        """Return the shards above the ceiling."""
+        limit = len(self.secrets) if self.ceiling is None else self.ceiling
+        return [f"{shard} ({held})" for shard, held in self.shares().items() if held > limit]
 
     def strays(self) -> list[str]:
         """Return the Secrets without exactly one ConfigMap of checksums on their own shard."""
@@ -85,6 +97,7 @@ class Ownership:
         parts = {
             "without exactly one live owner": self.orphans(),
             "not where the ring wants them": self.misplaced(),
+            "above the ceiling": self.overfull(),
             "without their checksums on the same shard": self.strays(),
         }
         return "; ".join(
@@ -95,23 +108,29 @@ class Ownership:
 class Observer:
     """Looks at the playground with the viewer's rights."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, strategy: StrategyName) -> None:
         self._objects = KubeObjects(client)
+        self._strategy = strategy
         self._leases = leases(client, namespace=SHARDS, labels=f"{RING_LABEL}={RING}")
 
     async def look(self) -> Ownership:
         """Read everything once."""
         held = (await self._leases.list()).items
         live = frozenset(ShardName(lease.metadata.name) for lease in held if is_held(lease))
-        ring = ConsistentHash(live)
         secrets = {s.metadata.uid: s async for s in self._stream(SECRETS)}
         checksums: dict[str, list[PartialObject]] = {}
         async for child in self._stream(CONFIGMAPS):
             owner = child.metadata.controller
             if owner is not None:
                 checksums.setdefault(owner.uid, []).append(child)
-        expected = {uid: ring.owner(main_key(s)) for uid, s in secrets.items()}
-        return Ownership(live=live, secrets=secrets, checksums=checksums, expected=expected)
+        share = ceil(len(secrets) / len(live)) if live else 0
+        return Ownership(
+            live=live,
+            secrets=secrets,
+            checksums=checksums,
+            expected=_expected(self._strategy, live, secrets),
+            ceiling=share if self._strategy is StrategyName.BOUNDED_LOAD else None,
+        )
 
     async def owner_of(self, name: str) -> str:
         """Return the owner label of one Secret, empty if it has none."""
@@ -145,12 +164,29 @@ class Observer:
                 yield obj
 
 
+def _expected(
+    strategy: StrategyName, live: frozenset[ShardName], secrets: Mapping[str, PartialObject]
+) -> dict[str, ShardName | None]:
+    if strategy is StrategyName.CONSISTENT_HASH:
+        ring = ConsistentHash(live)
+        return {uid: ring.owner(main_key(s)) for uid, s in secrets.items()}
+    if strategy is StrategyName.RENDEZVOUS and live:
+        shards, ranking = [Shard(name=name) for name in sorted(live)], WeightedRendezvous()
+        return {uid: best(ranking, main_key(s), shards).name for uid, s in secrets.items()}
+    return {uid: ShardName(s.metadata.label(OWNER)) for uid, s in secrets.items()}
+
+
 @asynccontextmanager
-async def observing(kubeconfig: Path) -> AsyncIterator[tuple[Observer, Client]]:
-    """Open an observer, and the client that it uses, with the rights of a kubeconfig."""
+async def observing(
+    kubeconfig: Path, strategy: StrategyName = StrategyName.CONSISTENT_HASH
+) -> AsyncIterator[tuple[Observer, Client]]:
+    """Open an observer, and the client that it uses, with the rights of a kubeconfig.
+
+    `strategy` is that of the ring.
+    """
     client = await connect(str(kubeconfig))
     try:
-        yield Observer(client), client
+        yield Observer(client, strategy), client
     finally:
         await client.close()
 

@@ -33,7 +33,12 @@ class Playground:
     """A control plane on which the CRD, all identities and one ring are installed."""
 
     def __init__(
-        self, plane: ControlPlane, *, lease_seconds: int = 5, service_port: int | None = None
+        self,
+        plane: ControlPlane,
+        *,
+        lease_seconds: int = 5,
+        service_port: int | None = None,
+        strategies: Path | None = None,
     ) -> None:
         """Describe a playground without installing it.
 
@@ -42,12 +47,15 @@ class Playground:
             lease_seconds: Duration of the Leases of shards that start from now on.
             service_port: Where the API server calls the webhook, whoever leads; by default it
                 calls the leader's own port.
+            strategies: Folder of a package with placement strategies, installed beside sharders.
         """
         self.plane = plane
         self.lease_seconds = lease_seconds
         self._service_port = service_port
+        self._strategies = strategies
         self._probes: dict[str, str] = {}
         self._webhook_ports: dict[str, int] = {}
+        self._metrics_ports: dict[str, int] = {}
         self._kubeconfigs: dict[str, Path] = {}
 
     def install(self) -> None:
@@ -99,13 +107,21 @@ class Playground:
         kubeconfig = str(self._kubeconfigs["sharder"])
         program = str(Path(sys.executable).parent / "sharder")
         command = [program, "run", "--config", str(file), "--kubeconfig", kubeconfig]
-        self._run(name, command, {"POD_NAME": name, "POD_NAMESPACE": SYSTEM})
+        variables = {"POD_NAME": name, "POD_NAMESPACE": SYSTEM}
+        if self._strategies is not None:
+            variables["PYTHONPATH"] = str(self._strategies)
+        self._run(name, command, variables)
         self._probes[name] = f"http://127.0.0.1:{health}/readyz"
         self._webhook_ports[name] = webhook
+        self._metrics_ports[name] = metrics
 
     def webhook_port(self, name: str) -> int:
         """Return the port at which a sharder answers the API server."""
         return self._webhook_ports[name]
+
+    def metrics_port(self, name: str) -> int:
+        """Return where a sharder shows its metrics, if its configuration does not say."""
+        return self._metrics_ports[name]
 
     def is_ready(self, name: str = "sharder-0") -> bool:
         """Tell whether the sharder calls itself ready.

@@ -1,20 +1,23 @@
 """Decide what a create or an update becomes when it passes the webhook.
 
 A pure function of (old object, object, writer, snapshot), so that every replica answers alike and
-a repeated call changes nothing.  A request is never refused.  The letters are the rules of
-docs/protocol.md, "Admission".
+a repeated call changes nothing; a strategy that sticks asks the live counts too.  A request is
+never refused.  The letters are the rules of docs/protocol.md, "Admission".
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from msgspec import structs
 
 from sharder.api.meta import ObjectMeta, PartialObject
+from sharder.choosing import admit, choose_anew, expected_of, reservation_on
 from sharder.generated_name import generated_name
 from sharder.membership import Standing
 from sharder.names import GroupResource, ShardName, is_label_value
 from sharder.patches import Operation, admission
+from sharder.placement.strategy import Choice
+from sharder.placement.tally import Reservation
 from sharder.snapshot import RingSnapshot, Role
 
 
@@ -48,6 +51,8 @@ class Decision:
     operations: tuple[Operation, ...] = ()
     assigned: ShardName | None = None
     """The shard that an unowned object gets by this request."""
+    reservation: Reservation | None = None
+    """What to count at once, if the request is carried out."""
     warning: str = ""
     """For the user, where something is wrong that we cannot repair here."""
 
@@ -79,9 +84,9 @@ def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> 
         return _adopt(review, snapshot, role)
     if asked == owner:  # (b)
         return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)
-    goal = _destination(review.old, snapshot, role)
-    if role is not Role.CONTROLLED and _acknowledges(review, review.old, goal, snapshot):  # (d)
-        return _let_go(review.obj, snapshot, role, goal)
+    goal = _destination(review, review.old, snapshot, role)
+    if role is not Role.CONTROLLED and _acknowledges(review, review.old, goal.shard, snapshot):
+        return _let_go(review.obj, snapshot, role, goal)  # (d)
     return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)  # (c)
 
 
@@ -98,8 +103,9 @@ def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
             operations=_owned(obj.metadata, snapshot, None),
             warning="the object has neither name nor generateName",
         )
-    shard = snapshot.wanted(snapshot.key_of(named, role))
-    return _assign(obj, snapshot, shard, name=named.metadata.name)
+    decision = _place(obj, snapshot, *admit(snapshot, named), name=named.metadata.name)
+    warning = decision.warning or "; ".join(snapshot.reader.mistakes_in(obj))
+    return replace(decision, warning=warning) if warning else decision
 
 
 def _named(obj: PartialObject, uid: str) -> PartialObject:
@@ -120,7 +126,7 @@ def _adopt(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
         return Decision(outcome="left_to_leader", operations=_owned(obj.metadata, snapshot, None))
     if role is Role.CONTROLLED:
         return _place_child(obj, snapshot, ShardName(review.writer.pod_name))
-    return _assign(obj, snapshot, snapshot.wanted(snapshot.key_of(obj, role)))
+    return _place(obj, snapshot, *admit(snapshot, obj))
 
 
 def _place_child(obj: PartialObject, snapshot: RingSnapshot, *near: ShardName | None) -> Decision:
@@ -129,43 +135,77 @@ def _place_child(obj: PartialObject, snapshot: RingSnapshot, *near: ShardName | 
     A child belongs where it is worked on: hashed elsewhere while its owner waits to move, it
     would be invisible there, and be created again.
     """
-    key = snapshot.key_of(obj, Role.CONTROLLED)
-    if key is None:
+    if obj.metadata.controller is None:
         return Decision(outcome="no_controller")
     shard = next((s for s in near if s is not None and _is_available(s, snapshot)), None)
-    return _assign(obj, snapshot, shard or snapshot.wanted(key))
+    if shard is None:
+        shard = expected_of(snapshot, obj)
+    if shard is None or not _is_available(shard, snapshot):
+        return _unassigned(obj.metadata, snapshot)
+    return _assign(obj, snapshot, shard)
 
 
-def _destination(old: PartialObject, snapshot: RingSnapshot, role: Role) -> ShardName | None:
-    """Return where a main object goes when it is let go; None where the leader decides.
+def _destination(review: Review, old: PartialObject, snapshot: RingSnapshot, role: Role) -> Choice:
+    """Return where a main object goes when it is let go; nowhere where the leader decides.
 
     What the sharder wrote counts, hence the old object's annotation.
     """
-    if role is Role.LEADING:
-        return None
-    return snapshot.directed(old) or snapshot.wanted(snapshot.key_of(old, role))
+    if role is not Role.MAIN or not snapshot.is_draining(old):
+        return Choice(None)
+    if snapshot.tally is not None:
+        # Called twice for one request, by another replica: what that has chosen is as good.
+        asked = snapshot.owner_of(review.obj)
+        if asked is not None and _is_available(asked, snapshot):
+            return Choice(asked)
+    directed = snapshot.directed(old)
+    return choose_anew(snapshot, old) if directed is None else Choice(directed)
 
 
 def _let_go(
-    obj: PartialObject, snapshot: RingSnapshot, role: Role, destination: ShardName | None
+    obj: PartialObject, snapshot: RingSnapshot, role: Role, destination: Choice
 ) -> Decision:
     """(d): assign what its shard has let go, unless the leader has to move others first."""
     if role is Role.LEADING:
         return Decision(outcome="left_to_leader")
-    return _assign(obj, snapshot, destination)
+    shard = destination.shard
+    reservation = None if shard is None else reservation_on(snapshot, obj, shard)
+    return _place(obj, snapshot, destination, reservation)
+
+
+def _place(
+    obj: PartialObject,
+    snapshot: RingSnapshot,
+    choice: Choice,
+    reservation: Reservation | None,
+    *,
+    name: str = "",
+) -> Decision:
+    """Give a main object to the shard that was chosen; `name` is the one by which it was."""
+    if choice.shard is None:
+        warning = choice.reason if snapshot.placer.layout.available else ""
+        return _unassigned(obj.metadata, snapshot, warning)
+    return _assign(obj, snapshot, choice.shard, name, reservation)
 
 
 def _assign(
-    obj: PartialObject, snapshot: RingSnapshot, shard: ShardName | None, *, name: str = ""
+    obj: PartialObject,
+    snapshot: RingSnapshot,
+    shard: ShardName,
+    name: str = "",
+    reservation: Reservation | None = None,
 ) -> Decision:
-    """Give the object to `shard`; `name` is the one by which it was placed."""
-    if shard is None:
-        operations = _owned(obj.metadata, snapshot, None)
-        return Decision(outcome="no_shard", operations=operations)
     operations = _owned(obj.metadata, snapshot, shard, name=name)
     if not operations:  # stamped by its creator, or by us in an earlier call: do not count it
-        return PASS
-    return Decision(outcome="assigned", operations=operations, assigned=shard)
+        return Decision(outcome=PASS.outcome, reservation=reservation)
+    return Decision(
+        outcome="assigned", operations=operations, assigned=shard, reservation=reservation
+    )
+
+
+def _unassigned(meta: ObjectMeta, snapshot: RingSnapshot, warning: str = "") -> Decision:
+    """Let the object wait without owner: the leader tries again."""
+    operations = _owned(meta, snapshot, None)
+    return Decision(outcome="no_shard", operations=operations, warning=warning)
 
 
 def _owned(

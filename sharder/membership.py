@@ -20,6 +20,7 @@ from sharder.leases import (
     problem_of,
 )
 from sharder.names import RING_LABEL, ObjectRef, RingName, ShardName
+from sharder.placement.shards import Shard, shard_of
 from sharder.roster import Roster, call_the_roll
 
 UNKNOWN_SILENCE = 2 * DEFAULT_DURATION.total_seconds()
@@ -51,6 +52,8 @@ class Members:
     """The standing of a shard of which nothing is known."""
     namespaces: Mapping[ShardName, str]
     """Where each shard's Lease lives, available or not; of several the one that is held."""
+    shards: Mapping[ShardName, Shard] = field(default_factory=dict, compare=False)
+    """What each says about itself, available or not; likewise."""
     roster: Roster = field(default_factory=lambda: call_the_roll((), ()), compare=False)
     """The Leases that they were judged by; what changes no standing makes no difference."""
 
@@ -71,6 +74,8 @@ class Membership:
         """Remember when this process began to watch."""
         self._strangers_until = started + UNKNOWN_SILENCE
         self._sightings: dict[ObjectRef, Sighting] = {}
+        self._shards: dict[ObjectRef, Shard] = {}
+        """What each Lease that is seen says of its shard."""
         self._departed: dict[tuple[RingName, ObjectRef], float] = {}
 
     def replace(self, leases: Iterable[Lease], at: float) -> frozenset[RingName]:
@@ -92,6 +97,7 @@ class Membership:
         A mere renewal, which is nearly every call, affects none.
         """
         ring, before = ring_of(lease), self._sightings.get(lease.metadata.ref)
+        is_news = self._describe(lease, before)
         if is_held(lease):
             self._departed.pop((ring, lease.metadata.ref), None)
         if before is None:
@@ -102,11 +108,12 @@ class Membership:
             self._depart(before)
             return frozenset({ring, ring_of(before.lease)})
         then, now = (_standing(of, problem_of(of)) for of in (before.lease, lease))
-        return frozenset({ring}) if then != now else frozenset()
+        return frozenset({ring}) if is_news or then != now else frozenset()
 
     def forget(self, lease: Lease, at: float) -> frozenset[RingName]:
         """Take note that the Lease is gone: deleted, or without its ring label."""
         before = self._sightings.pop(lease.metadata.ref, None)
+        self._shards.pop(lease.metadata.ref, None)
         if before is not None:
             self._depart(before)
         self._prune(at)
@@ -171,6 +178,10 @@ class Membership:
                 ShardName(lease.metadata.name): lease.metadata.namespace
                 for lease in sorted((*outcast, *roster.leases), key=is_held)
             },
+            shards={
+                ShardName(lease.metadata.name): self._shards[lease.metadata.ref]
+                for lease in sorted(roster.leases, key=is_held)
+            },
             roster=roster,
         )
 
@@ -178,6 +189,18 @@ class Membership:
         """Return when a standing changes by the passing of time alone, None if never."""
         edges = [self._strangers_until, *self._departed.values()]
         return min((edge for edge in edges if edge > at), default=None)
+
+    def _describe(self, lease: Lease, before: Sighting | None) -> bool:
+        """Take note of what the Lease says of its shard; tell whether that is news.
+
+        A mere renewal says it in the same words, so that nothing has to be read again.
+        """
+        now, then = lease.metadata, None if before is None else before.lease.metadata
+        if then and then.labels == now.labels and then.annotations == now.annotations:
+            return False
+        was, is_ = self._shards.get(now.ref), shard_of(lease)
+        self._shards[now.ref] = is_
+        return was is None or was != is_ or was.ready != is_.ready
 
     def _depart(self, sighting: Sighting) -> None:
         lease = sighting.lease

@@ -11,8 +11,9 @@ from typing import Protocol
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
+from sharder.figures import ShardLoad
 from sharder.names import GroupResource, RingName, ShardName
-from sharder.series import Counts, Times
+from sharder.series import Counts, Loads, Times
 
 PREFIX = "controller_sharding_"
 
@@ -90,6 +91,8 @@ class Metrics:
         self._invalid_leases = gauge("invalid_leases", "Leases that make no shard", ring)
         self._shard_info = gauge("shard_info", "A shard's Lease", (*_SHARD, "uid"))
         self._shard_state = gauge("shard_state", "1 for the state it is in", (*_SHARD, "state"))
+        self._loads = Loads(PREFIX)
+        registry.register(self._loads)
         self._leading = gauge("leader", "1 while this process leads")
         self._certificate_expiry = gauge(
             "certificate_expiry_timestamp_seconds",
@@ -145,6 +148,14 @@ class Metrics:
         labels = {"controllerring": ring, "group": resource.group, "resource": resource.resource}
         for gauge in self._backlogs:
             gauge.remove_by_labels(labels)
+
+    def show_load(self, ring: RingName, *, objects: int, shards: Sequence[ShardLoad]) -> None:
+        """Show how many objects the ring and these shards have; other shards of it go."""
+        self._loads.show(ring, objects, shards)
+
+    def hide_load(self, ring: RingName) -> None:
+        """Show it no more; no error if it is not shown."""
+        self._loads.remove(ring)
 
     def calculated(self, ring: RingName) -> None:
         """Count a hash ring that was built."""
@@ -217,6 +228,7 @@ class Metrics:
         for gauge in (self._shard_info, self._shard_state, self._invalid_leases, *self._backlogs):
             gauge.remove_by_labels({"controllerring": ring})
         for series in (
+            self._loads,
             self._resync_seconds,
             self._assignments,
             self._movements,

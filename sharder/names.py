@@ -23,6 +23,13 @@ REVISION_LABEL: Final = "alpha.sharding.timebertt.dev/revision"
 POOL_ANNOTATION: Final = "alpha.sharding.timebertt.dev/pool"
 CAPACITY_ANNOTATION: Final = "alpha.sharding.timebertt.dev/capacity"
 WEIGHT_ANNOTATION: Final = "alpha.sharding.timebertt.dev/weight"
+CORDONED_ANNOTATION: Final = "alpha.sharding.timebertt.dev/cordoned"
+LOAD_ANNOTATION: Final = "alpha.sharding.timebertt.dev/load"
+MOVE_COST_ANNOTATION: Final = "alpha.sharding.timebertt.dev/move-cost"
+POOL_LABEL: Final = "alpha.sharding.timebertt.dev/pool"
+"""Of an object: only shards of that pool; likewise the next two."""
+WANTED_REGION_LABEL: Final = "alpha.sharding.timebertt.dev/region"
+WANTED_ZONE_LABEL: Final = "alpha.sharding.timebertt.dev/zone"
 ROTATE_ANNOTATION: Final = "alpha.sharding.timebertt.dev/rotate"
 """On the Secret of the certificates: what is to be replaced, `serving` or `authority`."""
 
@@ -41,15 +48,20 @@ FIELD_MANAGER: Final = "controllerring-controller"
 
 WEBHOOK_NAME: Final = "sharder.sharding.timebertt.dev"
 WEBHOOK_PATH_PREFIX: Final = "/webhooks/sharder/controllerring/"
+VALIDATION_NAME: Final = "controllerrings.sharding.timebertt.dev"
+"""Of the ValidatingWebhookConfiguration for ControllerRings, and of the webhook in it."""
+VALIDATION_PATH: Final = "/webhooks/validate/controllerring"
 APP_LABEL: Final = ("app.kubernetes.io/name", "controller-sharding")
 
 _OWNER_PREFIX: Final = "shard.alpha.sharding.timebertt.dev/"
 _DRAIN_PREFIX: Final = "drain.alpha.sharding.timebertt.dev/"
 _NEXT_PREFIX: Final = "next.alpha.sharding.timebertt.dev/"
+_PIN_PREFIX: Final = "pin.alpha.sharding.timebertt.dev/"
 
 # Kubernetes' grammar of label values: at most 63 characters, empty is allowed there but not here,
 # for an empty owner is no owner (apimachinery, util/validation.IsValidLabelValue).
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 class GroupResource(NamedTuple):
@@ -89,6 +101,11 @@ def next_annotation(ring: RingName) -> str:
     return _NEXT_PREFIX + ring
 
 
+def pin_label(ring: RingName) -> str:
+    """Return the label that names the shard on which a person wants an object."""
+    return _PIN_PREFIX + ring
+
+
 def webhook_configuration(ring: RingName) -> str:
     """Return the name of the ring's MutatingWebhookConfiguration."""
     return f"controllerring-{ring}"
@@ -102,3 +119,13 @@ def webhook_path(ring: RingName) -> str:
 def is_label_value(text: str) -> bool:
     """Tell whether `text` may stand as a non-empty label value, hence be a shard's name."""
     return _LABEL_VALUE.fullmatch(text) is not None
+
+
+def is_label_key(text: str) -> bool:
+    """Tell whether `text` may stand as the key of a label.
+
+    Source: apimachinery, util/validation.IsQualifiedName.
+    """
+    prefix, slash, name = text.rpartition("/")
+    has_prefix = len(prefix) <= 253 and _SUBDOMAIN.fullmatch(prefix) is not None
+    return is_label_value(name) and (has_prefix or not slash)

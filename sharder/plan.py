@@ -5,7 +5,7 @@ object's step depends only on its position and the standing of the shards, so th
 decided again at any moment (docs/protocol.md, "Moving objects").
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sharder.api.meta import PartialObject
@@ -28,6 +28,8 @@ class Keep:
     """Do nothing until something changes; `why` is for people."""
 
     why: str
+    fault: bool = False
+    """The ring's strategy is to blame: it is not installed, or its answer was rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Drain:
     """Ask `shard`, which may be working on the object, to let go of it."""
 
     shard: ShardName
+    to: ShardName | None = field(default=None, compare=False)
+    """Where the object is to go then, as far as that is settled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,4 +92,4 @@ def next_step(position: Position, members: Members, role: Role = Role.MAIN) -> S
         return Keep("its shard is missing and may still be working")
     if position.draining:
         return Keep("waiting for its shard to let go")
-    return Drain(position.current)
+    return Drain(position.current, position.desired)

@@ -6,10 +6,14 @@ memory does not grow with the number of objects (docs/protocol.md, "Moving objec
 """
 
 from sharder.api.meta import PartialObject
+from sharder.choosing import choose, expected_of, has_too_many, reservation_on
 from sharder.keys import main_key
 from sharder.membership import Standing
 from sharder.names import ShardName
-from sharder.plan import Assign, Keep, Relabel, Step, next_step, position_of
+from sharder.placement.displacement import Weight
+from sharder.placement.strategy import Choice
+from sharder.placement.tally import Reservation
+from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw, next_step, position_of
 from sharder.snapshot import RingSnapshot, Role
 
 
@@ -27,8 +31,12 @@ class Owners:
     def note(self, snapshot: RingSnapshot, obj: PartialObject, step: Step) -> None:
         """Remember a main object if `step`, its own step, leaves or brings it elsewhere."""
         shard = step.shard if isinstance(step, Assign) else snapshot.owner_of(obj)
-        hashed = snapshot.wanted(snapshot.key_of(obj, Role.MAIN))
-        if shard is None or hashed is None or shard == hashed:
+        leaves = isinstance(step, Drain) or snapshot.is_draining(obj)
+        if shard is None or not snapshot.members.available:
+            return
+        # A promise is expected as well, but may be given back before it is kept.
+        promised = isinstance(step, Assign) and snapshot.tally is not None
+        if shard == _expected(snapshot, obj) and not (leaves or promised):
             return
         self._shards[main_key(obj)] = shard
         if isinstance(step, Assign):
@@ -47,24 +55,109 @@ class Owners:
         leader = snapshot.controller_key(child)
         if leader is None:
             return None
-        return self._shards.get(leader) or snapshot.wanted(snapshot.key_of(child, Role.CONTROLLED))
+        return self._shards.get(leader) or expected_of(snapshot, child)
 
 
-def wanted_of(snapshot: RingSnapshot, obj: PartialObject) -> ShardName | None:
-    """Return the shard that an object of a main resource belongs on; None without shards.
+def choice_of(snapshot: RingSnapshot, obj: PartialObject) -> Choice:
+    """Return the shard that an object of a main resource belongs on, or why there is none.
 
     An object that is let go, or was, goes where it was sent, if that shard may get it.
     """
     owner, directed = snapshot.owner_of(obj), snapshot.directed(obj)
     if directed is not None and directed != owner and (owner is None or snapshot.is_draining(obj)):
-        return directed
-    return snapshot.wanted(snapshot.key_of(obj, Role.MAIN))
+        return Choice(directed)
+    return choose(snapshot, obj)
+
+
+def wanted_of(snapshot: RingSnapshot, obj: PartialObject) -> ShardName | None:
+    """Return the same without the reason."""
+    return choice_of(snapshot, obj).shard
 
 
 def plan_main(snapshot: RingSnapshot, obj: PartialObject) -> Step:
     """Return the step for an object of a main resource."""
-    desired = wanted_of(snapshot, obj)
-    return next_step(position_of(snapshot, obj, desired), snapshot.members)
+    choice = choice_of(snapshot, obj)
+    if choice.shard is None:
+        return Keep(choice.reason, choice.fault)
+    return next_step(position_of(snapshot, obj, choice.shard), snapshot.members)
+
+
+class Promises:
+    """Where main objects are about to be given: counted at once, for others follow them there."""
+
+    def __init__(self, snapshot: RingSnapshot) -> None:
+        self._snapshot = snapshot
+        self._made: list[Reservation] = []
+        self._shards: dict[str, ShardName] = {}
+
+    def plan(self, obj: PartialObject) -> Step:
+        """Return the step for an object of a main resource, and count an assignment.
+
+        Other steps are decided again before their write: a withdrawal that counts already would
+        find the shard full, by its own object.
+        """
+        tally, step = self._snapshot.tally, plan_main(self._snapshot, obj)
+        reservation = reservation_of(self._snapshot, obj, step)
+        if tally is not None and reservation is not None and isinstance(step, Assign):
+            tally.assume(reservation)
+            self._made.append(reservation)
+            self._shards[main_key(obj)] = step.shard
+        return step
+
+    def keep(self, obj: PartialObject) -> Step:
+        """Return the step for an object, which goes where it was promised if nobody works on it.
+
+        Also if that took longer than the promise was counted: what it controls is there by now.
+        """
+        shard, owner = self._shards.get(main_key(obj)), self._snapshot.owner_of(obj)
+        standing_of = self._snapshot.members.standing_of
+        is_free = owner is None or standing_of(owner) is Standing.GONE
+        if shard is None or not is_free or standing_of(shard) is not Standing.AVAILABLE:
+            return plan_main(self._snapshot, obj)
+        return Assign(shard)
+
+    def goal_of(self, obj: PartialObject) -> ShardName | None:
+        """Return where an object belongs, and what it controls with it."""
+        step = self.keep(obj)
+        return step.shard if isinstance(step, Assign) else wanted_of(self._snapshot, obj)
+
+    def give_back(self) -> None:
+        """Give back what was not written since: what those objects control must not go there."""
+        tally = self._snapshot.tally
+        if tally is not None:
+            for reservation in self._made:
+                tally.give_back(reservation)
+
+
+def plan_displaced(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Step:
+    """Return the step for an object of which its owner, `shard`, has one too many."""
+    if snapshot.owner_of(obj) != shard or not snapshot.entry_of(obj).stays:
+        return Keep("it is not in the way any more")
+    if not has_too_many(snapshot, shard):
+        return Keep("its shard has room for it again")
+    pin = snapshot.reader.pin_of(obj)
+    return Drain(shard, None if pin == shard else pin)
+
+
+def weight_of(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Weight:
+    """Return what speaks for a main object to stay on `shard`, which has too many."""
+    key = snapshot.key_of(obj, Role.MAIN) or ""
+    is_pinned = snapshot.reader.pin_of(obj) == shard
+    return Weight(is_pinned, snapshot.placer.score(key, shard), main_key(obj))
+
+
+def reservation_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Reservation | None:
+    """Return how a main object counts once its step is carried out, None if nothing changes."""
+    match step:
+        case Assign(shard):
+            return reservation_on(snapshot, obj, shard)
+        case Drain(shard, to):
+            return reservation_on(snapshot, obj, shard, draining=True, heading=to)
+        case Withdraw():
+            owner = snapshot.owner_of(obj)
+            return None if owner is None else reservation_on(snapshot, obj, owner)
+        case Relabel() | Keep():
+            return None
 
 
 def plan_owned(snapshot: RingSnapshot, obj: PartialObject) -> Step:
@@ -91,3 +184,10 @@ def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) 
     if snapshot.members.standing_of(step.shard) is not Standing.AVAILABLE:
         return Keep("the shard of its owner gets nothing new")
     return step
+
+
+def _expected(snapshot: RingSnapshot, obj: PartialObject) -> ShardName | None:
+    """Return where those that know of a main object only its key take it to be."""
+    if snapshot.tally is not None:
+        return snapshot.tally.shard_of(snapshot.identity_of(obj))
+    return snapshot.wanted(snapshot.key_of(obj, Role.MAIN))

@@ -122,7 +122,7 @@ class Objects(Protocol):
 
 
 class WebhookConfigurations(Protocol):
-    """MutatingWebhookConfigurations, by their labels and by server-side apply."""
+    """Webhook configurations of one kind, by their labels and by server-side apply."""
 
     async def apply(self, body: Json) -> PartialObject:
         """Apply `body` under the sharder's field manager, taking fields over from others."""

@@ -6,7 +6,8 @@ tests/compat/ring.json.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 
 from xxhash import xxh64_intdigest
 
@@ -46,3 +47,12 @@ class ConsistentHash:
             return None
         index = bisect_left(self._tokens, xxh64_intdigest(key.encode()))
         return self._owners[index if index < len(self._tokens) else 0]
+
+    def walk(self, key: str) -> Iterator[ShardName]:
+        """Yield every shard once, in the order in which they come clockwise of the key's hash."""
+        start = bisect_left(self._tokens, xxh64_intdigest(key.encode()))
+        seen = set[ShardName]()
+        for owner in chain(islice(self._owners, start, None), islice(self._owners, start)):
+            if owner not in seen:
+                seen.add(owner)
+                yield owner

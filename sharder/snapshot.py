@@ -1,21 +1,36 @@
 """All that decisions about one ring depend on, as one immutable value.
 
 A watch event replaces a ring's snapshot by one assignment; whoever holds the old one decides
-consistently by it.  The admission path reads nothing else.
+consistently by it.  The admission path reads nothing else, but for the live counts of a strategy
+that sticks.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from types import MappingProxyType
 
 from sharder.api.meta import PartialObject
 from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing, HashKey
 from sharder.keys import main_key, namespace_key, owner_key
 from sharder.membership import Members, Standing
-from sharder.names import GroupResource, RingName, ShardName, drain_label, next_annotation
+from sharder.names import (
+    GroupResource,
+    RingName,
+    ShardName,
+    drain_label,
+    next_annotation,
+    pin_label,
+)
 from sharder.names import owner_label as owner_label_of
-from sharder.ring import ConsistentHash
+from sharder.placement.counts import NO_COUNTS, Counts
+from sharder.placement.demand import Demand, Reader, identity_of
+from sharder.placement.entries import Entry
+from sharder.placement.placer import Placer
+from sharder.placement.shards import Shard
+from sharder.placement.strategy import CustomFunction, Layout
+from sharder.placement.tally import Tally
 
 
 class Role(Enum):
@@ -39,18 +54,24 @@ class MainKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingSnapshot:
-    """One ring at one moment: its resources, its members and the hash ring built from them."""
+    """One ring at one moment: its resources, its members and how objects are placed on them."""
 
     ring: ControllerRing
     roles: Mapping[GroupResource, Role]
     kinds: Mapping[tuple[str, str], MainKind]
     """The kinds of the main resources that the API server serves, by group and kind."""
+    cluster_scoped: frozenset[GroupResource]
+    """The main resources whose objects have no namespace, as far as they are served."""
     members: Members
-    hashing: ConsistentHash
+    placer: Placer
+    reader: Reader
+    tally: Tally | None
+    """Where the objects are, live; None for a strategy that follows."""
     namespaces: frozenset[str]
     """The namespaces that the ring selects."""
     owner_label: str
     drain_label: str
+    pin_label: str
     next_annotation: str
 
     @property
@@ -58,9 +79,56 @@ class RingSnapshot:
         """The ring's name."""
         return self.ring.name
 
+    @property
+    def counts(self) -> Counts:
+        """What the strategy may ask for."""
+        return NO_COUNTS if self.tally is None else self.tally
+
     def wanted(self, key: str | None) -> ShardName | None:
-        """Return the shard that the ring wants for a key; None without key or members."""
-        return None if key is None else self.hashing.owner(key)
+        """Return the shard that a key alone brings an object to, one that asks for nothing.
+
+        None without key or members.
+        """
+        return None if key is None else self.placer.place(Demand(key, 0), self.counts).shard
+
+    def demand_of(self, obj: PartialObject, current: ShardName | None) -> Demand:
+        """Return what a main object asks for; `current` is the shard that works on it."""
+        key = main_key(obj)
+        return self.reader.demand(
+            obj,
+            key=_hashed(key, self.kinds.get((obj.group, obj.kind))),
+            identity=0 if self.tally is None else identity_of(key),
+            current=current,
+        )
+
+    def identity_of(self, obj: PartialObject) -> int:
+        """Return by what a main object is counted."""
+        return identity_of(main_key(obj))
+
+    def entry_of(self, obj: PartialObject) -> Entry:
+        """Return how a main object counts as it is."""
+        shard, pin = self.owner_of(obj), self.reader.pin_of(obj)
+        draining = shard is not None and self.is_draining(obj)
+        heading = pin if draining and pin != shard else None
+        return self.entry_on(obj, shard, draining=draining, heading=heading)
+
+    def entry_on(
+        self,
+        obj: PartialObject,
+        shard: ShardName | None,
+        *,
+        draining: bool = False,
+        heading: ShardName | None = None,
+    ) -> Entry:
+        """Return how a main object would count on `shard`, `heading` elsewhere from there."""
+        return Entry(
+            shard,
+            self.reader.groups_of(obj),
+            draining=draining,
+            deleting=obj.metadata.deletion_timestamp is not None,
+            pinned=shard is not None and self.reader.pin_of(obj) == shard,
+            heading=heading,
+        )
 
     def key_of(self, obj: PartialObject, role: Role) -> str | None:
         """Return what the object is hashed by, None for one that nothing controls."""
@@ -70,9 +138,7 @@ class RingSnapshot:
             key = self.controller_key(obj)
         else:
             kind, key = self.kinds.get((obj.group, obj.kind)), main_key(obj)
-        if key is None or kind is None or kind.hash_key is HashKey.OBJECT:
-            return key
-        return namespace_key(key)
+        return None if key is None else _hashed(key, kind)
 
     def controller_key(self, obj: PartialObject) -> str | None:
         """Return the `main_key` of the object that controls `obj`, None if nothing does.
@@ -85,6 +151,11 @@ class RingSnapshot:
         kind = self.kinds.get((owner.group, owner.kind))
         namespaced = kind is None or kind.namespaced
         return owner_key(owner, obj.metadata.namespace if namespaced else "")
+
+    def is_controlled_by_main(self, child: PartialObject) -> bool:
+        """Tell whether an object of a main resource that is served controls `child`."""
+        owner = child.metadata.controller
+        return owner is not None and (owner.group, owner.kind) in self.kinds
 
     def owner_of(self, obj: PartialObject) -> ShardName | None:
         """Return the shard that the object's label names, None if it has no owner."""
@@ -129,6 +200,7 @@ class RingSnapshot:
             self.ring.metadata.uid == other.ring.metadata.uid
             and self.ring.metadata.generation == other.ring.metadata.generation
             and self.members == other.members
+            and self.placer.decides_like(other.placer.layout)
             and self.kinds == other.kinds
         )
 
@@ -139,28 +211,68 @@ def build(
     members: Members,
     namespaces: frozenset[str],
     served: Iterable[Resource] = (),
+    custom: Mapping[str, CustomFunction] = MappingProxyType({}),
     previous: RingSnapshot | None = None,
 ) -> RingSnapshot:
-    """Return the ring's snapshot; the hash ring of `previous` is reused if it has the members.
+    """Return the ring's snapshot; of `previous` is reused what is still right.
 
     Of `served` only the ring's main resources count.  One that is missing there is hashed by
-    object, and taken for namespaced.
+    object, and taken for namespaced.  `custom` are the installed strategies.
     """
-    available = tuple(sorted(members.available))
-    hashing = previous.hashing if previous is not None else ConsistentHash(available)
-    if hashing.members != available:
-        hashing = ConsistentHash(available)
+    layout = Layout(
+        spec=ring.spec.placement,
+        shards=_shards_of(members, members.shards),
+        available=_shards_of(members, members.available),
+        custom=custom,
+    )
+    main = [r for r in served if r.id in {each.id for each in ring.spec.resources}]
+    known = None if previous is None else previous.placer
+    alike = known is not None and known.decides_like(layout)
+    placer = Placer(layout, known.strategy if known is not None and alike else None)
     return RingSnapshot(
         ring=ring,
         roles=roles_of(ring),
-        kinds=_kinds_of(ring, served),
+        kinds=_kinds_of(ring, main),
+        cluster_scoped=frozenset(r.id for r in main if not r.namespaced),
         members=members,
-        hashing=hashing,
+        placer=placer,
+        reader=Reader(ring.name, ring.spec.placement),
+        tally=_tally_of(ring, placer, previous),
         namespaces=namespaces,
         owner_label=owner_label_of(ring.name),
         drain_label=drain_label(ring.name),
+        pin_label=pin_label(ring.name),
         next_annotation=next_annotation(ring.name),
     )
+
+
+def _hashed(key: str, kind: MainKind | None) -> str:
+    """Return what an object is hashed by whose own key is `key`."""
+    by_namespace = kind is not None and kind.hash_key is HashKey.NAMESPACE
+    return namespace_key(key) if by_namespace else key
+
+
+def _shards_of(members: Members, names: Iterable[ShardName]) -> tuple[Shard, ...]:
+    """Return shards by name; of one whose Lease is not there nothing more is known."""
+    return tuple(members.shards.get(name, Shard(name=name)) for name in sorted(names))
+
+
+def _tally_of(ring: ControllerRing, placer: Placer, previous: RingSnapshot | None) -> Tally | None:
+    """Return the tally of `previous` while what it counts, and how, is the same."""
+    if not placer.sticks:
+        return None
+    before = None if previous is None else previous.ring
+    if (
+        previous is not None
+        and before is not None
+        and before.metadata.uid == ring.metadata.uid
+        and before.spec.resources == ring.spec.resources
+        and before.spec.object_selector == ring.spec.object_selector
+        and before.spec.placement.group_by == ring.spec.placement.group_by
+        and previous.tally is not None
+    ):
+        return previous.tally
+    return Tally()
 
 
 def roles_of(ring: ControllerRing) -> dict[GroupResource, Role]:
@@ -177,12 +289,11 @@ def roles_of(ring: ControllerRing) -> dict[GroupResource, Role]:
     return controlled | main
 
 
-def _kinds_of(ring: ControllerRing, served: Iterable[Resource]) -> dict[tuple[str, str], MainKind]:
+def _kinds_of(ring: ControllerRing, main: Iterable[Resource]) -> dict[tuple[str, str], MainKind]:
     hash_keys = {resource.id: resource.hash_key for resource in ring.spec.resources}
     return {
         (resource.id.group, resource.kind): MainKind(
             hash_key=hash_keys[resource.id], namespaced=resource.namespaced
         )
-        for resource in served
-        if resource.id in hash_keys
+        for resource in main
     }

@@ -4,9 +4,11 @@ from webhook.app import create_app, create_health_app, create_metrics_app
 from webhook.endpoint import Observer
 from webhook.server import Server
 from webhook.tls import ServerTls
+from webhook.validation import RingValidation
 
 __all__ = [
     "Observer",
+    "RingValidation",
     "Server",
     "ServerTls",
     "create_app",

@@ -7,10 +7,11 @@ from fastapi import APIRouter, FastAPI, Response, status
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
-from sharder.names import WEBHOOK_PATH_PREFIX, RingName
+from sharder.names import VALIDATION_PATH, WEBHOOK_PATH_PREFIX, RingName
 from sharder.snapshot import RingSnapshot
 from webhook.endpoint import AdmissionEndpoint, Observer
 from webhook.limits import MAX_REQUEST_BYTES
+from webhook.validation import RingValidation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ def create_app(
     sharders: Callable[[], frozenset[str]],
     readiness: Callable[[], str | None],
     observer: Observer,
+    validation: RingValidation,
     max_request_bytes: int = MAX_REQUEST_BYTES,
 ) -> FastAPI:
     """Return the webhook: admission below `names.WEBHOOK_PATH_PREFIX`, and the health routes.
@@ -44,12 +46,13 @@ def create_app(
         sharders: User names of the sharder itself.
         readiness: None when ready, else the reason in a few words.
         observer: Is told of every answer, after it was sent.
+        validation: Judges ControllerRings, at `names.VALIDATION_PATH`.
         max_request_bytes: Of one body; larger ones get 413.
     """
     endpoint = AdmissionEndpoint(
         rings=rings, sharders=sharders, observer=observer, max_request_bytes=max_request_bytes
     )
-    app = _WebhookApp(endpoint)
+    app = _WebhookApp(endpoint, validation)
     app.include_router(_health_routes(readiness))
     return app
 
@@ -80,14 +83,17 @@ class _WebhookApp(FastAPI):
     middleware were tried.
     """
 
-    def __init__(self, endpoint: AdmissionEndpoint) -> None:
+    def __init__(self, endpoint: AdmissionEndpoint, validation: RingValidation) -> None:
         super().__init__(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
         self._endpoint = endpoint
+        self._validation = validation
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(WEBHOOK_PATH_PREFIX):
             await self._endpoint(scope, receive, send)
+        elif scope["type"] == "http" and scope["path"] == VALIDATION_PATH:
+            await self._validation(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
 

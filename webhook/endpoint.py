@@ -86,7 +86,7 @@ class AdmissionEndpoint:
         except Disconnected:
             self._observer.answered(NO_RING, "disconnected", self._stopwatch() - started)
             return
-        await _respond(send, answer)
+        await respond(send, answer)
         self._observer.answered(answer.ring, answer.outcome, self._stopwatch() - started)
         if answer.assigned is not None:
             self._observer.assigned(answer.ring, answer.assigned)
@@ -97,6 +97,7 @@ class AdmissionEndpoint:
             snapshot = self._rings(name)
             decision = self._decide(name, snapshot, request)
             content = review.encode(request.uid, decision)
+            _reserve(snapshot, decision, request)
         except Exception:
             # The edge: whatever is wrong with us, the user's request must pass.
             log.exception("admission failed", extra={"ring": name})
@@ -134,7 +135,15 @@ def _assigned(request: Request, decision: Decision) -> GroupResource | None:
     return request.review.resource if request.review is not None else None
 
 
-async def _respond(send: Send, answer: Answer) -> None:
+def _reserve(snapshot: RingSnapshot | None, decision: Decision, request: Request) -> None:
+    """Count the object where it was placed, before the next request is decided."""
+    tally = None if snapshot is None else snapshot.tally
+    if tally is not None and decision.reservation is not None and not request.dry_run:
+        tally.assume(decision.reservation)
+
+
+async def respond(send: Send, answer: Answer) -> None:
+    """Send the answer: a review as JSON, anything else as a line of text."""
     is_review = answer.status == 200
     body = answer.body if is_review else answer.body.replace(b"\n", b" ") + b"\n"
     content_type = b"application/json" if is_review else b"text/plain; charset=utf-8"

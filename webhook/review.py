@@ -56,9 +56,9 @@ def decode(body: Body) -> Request:
     try:
         request = _ADMISSION_REVIEW.decode(body).request
     except RecursionError:
-        return Request(uid=_uid_of(body), problem="it is nested too deeply")
+        return Request(uid=uid_of(body), problem="it is nested too deeply")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Request(uid=_uid_of(body), problem=str(error))
+        return Request(uid=uid_of(body), problem=str(error))
     if not request.uid:
         raise InvalidObject("request.uid is empty")
     if request.operation not in {"CREATE", "UPDATE"}:
@@ -82,7 +82,7 @@ def encode(uid: str, decision: Decision) -> bytes:
             allowed=True,
             patch_type="JSONPatch" if operations else None,
             patch=_ENCODER.encode(operations) if operations else None,
-            warnings=(_printable(decision.warning),) if decision.warning else (),
+            warnings=(printable(decision.warning),) if decision.warning else (),
         )
     return _ENCODER.encode(_Answer(response=response))
 
@@ -163,7 +163,7 @@ def _review_of(request: _Request, obj: PartialObject) -> Review:
     )
 
 
-def _uid_of(body: Body) -> str:
+def uid_of(body: Body) -> str:
     """Return request.uid of a review of which nothing else may be readable."""
     try:
         uid = _IDENTITY.decode(body).request.uid
@@ -211,7 +211,7 @@ def _text(quoted: bytes) -> str:
         return ""
 
 
-def _printable(warning: str) -> str:
+def printable(warning: str) -> str:
     """Fit the text into an HTTP header: the API server sends warnings in one each."""
     text = "".join(c if c.isprintable() else "?" for c in warning)
     return text[:MAX_WARNING_CHARACTERS]

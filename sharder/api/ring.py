@@ -1,4 +1,4 @@
-"""The ControllerRing: which resources are sharded, over which namespaces."""
+"""The ControllerRing: which resources are sharded, over which namespaces, and how."""
 
 from enum import StrEnum
 
@@ -16,6 +16,26 @@ class HashKey(StrEnum):
     """Each by itself."""
     NAMESPACE = "Namespace"
     """All of a namespace alike, so that they share a shard."""
+
+
+class StrategyName(StrEnum):
+    """How a shard is chosen for an object (docs/placement.md)."""
+
+    CONSISTENT_HASH = "ConsistentHash"
+    RENDEZVOUS = "Rendezvous"
+    BOUNDED_LOAD = "BoundedLoad"
+    SPREAD = "Spread"
+    LEAST_LOADED = "LeastLoaded"
+    CUSTOM = "Custom"
+
+
+class AntiAffinity(StrEnum):
+    """Whether members of a group may share a shard."""
+
+    PREFERRED = "Preferred"
+    """Only where there is nothing else."""
+    REQUIRED = "Required"
+    """Never."""
 
 
 class ControlledResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -55,6 +75,37 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_transition_time: str = ""
 
 
+class GroupBy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which objects of a namespace belong together."""
+
+    labels: tuple[str, ...] = ()
+    """Keys: the values must be equal, as far as an object has them."""
+    selectors: tuple[LabelSelector, ...] = ()
+    """Those that match an object must match the others as well."""
+    owner: bool = False
+    """The objects must have the same controller."""
+
+
+class PlacementSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How a shard is chosen for each object of the main resources."""
+
+    strategy: StrategyName = StrategyName.CONSISTENT_HASH
+    custom: str = ""
+    """Custom: name of an entry point of the group `sharder.placement`."""
+    per_shard_capacity: int | None = None
+    """Hard ceiling of objects on one shard; None: only what the shard declares."""
+    use_topology_labels: bool = False
+    """Whether topology.kubernetes.io labels of objects say where they belong."""
+    group_by: GroupBy = GroupBy()
+    anti_affinity: AntiAffinity = AntiAffinity.PREFERRED
+    min_zones: int = 1
+    """Zones that a group of two or more must be able to use."""
+    require_zone: bool = False
+    require_pool: bool = False
+    pool_capacity: int | None = None
+    """Hard ceiling of objects in one pool."""
+
+
 class RingSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What the user asked for."""
 
@@ -64,14 +115,59 @@ class RingSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Only matching objects are sharded; None selects all."""
     shard_namespaces: tuple[str, ...] = ()
     """Where Leases of shards may live; none given: anywhere."""
+    placement: PlacementSpec = PlacementSpec()
+
+
+class ShardStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A shard of the ring and what it holds; what is not known or not said is not written."""
+
+    name: str
+    state: str
+    """As on its Lease: ready, expired and so on."""
+    objects: int | None = None
+    """Of the main resources, those that it has been asked to let go included."""
+    load: dict[str, str] = {}
+    """Kubernetes quantities by resource, likewise the capacity."""
+    capacity: dict[str, str] = {}
+    zone: str = ""
+    pool: str = ""
+    cordoned: bool = False
+
+
+class LastResync(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The last time the leader has gone through all objects of the ring."""
+
+    time: str
+    """When it ended; RFC 3339 to the second."""
+    duration_seconds: float
+    assigned: int
+    moved: int
+    drained: int
+    conflicts: int
+    """Writes that came too late, as somebody else had written the object."""
 
 
 class RingStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the sharder reports; `shards` counts Leases, `available_shards` those that may own."""
+    """What the sharder reports; `shards` counts Leases, `available_shards` those that may own.
+
+    None is written as null, which deletes the field.
+    """
 
     observed_generation: int = 0
     shards: int = 0
     available_shards: int = 0
+    objects: int | None = None
+    """Of the main resources, in scope; likewise the next three."""
+    assigned: int | None = None
+    unassigned: int | None = None
+    draining: int | None = None
+    oldest_unassigned_since: str | None = None
+    """RFC 3339 to the second; since then there has always been one without owner."""
+    oldest_drain_since: str | None = None
+    shard_statuses: tuple[ShardStatus, ...] = ()
+    """At most 200, the fullest first."""
+    shard_statuses_truncated: bool = False
+    last_resync: LastResync | None = None
     conditions: tuple[Condition, ...] = ()
 
 

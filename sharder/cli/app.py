@@ -16,11 +16,14 @@ import typer
 from sharder import __version__
 from sharder.cli.groups import certs_app, rings_app
 from sharder.cli.options import (
+    AddOption,
     ContextOption,
     KubeconfigOption,
     Output,
     OutputOption,
+    RemoveOption,
     RingArgument,
+    StrategyOption,
 )
 from sharder.config import LogFormat, LogLevel, Part
 from sharder.errors import SharderError
@@ -161,7 +164,7 @@ def explain(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Tell who owns an object, who should, what happens next, and why.
+    """Tell who owns an object, who should, what happens next, and what speaks for each shard.
 
     Like plan it believes the Leases as they are now: a shard without one counts as gone, where the
     service first waits until it may be sure.
@@ -194,29 +197,37 @@ def plan(
             help="When to judge the Leases of a dump; default: the newest renewTime in it.",
         ),
     ] = None,
+    strategy: StrategyOption = None,
+    add: AddOption = 0,
+    remove: RemoveOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Show what the next resync would do; changes nothing.
+    """Show what the next resync would do, as things are or with other shards; changes nothing.
 
     A dump is a YAML or JSON stream with one ControllerRing, its Leases and any objects; with
     Namespaces in it the ring's namespaceSelector counts, without them every namespace does.
 
     \b
     sharder plan my-ring
+    sharder plan my-ring --add 2 --remove my-controller-7d4b9
+    sharder plan my-ring --strategy BoundedLoad -o json | jq .summary
     kubectl get controllerring/my-ring -o yaml > dump.yaml; echo --- >> dump.yaml
     kubectl get leases,secrets -A -o yaml >> dump.yaml
     sharder plan --file dump.yaml -o json | jq .summary
     """  # noqa: D301
     from sharder.cli import live, offline, output, tables
+    from sharder.preview.supposition import Supposition
 
+    what_if = Supposition(strategy=strategy, add=add, remove=tuple(remove or ()))
     if file is not None and ring is None:
-        report = offline.plan(file, now)
+        report = offline.plan(file, now, what_if)
     elif ring is not None and file is None:
         if now is not None:
             raise typer.BadParameter("--now goes with --file")
-        report = asyncio.run(live.read(kubeconfig, context, partial(live.plan, name=ring)))
+        ask = partial(live.plan, name=ring, what_if=what_if)
+        report = asyncio.run(live.read(kubeconfig, context, ask))
     else:
         raise typer.BadParameter("give either RING or --file")
     output.show(report, form, tables.plan)

@@ -16,7 +16,7 @@ from sharder.errors import ApiError, ConfigError, NotFound, SharderError
 from sharder.kube.client import connect
 from sharder.kube.discovery import Served, served
 from sharder.kube.objects import KubeObjects
-from sharder.kube.stores import KubeWebhookConfigurations, leases
+from sharder.kube.stores import MUTATING, KubeWebhookConfigurations, leases
 from sharder.kube.stores import rings as controller_rings
 from sharder.leases import is_held
 from sharder.names import RING_LABEL, GroupResource, ObjectRef, RingName, is_label_value
@@ -71,7 +71,7 @@ async def run(kubeconfig: str | None, context: str | None, task: Task) -> Cleanu
         reach = Reach(
             rings=controller_rings(client),
             leases=leases(client),
-            configurations=KubeWebhookConfigurations(client),
+            configurations=KubeWebhookConfigurations(client, MUTATING),
             objects=KubeObjects(client),
             served=lambda: served(client),
             clock=SystemClock(),

@@ -1,20 +1,35 @@
 """`sharder explain`: one object, its shard, and why."""
 
+from collections.abc import Mapping
+from typing import Final
+
 from sharder.api.meta import PartialObject
 from sharder.api.resource import Resource
-from sharder.cli.live import Cluster, View, view_of
-from sharder.cli.reports import Explanation
+from sharder.cli.live import Cluster, View, objects_of, view_of
+from sharder.cli.reports import Explanation, PlacementView, ShardView
 from sharder.errors import ConfigError, NotFound
 from sharder.keys import main_key
-from sharder.names import GroupResource, ObjectRef
+from sharder.leases import ShardState
+from sharder.membership import Standing
+from sharder.names import GroupResource, ObjectRef, ShardName
+from sharder.placement.distribution import Distribution
 from sharder.planner import Owners
 from sharder.preview.glance import states_of
-from sharder.preview.report import Action, Planned, plan_object, why
+from sharder.preview.planning import Action, Planned, distribution_of, plan_object, why
 from sharder.snapshot import RingSnapshot, Role
+
+_UNAVAILABLE: Final[Mapping[Standing, str]] = {
+    Standing.LEAVING: "its Lease is invalid, so that it gets nothing new",
+    Standing.MISSING: "it does not hold its Lease, or another shard of its name does too",
+    Standing.GONE: "it has released its Lease, or lost it",
+}
+"""Why a shard that is not available may not have an object."""
 
 
 async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> Explanation:
     """Read one object, and its controller if it follows one, and plan it.
+
+    With a strategy that sticks all main objects of the ring are read: they have to be counted.
 
     Raises:
         ConfigError: The ring, its resource or the object is not there.
@@ -23,11 +38,19 @@ async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> E
     snapshot = view.snapshot
     found = await cluster.objects.find(_resource_in(snapshot, resource))
     obj = await _get(cluster, found, _ref_of(found, name))
-    owners = Owners()
+    whole, owners = await _distribution(cluster, snapshot), Owners()
     role = snapshot.roles[found.id]
     if role is Role.CONTROLLED:
-        await _plan_controller(cluster, snapshot, obj, owners)
-    return _explained(cluster, view, found, plan_object(snapshot, obj, role, owners))
+        await _plan_controller(cluster, snapshot, obj, owners, whole)
+    return _explained(cluster, view, found, plan_object(snapshot, obj, role, owners, whole))
+
+
+async def _distribution(cluster: Cluster, snapshot: RingSnapshot) -> Distribution:
+    if snapshot.tally is None:
+        return distribution_of(snapshot, ())
+    main = [r for r, role in snapshot.roles.items() if role is not Role.CONTROLLED]
+    objects = await objects_of(cluster, snapshot, main)
+    return distribution_of(snapshot, (obj for _, obj in objects))
 
 
 def _resource_in(snapshot: RingSnapshot, text: str) -> GroupResource:
@@ -56,7 +79,11 @@ async def _get(cluster: Cluster, resource: Resource, ref: ObjectRef) -> PartialO
 
 
 async def _plan_controller(
-    cluster: Cluster, snapshot: RingSnapshot, obj: PartialObject, owners: Owners
+    cluster: Cluster,
+    snapshot: RingSnapshot,
+    obj: PartialObject,
+    owners: Owners,
+    whole: Distribution,
 ) -> None:
     """Plan the object that controls `obj`, so that `owners` knows where it stays for now."""
     reference = obj.metadata.controller
@@ -74,7 +101,7 @@ async def _plan_controller(
                 )
             except NotFound:
                 return
-            plan_object(snapshot, owner, role, owners)
+            plan_object(snapshot, owner, role, owners, whole)
 
 
 def _explained(cluster: Cluster, view: View, resource: Resource, planned: Planned) -> Explanation:
@@ -88,6 +115,7 @@ def _explained(cluster: Cluster, view: View, resource: Resource, planned: Planne
         outside = "its labels are not selected by the ring"
     return Explanation(
         ring=snapshot.name,
+        strategy=snapshot.ring.spec.placement.strategy,
         resource=str(resource.id),
         object=main_key(obj),
         key=planned.key,
@@ -99,4 +127,41 @@ def _explained(cluster: Cluster, view: View, resource: Resource, planned: Planne
         action=planned.action if in_scope else Action.NONE,
         to=planned.to if in_scope else planned.current,
         why=why(planned) if in_scope else outside,
+        placement=None if is_controlled or not in_scope else _placement(snapshot, obj, states),
+        mistakes=tuple(snapshot.reader.mistakes_in(obj)),
+    )
+
+
+def _placement(
+    snapshot: RingSnapshot, obj: PartialObject, states: Mapping[ShardName, ShardState]
+) -> PlacementView:
+    """Ask the strategy about the object as it is, with a word about every shard."""
+    owner, members = snapshot.owner_of(obj), snapshot.members
+    known = owner is not None and members.standing_of(owner) is Standing.AVAILABLE
+    demand = snapshot.demand_of(obj, owner if known else None)
+    told = snapshot.placer.explain(demand, snapshot.counts)
+    others = {
+        name: _UNAVAILABLE[members.standing_of(name)]
+        for name in states
+        if name not in members.available
+    }
+    rejected = told.rejected | others
+    return PlacementView(
+        pin=demand.pin,
+        region=demand.region or None,
+        zone=demand.zone or None,
+        pool=demand.pool or None,
+        group=snapshot.reader.group_in_words(obj),
+        chosen=told.choice.shard,
+        reason=told.choice.reason or None,
+        shards=tuple(
+            ShardView(
+                name=name,
+                state=states.get(name),
+                standing=members.standing_of(name).name.lower(),
+                rejected=rejected.get(name),
+                remark=told.remarks.get(name),
+            )
+            for name in sorted(states.keys() | members.available)
+        ),
     )

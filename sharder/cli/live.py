@@ -1,8 +1,9 @@
 """Read a cluster for the commands: rings, shards, plans.  Nothing is written or watched."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import TypeVar
 
 from sharder.api.lease import Lease, parse_time
@@ -11,6 +12,7 @@ from sharder.api.ring import ControllerRing
 from sharder.cli.reports import RingRow, RingsReport, ShardRow, ShardsReport
 from sharder.clock import SystemClock
 from sharder.config import Settings
+from sharder.config.entry_points import installed
 from sharder.controllers.kinds import Kinds
 from sharder.errors import ApiError, ConfigError, NotFound
 from sharder.kube.client import connect
@@ -20,11 +22,13 @@ from sharder.kube.stores import rings as controller_rings
 from sharder.leases import state_of
 from sharder.membership import ring_of
 from sharder.names import RING_LABEL, GroupResource, RingName, ShardName
-from sharder.planner import Owners
+from sharder.placement.shards import OBJECTS, Shard, mistakes_in, shard_of
 from sharder.ports import Objects, Readable
 from sharder.preview.census import Census
 from sharder.preview.glance import members_of, selected_namespaces, states_of
-from sharder.preview.report import Planned, PlanReport, plan_object, report
+from sharder.preview.planning import plan_ring
+from sharder.preview.report import PlanReport, report
+from sharder.preview.supposition import AS_IT_IS, Supposition
 from sharder.snapshot import RingSnapshot, Role, build
 
 T = TypeVar("T")
@@ -92,25 +96,36 @@ async def shards(cluster: Cluster, *, name: str) -> ShardsReport:
     )
 
 
-async def plan(cluster: Cluster, *, name: str) -> PlanReport:
-    """Plan all objects of a ring."""
-    view = await view_of(cluster, name)
-    snapshot, owners = view.snapshot, Owners()
-    planned: list[Planned] = []
-    for resource, role in _leading_first(snapshot):
-        planned += [
-            plan_object(snapshot, obj, role, owners)
-            async for obj in stream(cluster, resource)
-            if snapshot.selects(obj)
-        ]
+async def plan(cluster: Cluster, *, name: str, what_if: Supposition = AS_IT_IS) -> PlanReport:
+    """Plan all objects of a ring.
+
+    Raises:
+        ConfigError: there is no such ring, or what is supposed is not possible.
+    """
+    view = await view_of(cluster, name, what_if)
+    snapshot = view.snapshot
+    planned = plan_ring(snapshot, await objects_of(cluster, snapshot, snapshot.roles))
     return report(snapshot, planned, states_of(snapshot.name, view.leases, cluster.now))
 
 
-async def view_of(cluster: Cluster, name: str) -> View:
+async def objects_of(
+    cluster: Cluster, snapshot: RingSnapshot, resources: Iterable[GroupResource]
+) -> list[tuple[Role, PartialObject]]:
+    """Return all objects of resources of the ring that are in its scope."""
+    return [
+        (snapshot.roles[resource], obj)
+        for resource in resources
+        async for obj in stream(cluster, resource)
+        if snapshot.selects(obj)
+    ]
+
+
+async def view_of(cluster: Cluster, name: str, what_if: Supposition = AS_IT_IS) -> View:
     """Read a ring, its Leases and the namespaces.
 
     Raises:
-        ConfigError: There is no such ring; the message names those that there are.
+        ConfigError: There is no such ring, the message names those that there are; or what is
+            supposed is not possible.
     """
     found = {ring.name: ring for ring in await _all_rings(cluster)}
     ring = found.get(RingName(name))
@@ -120,8 +135,9 @@ async def view_of(cluster: Cluster, name: str) -> View:
             f"there is no ControllerRing {name}, give one of those there are: {names}"
         )
     spaces = [namespace async for namespace in cluster.namespaces.stream()]
-    of_ring = cluster.leases.stream(f"{RING_LABEL}={name}")
-    return await _view(cluster, ring, [lease async for lease in of_ring], spaces)
+    of_ring = [lease async for lease in cluster.leases.stream(f"{RING_LABEL}={name}")]
+    present = what_if.leases(ring, of_ring, cluster.now)
+    return await _view(cluster, what_if.ring(ring), present, spaces)
 
 
 async def stream(cluster: Cluster, resource: GroupResource) -> AsyncGenerator[PartialObject, None]:
@@ -139,7 +155,7 @@ async def _all_rings(cluster: Cluster) -> list[ControllerRing]:
 
 
 async def _view(
-    cluster: Cluster, ring: ControllerRing, present: list[Lease], spaces: list[PartialObject]
+    cluster: Cluster, ring: ControllerRing, present: Iterable[Lease], spaces: list[PartialObject]
 ) -> View:
     of_ring = [lease for lease in present if ring_of(lease) == ring.name]
     default = Settings().webhook.config.namespace_selector
@@ -151,6 +167,7 @@ async def _view(
             members=members_of(ring, of_ring),
             namespaces=selected_namespaces(ring, spaces, default),
             served=kinds.of(ring),
+            custom=installed(),
         ),
         leases=tuple(sorted(of_ring, key=lambda lease: lease.metadata.ref[::-1])),
     )
@@ -165,6 +182,7 @@ async def _row(cluster: Cluster, view: View) -> RingRow:
     ready = (c.status for c in snapshot.ring.status.conditions if c.type == "Ready")
     return RingRow(
         name=snapshot.name,
+        strategy=snapshot.ring.spec.placement.strategy,
         resources=tuple(sorted(map(str, snapshot.roles))),
         shards=len(snapshot.members.roster.valid),
         available_shards=len(snapshot.members.available),
@@ -187,18 +205,30 @@ async def _count(cluster: Cluster, snapshot: RingSnapshot) -> Census:
 def _shard(lease: Lease, snapshot: RingSnapshot, census: Census, now: datetime) -> ShardRow:
     name, renewed = ShardName(lease.metadata.name), parse_time(lease.spec.renew_time)
     problem = snapshot.members.roster.problems.get(lease.metadata.ref)
+    says = shard_of(lease)
     return ShardRow(
         name=name,
         namespace=lease.metadata.namespace,
         state=state_of(lease, now),
         available=problem is None and name in snapshot.members.available,
+        cordoned=says.cordoned,
+        region=says.region,
+        zone=says.zone,
+        pool=says.pool,
+        weight=says.weight,
+        capacity=_capacity(snapshot, says),
         objects=census.by_shard[name],
         draining=census.draining[name],
         renew_time=lease.spec.renew_time,
         renewed_seconds_ago=None if renewed is None else round((now - renewed).total_seconds(), 1),
         problem=problem,
+        mistakes=tuple(mistakes_in(lease)),
     )
 
 
-def _leading_first(snapshot: RingSnapshot) -> Iterator[tuple[GroupResource, Role]]:
-    yield from sorted(snapshot.roles.items(), key=lambda item: item[1] is Role.CONTROLLED)
+def _capacity(snapshot: RingSnapshot, shard: Shard) -> dict[str, str]:
+    """Return what the shard has room for; of objects no more than any shard of the ring."""
+    limits = (shard.ceiling, snapshot.ring.spec.placement.per_shard_capacity)
+    given = [Decimal(limit) for limit in limits if limit is not None]
+    declared = {**shard.capacity, OBJECTS: min(given)} if given else shard.capacity
+    return {name: f"{amount.normalize():f}" for name, amount in sorted(declared.items())}

@@ -5,16 +5,19 @@ from pathlib import Path
 
 from sharder.api.lease import parse_time
 from sharder.config import Settings
+from sharder.config.entry_points import installed
 from sharder.errors import ConfigError
 from sharder.preview.dump import decode_dump, plan_dump
 from sharder.preview.report import PlanReport
+from sharder.preview.supposition import Supposition
 
 
-def plan(file: Path, now: str | None) -> PlanReport:
+def plan(file: Path, now: str | None, what_if: Supposition) -> PlanReport:
     """Return the plan for a dump; `-` stands for stdin.
 
     Raises:
-        ConfigError: the file cannot be read or understood, or `now` is no time.
+        ConfigError: the file cannot be read or understood, `now` is no time, or what is supposed
+            is not possible.
     """
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
@@ -28,4 +31,6 @@ def plan(file: Path, now: str | None) -> PlanReport:
     except ConfigError as error:
         raise ConfigError(f"cannot plan from {file}: {error}") from error
     default = Settings().webhook.config.namespace_selector
-    return plan_dump(dump, instant or dump.newest_renewal(), default)
+    return plan_dump(
+        dump, instant or dump.newest_renewal(), default, what_if=what_if, custom=installed()
+    )

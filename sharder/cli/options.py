@@ -5,7 +5,10 @@ from typing import Annotated, Final
 
 import typer
 
+from sharder.api.ring import StrategyName
 from sharder.config import Settings
+from sharder.errors import ConfigError
+from sharder.preview.supposition import MAX_NEW, strategy_named
 
 CERTIFICATES_SECRET: Final = Settings().certificates.secret_name
 
@@ -40,6 +43,36 @@ SecretNamespaceOption = Annotated[
 ]
 SecretOption = Annotated[str, typer.Option("--secret", metavar="NAME", help="Its name.")]
 RingArgument = Annotated[str, typer.Argument(metavar="RING", help="Name of a ControllerRing.")]
+
+
+def _strategy(text: str) -> StrategyName:
+    try:
+        return strategy_named(text)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+StrategyOption = Annotated[
+    StrategyName | None,
+    typer.Option(
+        "--strategy",
+        metavar="NAME",
+        parser=_strategy,
+        help=f"What if objects were placed so?  {', '.join(StrategyName)}.",
+    ),
+]
+AddOption = Annotated[
+    int,
+    typer.Option("--add", metavar="N", min=0, max=MAX_NEW, help="What if N shards joined?"),
+]
+RemoveOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--remove",
+        metavar="SHARD",
+        help="What if this shard stopped?  More than once for several.",
+    ),
+]
 
 
 def refuse_options_before_the_command(called: typer.Context) -> None:

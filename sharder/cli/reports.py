@@ -4,15 +4,17 @@ from enum import StrEnum
 
 import msgspec
 
+from sharder.api.ring import StrategyName
 from sharder.leases import ShardState
 from sharder.names import RingName, ShardName
-from sharder.preview.report import Action
+from sharder.preview.planning import Action
 
 
 class RingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One ring; the counts are None if its objects cannot be read, `problem` says why."""
 
     name: RingName
+    strategy: StrategyName
     resources: tuple[str, ...]
     shards: int
     available_shards: int
@@ -37,12 +39,23 @@ class ShardRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     namespace: str
     state: ShardState
     available: bool
+    cordoned: bool
+    """It keeps what it has and gets nothing new."""
+    region: str
+    zone: str
+    pool: str
+    """Empty, like the two before: none."""
+    weight: float
+    capacity: dict[str, str]
+    """What it has room for, by resource; what is not there has no limit."""
     objects: int
     draining: int
     renew_time: str | None
     renewed_seconds_ago: float | None
     problem: str | None
     """Why the Lease makes no shard, None if it does."""
+    mistakes: tuple[str, ...]
+    """What of the Lease's annotations is ignored, and why."""
 
 
 class ShardsReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,10 +68,43 @@ class ShardsReport(msgspec.Struct, frozen=True, kw_only=True):
     draining: int
 
 
+class ShardView(msgspec.Struct, frozen=True, kw_only=True):
+    """What one shard is to an object."""
+
+    name: ShardName
+    state: ShardState | None
+    """None if it has no Lease."""
+    standing: str
+    """`available`, `leaving`, `missing` or `gone`."""
+    rejected: str | None
+    """Why it may not have the object; None if it may."""
+    remark: str | None
+    """What counts for it or against it, as the strategy sees it; None if it may not have it."""
+
+
+class PlacementView(msgspec.Struct, frozen=True, kw_only=True):
+    """How an object of a main resource is placed, at the counts of this moment."""
+
+    pin: str | None
+    region: str | None
+    zone: str | None
+    pool: str | None
+    """Asked for by the object's labels; None: any."""
+    group: tuple[str, ...]
+    """What the members of its group have in common; empty: it belongs to none."""
+    chosen: ShardName | None
+    """The shard that suits it best, which moves nothing under a strategy that sticks."""
+    reason: str | None
+    """Why none is chosen."""
+    shards: tuple[ShardView, ...]
+    """All shards of the ring, by name."""
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Why one object is where it is."""
 
     ring: RingName
+    strategy: StrategyName
     resource: str
     object: str
     """`group/Kind/namespace/name`."""
@@ -74,6 +120,10 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     action: Action
     to: ShardName | None
     why: str
+    placement: PlacementView | None
+    """None for a controlled resource, or out of scope."""
+    mistakes: tuple[str, ...]
+    """What of its labels and annotations is ignored, and why."""
 
 
 class CleanupFailure(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,14 +29,25 @@ from sharder.cli.certificates import (
 from sharder.cli.patience import PATIENCE_SECONDS, Patience
 from sharder.clock import SystemClock
 from sharder.config import Part, Settings, address_of
+from sharder.config.entry_points import installed
 from sharder.controllers.gauges import Gauges
 from sharder.controllers.leader import AlwaysLeader, Holder, Leader
+from sharder.controllers.mistakes import Mistakes
+from sharder.controllers.tallies import Tallies
 from sharder.controllers.world import World
 from sharder.errors import ConfigError
 from sharder.kube.client import Client, connect
 from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
-from sharder.kube.stores import KubeWebhookConfigurations, leases, namespaces, rings, whoami
+from sharder.kube.stores import (
+    MUTATING,
+    VALIDATING,
+    KubeWebhookConfigurations,
+    leases,
+    namespaces,
+    rings,
+    whoami,
+)
 from sharder.leases import ShardState
 from sharder.metrics import Metrics
 from sharder.names import RING_LABEL, ObjectRef
@@ -46,9 +57,13 @@ from sharder.runtime.supervise import supervise
 from webhook.app import create_app, create_health_app, create_metrics_app
 from webhook.server import Server
 from webhook.tls import ServerTls
+from webhook.validation import RingValidation
 
 RETIRE_SECONDS = 5.0
 """How long we serve on when not ready, so that endpoints are dropped before sockets close."""
+
+COUNT_SECONDS = 10.0
+"""How long readiness waits for the tallies of rings whose strategy sticks."""
 
 _log = logging.getLogger(__name__)
 
@@ -89,13 +104,17 @@ class Service:
             CollectorRegistry(), version=__version__, shard_states=list(ShardState)
         )
         self._objects = KubeObjects(client)
+        self._custom = installed()
         self._world = World(
             objects=self._objects,
             clock=self._clock,
             rng=self._rng,
             default_namespaces=settings.webhook.config.namespace_selector,
             excluded=excluded_namespaces(settings),
+            custom=self._custom,
         )
+        self._recorder = KubeRecorder(client, clock=self._clock)
+        self._mistakes = Mistakes(self._recorder, self._clock)
         self._sharders = frozenset(settings.sharder_user_names)
         self._patience = Patience(self._clock)
         self._ca_bundle = ""
@@ -182,8 +201,18 @@ class Service:
 
     async def _follow_world(self) -> None:
         gauges = Gauges(self._world, self._metrics, self._clock)
-        with self._world.subscribed(gauges.subscriber()):
-            await self._supervise({"watches": self._watch})
+        tallies = Tallies(
+            world=self._world,
+            objects=self._objects,
+            observe=self._mistakes.look,
+            clock=self._clock,
+            rng=self._rng,
+        )
+        with (
+            self._world.subscribed(gauges.subscriber()),
+            self._world.subscribed(tallies.subscriber()),
+        ):
+            await self._supervise({"watches": self._watch, "tallies": tallies.run})
 
     async def _watch(self) -> None:
         await self._world.run(
@@ -204,9 +233,16 @@ class Service:
                     "the ControllerRing CRD is installed and the sharder may list and watch them"
                 )
             await self._clock.sleep(0.05)
+        await self._count()
         # What is known now lives long: no collection need look at it again.
         gc.collect()
         gc.freeze()
+
+    async def _count(self) -> None:
+        """Wait a while until objects are counted: until then they are left to the leader."""
+        deadline = self._clock.monotonic() + COUNT_SECONDS
+        while self._world.uncounted() and self._clock.monotonic() < deadline:
+            await self._clock.sleep(0.05)
 
     async def _whoami(self) -> str:
         return await whoami(self._client)
@@ -224,6 +260,13 @@ class Service:
             sharders=lambda: self._sharders,
             readiness=lambda: self._not_ready,
             observer=self._metrics,
+            validation=RingValidation(
+                rings=self._world.snapshot,
+                selected=self._world.selected_by,
+                objects=self._objects,
+                custom=self._custom,
+                max_request_bytes=settings.max_request_bytes,
+            ),
             max_request_bytes=settings.max_request_bytes,
         )
         server = Server(app, host=settings.bind_address, port=settings.port, tls=tls)
@@ -247,9 +290,11 @@ class Service:
             objects=self._objects,
             leases=leases(self._client),
             ring_status=rings(self._client).status(),
-            configurations=KubeWebhookConfigurations(self._client),
+            configurations=KubeWebhookConfigurations(self._client, MUTATING),
+            validations=KubeWebhookConfigurations(self._client, VALIDATING),
             registration=lambda: registration_of(self._settings, self._ca_bundle, self._sharders),
-            recorder=KubeRecorder(self._client, clock=self._clock),
+            recorder=self._recorder,
+            mistakes=self._mistakes,
             meter=self._metrics,
             holder=self._holder(),
             clock=self._clock,

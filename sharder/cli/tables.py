@@ -13,17 +13,22 @@ from sharder.cli.reports import (
     CertificatesReport,
     CleanupReport,
     Explanation,
+    PlacementView,
     RingsReport,
     ShardRow,
     ShardsReport,
+    ShardView,
 )
-from sharder.preview.report import Action, PlanReport
+from sharder.placement.shards import OBJECTS
+from sharder.preview.planning import Action
+from sharder.preview.report import PlanReport, ShardLoad
 
 _PIPE_WIDTH = 10_000
 """Columns where nobody looks: nothing is wrapped or cut, so that grep and awk work."""
 
 _SHOWN_MOVES = 50
 _SHOWN_OBJECTS = 50
+_SHOWN_REASONS = 5
 
 
 def rings(report: RingsReport) -> None:
@@ -32,13 +37,14 @@ def rings(report: RingsReport) -> None:
         _print("there are no rings")
         return
     columns = (
-        *("RING", "READY", "SHARDS", "AVAILABLE"),
+        *("RING", "READY", "STRATEGY", "SHARDS", "AVAILABLE"),
         *("OBJECTS", "UNASSIGNED", "DRAINING", "RESOURCES"),
     )
     rows = (
         (
             ring.name,
             ring.ready,
+            ring.strategy,
             ring.shards,
             ring.available_shards,
             ring.objects,
@@ -54,7 +60,10 @@ def rings(report: RingsReport) -> None:
 
 def shards(report: ShardsReport) -> None:
     """Print the shards of a ring."""
-    columns = ("SHARD", "STATE", "AVAILABLE", "OBJECTS", "DRAINING", "RENEWED", "NAMESPACE")
+    columns = (
+        *("SHARD", "STATE", "AVAILABLE", "OBJECTS", "DRAINING", "RENEWED", "NAMESPACE"),
+        *("ZONE", "POOL", "WEIGHT", "CAPACITY", "CORDONED"),
+    )
     rows = (
         (
             shard.name,
@@ -64,6 +73,11 @@ def shards(report: ShardsReport) -> None:
             shard.draining,
             _age(shard),
             shard.namespace,
+            "/".join(filter(None, (shard.region, shard.zone))) or None,
+            shard.pool or None,
+            f"{shard.weight:g}",
+            ",".join(f"{name}={amount}" for name, amount in shard.capacity.items()) or None,
+            "yes" if shard.cordoned else "no",
         )
         for shard in report.shards
     )
@@ -73,6 +87,7 @@ def shards(report: ShardsReport) -> None:
         f"{report.draining} draining",
     )
     _print(*(f"{shard.name}: {shard.problem}" for shard in report.shards if shard.problem))
+    _print(*(f"{shard.name}: {text}" for shard in report.shards for text in shard.mistakes))
 
 
 def explanation(report: Explanation) -> None:
@@ -87,26 +102,58 @@ def explanation(report: Explanation) -> None:
         "Draining": "yes" if report.draining else "no",
         "Next": report.action if report.to == report.owner else f"{report.action} to {report.to}",
         "Why": report.why,
+        "Strategy": report.strategy,
     }
+    placement = report.placement
+    rows |= {} if placement is None else _wishes(placement)
     _print(_table((), ((name, value) for name, value in rows.items() if value is not None)))
+    _print(*report.mistakes)
+    if placement is not None:
+        shards = (
+            (s.name, s.state, _verdict(s, placement), s.rejected or s.remark)
+            for s in placement.shards
+        )
+        _print("", _table(("SHARD", "STATE", "MAY HAVE IT", "BECAUSE"), shards))
+
+
+def _wishes(placement: PlacementView) -> dict[str, str | None]:
+    return {
+        "Pinned to": placement.pin,
+        "Region": placement.region,
+        "Zone": placement.zone,
+        "Pool": placement.pool,
+        "Group": ", ".join(placement.group) or None,
+    }
+
+
+def _verdict(shard: ShardView, placement: PlacementView) -> str:
+    if shard.rejected is not None:
+        return "no"
+    return "yes, the best" if shard.name == placement.chosen else "yes"
 
 
 def plan(report: PlanReport) -> None:
-    """Print the shards before and after, and what moves."""
+    """Print the shards before and after, what moves, and why some have none in the end."""
     before = Counter(assignment.origin for assignment in report.assignments)
-    shards = ((s.name, s.state, before[s.name], s.objects) for s in report.shards)
-    _print(_table(("SHARD", "STATE", "OBJECTS", "AFTER"), shards), "")
+    shards = (
+        (s.name, s.state, before[s.name], s.objects, *_load_and_capacity(s)) for s in report.shards
+    )
+    columns = ("SHARD", "STATE", "OBJECTS", "AFTER", "LOAD", "CAPACITY")
+    _print(_table(columns, shards), "")
     moving = [a for a in report.assignments if a.action not in {Action.KEEP, Action.NONE}]
     moves = ((a.object, a.action, a.origin, a.to) for a in islice(moving, _SHOWN_MOVES))
     if moving:
         _print(_table(("OBJECT", "ACTION", "FROM", "TO"), moves))
     if len(moving) > _SHOWN_MOVES:
         _print(f"and {len(moving) - _SHOWN_MOVES} more: see -o json")
+    reasons = Counter(report.reasons.values()).most_common(_SHOWN_REASONS)
+    _print(*(f"{many} without a working shard: {reason}" for reason, many in reasons))
+    _print(*(f"would be refused: {refusal}" for refusal in report.refusals))
     summary = report.summary
     _print(
-        f"{summary.objects} objects, {summary.moves} moves, {len(report.unassigned)} without a "
-        f"working shard; imbalance {_ratio(summary.imbalance_before)}, then "
-        f"{_ratio(summary.imbalance_after)}"
+        f"{report.strategy}: {summary.objects} objects, {summary.moves} moves, "
+        f"{len(report.unassigned)} without a working shard; imbalance "
+        f"{_ratio(summary.imbalance_before)}, then {_ratio(summary.imbalance_after)}"
     )
 
 
@@ -142,6 +189,10 @@ def certificates(report: CertificatesReport) -> None:
     _print("", f"{report.secret}: {report.problem or report.phase}")
     if report.requested:
         _print(f"asked for: {report.requested}")
+
+
+def _load_and_capacity(shard: ShardLoad) -> tuple[int | None, int | None]:
+    return (shard.load or {}).get(OBJECTS), (shard.capacity or {}).get(OBJECTS)
 
 
 def _age(shard: ShardRow) -> str:

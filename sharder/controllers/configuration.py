@@ -70,7 +70,7 @@ def configuration_of(ring: ControllerRing, registration: Registration) -> Json:
             {
                 "name": WEBHOOK_NAME,
                 "admissionReviewVersions": ["v1"],
-                "clientConfig": _client_config(ring, registration.endpoint),
+                "clientConfig": client_config(registration.endpoint, webhook_path(ring.name)),
                 "failurePolicy": "Ignore",
                 "matchConditions": [
                     {"name": name, "expression": expression}
@@ -173,9 +173,9 @@ def _rule(resource: GroupResource) -> Json:
     }
 
 
-def _client_config(ring: ControllerRing, endpoint: Endpoint) -> Json:
+def client_config(endpoint: Endpoint, path: str) -> Json:
+    """Return how the API server calls what the webhook offers at `path`."""
     bundle: dict[str, Json] = {"caBundle": endpoint.ca_bundle} if endpoint.ca_bundle else {}
-    path = webhook_path(ring.name)
     if endpoint.url:
         return {"url": endpoint.url.rstrip("/") + path, **bundle}
     service: Json = {

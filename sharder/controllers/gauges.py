@@ -8,7 +8,7 @@ from sharder.controllers.subscribers import Subscriber
 from sharder.controllers.world import World
 from sharder.membership import ring_of
 from sharder.names import ObjectRef, RingName, ShardName
-from sharder.ring import ConsistentHash
+from sharder.placement.strategy import Strategy
 
 
 class Series(Protocol):
@@ -54,7 +54,7 @@ class Gauges:
         self._world = world
         self._series = series
         self._clock = clock
-        self._hashing: dict[RingName, ConsistentHash] = {}
+        self._strategies: dict[RingName, Strategy] = {}
         self._shown: dict[ObjectRef, RingName] = {}
 
     def subscriber(self) -> Subscriber:
@@ -64,12 +64,12 @@ class Gauges:
     def _show_ring(self, name: RingName) -> None:
         snapshot = self._world.snapshot(name)
         if snapshot is None:
-            self._hashing.pop(name, None)
+            self._strategies.pop(name, None)
             self._shown = {ref: ring for ref, ring in self._shown.items() if ring != name}
             self._series.remove_ring(name)
             return
-        if self._hashing.get(name) is not snapshot.hashing:
-            self._hashing[name] = snapshot.hashing
+        if self._strategies.get(name) is not snapshot.placer.strategy:
+            self._strategies[name] = snapshot.placer.strategy
             self._series.calculated(name)
         self._series.set_ring(
             name,

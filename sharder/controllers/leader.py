@@ -15,13 +15,20 @@ from sharder.api.ring import ControllerRing
 from sharder.clock import Clock
 from sharder.controllers.configuration import Registration
 from sharder.controllers.leases import LeaseController
-from sharder.controllers.movement.resync import AGAIN_SECONDS
+from sharder.controllers.load import Load
+from sharder.controllers.load import Series as LoadSeries
+from sharder.controllers.mistakes import Mistakes
+from sharder.controllers.movement.resync import AGAIN_SECONDS, Resync
 from sharder.controllers.movement.rights import Watching
 from sharder.controllers.movement.wiring import Means, Meter, Movement
 from sharder.controllers.rings import Problems, RingController
 from sharder.controllers.subscribers import Subscriber
+from sharder.controllers.tallies import figures_of
+from sharder.controllers.validating import ValidationKeeper
+from sharder.controllers.vigil import Vigil
 from sharder.controllers.world import World
 from sharder.errors import ApiError, LeaseLost
+from sharder.figures import Figures, ResyncReport
 from sharder.names import ObjectRef, RingName
 from sharder.ports import Objects, Recorder, WebhookConfigurations, Writable
 from sharder.runtime.backoff import Backoff, Rng
@@ -65,6 +72,10 @@ class Holder(Protocol):
         ...
 
 
+class Instruments(Meter, LoadSeries, Protocol):
+    """Everything that the leader measures."""
+
+
 class AlwaysLeader:
     """Leads without a Lease: for a single replica (`leaderElection.leaderElect: false`)."""
 
@@ -96,10 +107,14 @@ class Leader:
     leases: Leases
     ring_status: Writable[ControllerRing]
     configurations: WebhookConfigurations
+    """Mutating ones, of the rings."""
+    validations: WebhookConfigurations
+    """Validating ones, for the rings."""
     registration: Callable[[], Registration]
     """Asked at each apply: the authority may change."""
     recorder: Recorder
-    meter: Meter
+    mistakes: Mistakes
+    meter: Instruments
     holder: Holder
     clock: Clock
     rng: Rng
@@ -134,7 +149,6 @@ class Leader:
         resyncs = WorkQueue[RingName](clock=self.clock, rng=self.rng, backoff=RING_BACKOFF)
         leases = WorkQueue[ObjectRef](clock=self.clock, rng=self.rng, backoff=LEASE_BACKOFF)
         problems, watching = Problems(), Watching()
-        ring_controller = self._ring_controller(problems, watching)
 
         def report(source: str, ring: RingName, problem: str | None) -> None:
             if problems.found(ring, source, problem):
@@ -147,9 +161,19 @@ class Leader:
         movement = Movement(
             self._means(),
             unreadable=partial(report, "resync"),
+            at_fault=partial(report, "strategy"),
             unwritable=partial(report, "write"),
             watching=watching,
             told=rings.add,
+        )
+        resync = movement.resync
+        ring_controller = self._ring_controller(problems, watching, resync)
+        vigil = Vigil(
+            world=self.world,
+            resync=resyncs.add,
+            look_again=movement.exceptions.look_again,
+            report=rings.add,
+            clock=self.clock,
         )
         lease_controller = LeaseController(
             world=self.world, leases=self.leases, recorder=self.recorder, clock=self.clock
@@ -163,10 +187,14 @@ class Leader:
                 group.create_task(
                     leases.run(self._while_leading(lease_controller.reconcile), concurrency=16)
                 )
-                group.create_task(resyncs.run(movement.resync.reconcile, concurrency=4))
+                group.create_task(resyncs.run(resync.reconcile, concurrency=4))
+                group.create_task(vigil.run(), name="vigil")
+                group.create_task(self.mistakes.tell(), name="mistakes")
                 group.create_task(movement.run(), name="movement")
+                group.create_task(self._load(resync).run(), name="load")
                 group.create_task(self._sweep(ring_controller, rings.add), name="sweep")
                 group.create_task(self._follow_registration(rings.add), name="registration")
+                group.create_task(self._validation_keeper().keep(), name="validation")
 
     def _leads(self) -> bool:
         return self.holder.valid(self.clock.monotonic())
@@ -185,6 +213,7 @@ class Leader:
             objects=self.objects,
             leases=self.leases,
             recorder=self.recorder,
+            mistakes=self.mistakes,
             meter=self.meter,
             leads=self._leads,
             clock=self.clock,
@@ -193,7 +222,13 @@ class Leader:
             sync_period=self.sync_period,
         )
 
-    def _ring_controller(self, problems: Problems, watching: Watching) -> RingController:
+    def _ring_controller(
+        self, problems: Problems, watching: Watching, resync: Resync
+    ) -> RingController:
+        def last_resync(ring: RingName) -> ResyncReport | None:
+            result = resync.results.get(ring)
+            return None if result is None else result.report
+
         return RingController(
             world=self.world,
             status=self.ring_status,
@@ -201,9 +236,34 @@ class Leader:
             registration=self.registration,
             problems=problems,
             watching=watching,
+            figures=partial(self._figures, resync),
+            last_resync=last_resync,
             recorder=self.recorder,
             clock=self.clock,
             sync_period=min(self.sync_period, APPLY_SECONDS),
+        )
+
+    def _figures(self, resync: Resync, ring: RingName) -> Figures | None:
+        snapshot, result = self.world.snapshot(ring), resync.results.get(ring)
+        if snapshot is not None and snapshot.tally is not None:
+            return figures_of(snapshot)
+        return None if result is None else result.figures
+
+    def _load(self, resync: Resync) -> Load:
+        return Load(
+            world=self.world,
+            figures=partial(self._figures, resync),
+            series=self.meter,
+            clock=self.clock,
+        )
+
+    def _validation_keeper(self) -> ValidationKeeper:
+        return ValidationKeeper(
+            configurations=self.validations,
+            registration=self.registration,
+            leads=self._leads,
+            clock=self.clock,
+            period=min(self.sync_period, APPLY_SECONDS),
         )
 
     async def _sweep(self, controller: RingController, add: Callable[[RingName], None]) -> None:

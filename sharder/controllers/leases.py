@@ -13,6 +13,7 @@ from typing import TypeAlias
 from sharder.api.lease import Lease, format_time
 from sharder.api.meta import Json
 from sharder.clock import Clock
+from sharder.controllers.mistakes import MALFORMED
 from sharder.controllers.world import World
 from sharder.errors import Conflict, NotFound, Unavailable
 from sharder.leases import (
@@ -23,6 +24,7 @@ from sharder.leases import (
 )
 from sharder.membership import ring_of
 from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
+from sharder.placement.shards import mistakes_in
 from sharder.ports import Recorder
 from sharder.roster import MAX_LEASES
 from sharder.runtime.holder import Leases
@@ -94,6 +96,8 @@ class LeaseController:
         self._clock = clock
         self._reported: dict[ObjectRef, str] = {}
         """What is wrong with invalid Leases, as far as people were told."""
+        self._mistaken: dict[ObjectRef, str] = {}
+        """What is wrong with what Leases say of their shards, likewise."""
         self._outages: dict[ObjectRef, float] = {}
         """When a request about a Lease last found no working API server (monotonic seconds)."""
 
@@ -105,6 +109,7 @@ class LeaseController:
         sighting = self._sighting(ref)
         if sighting is None:
             self._reported.pop(ref, None)
+            self._mistaken.pop(ref, None)
             return None
         snapshot = self._world.snapshot(ring_of(sighting.lease))
         if snapshot is None:
@@ -114,6 +119,7 @@ class LeaseController:
             await self._complain(sighting.lease, problem)
             return None
         self._reported.pop(ref, None)
+        await self._point_out(sighting.lease)
         now, monotonic = self._clock.now(), self._clock.monotonic()
         care = care_for(sighting, now, monotonic)
         again = sighting.state_changes_in(now, monotonic)
@@ -157,6 +163,15 @@ class LeaseController:
         fields = {"ring": ring_of(lease), "object": str(ref), "why": problem}
         _log.warning("lease makes no shard", extra=fields)
         await self._recorder.warn(lease, "InvalidLease", f"it makes no shard: {problem}")
+
+    async def _point_out(self, lease: Lease) -> None:
+        """Tell people once what the Lease says of its shard in vain."""
+        ref, mistakes = lease.metadata.ref, "; ".join(mistakes_in(lease))
+        if not mistakes:
+            self._mistaken.pop(ref, None)
+        elif self._mistaken.get(ref) != mistakes:
+            self._mistaken[ref] = mistakes
+            await self._recorder.warn(lease, MALFORMED, mistakes)
 
     def _sighting(self, ref: ObjectRef) -> Sighting | None:
         """Return what was seen of the Lease; while we cannot reach it, its shard cannot."""

@@ -8,23 +8,17 @@ needed and a write never waits for a webhook without a ring.
 import logging
 from collections.abc import Callable
 
-from sharder.api.meta import PartialObject
-from sharder.api.ring import ControllerRing, RingStatus
+from sharder.api.ring import ControllerRing
 from sharder.clock import Clock
 from sharder.controllers.configuration import Registration, configuration_of
 from sharder.controllers.movement.rights import Watching
-from sharder.controllers.status import FAILED, READY, encode_status, status_of
+from sharder.controllers.reports import StatusReports
 from sharder.controllers.world import World
 from sharder.errors import ApiError, Conflict, NotFound, Unavailable
-from sharder.names import (
-    API_GROUP,
-    API_VERSION,
-    APP_LABEL,
-    RING_LABEL,
-    ObjectRef,
-    RingName,
-)
+from sharder.figures import FiguresOf, ReportOf
+from sharder.names import APP_LABEL, RING_LABEL, RingName
 from sharder.ports import Recorder, WebhookConfigurations, Writable
+from sharder.validation import refusals
 
 OURS = f"{APP_LABEL[0]}={APP_LABEL[1]},{RING_LABEL}"
 """Selects the webhook configurations of all rings; `=` and a name behind it those of one."""
@@ -70,22 +64,30 @@ class RingController:
         registration: Callable[[], Registration],
         problems: Problems,
         watching: Watching,
+        figures: FiguresOf,
+        last_resync: ReportOf,
         recorder: Recorder,
         clock: Clock,
         sync_period: float,
     ) -> None:
         """`status` writes the status subresource; `sync_period` is in seconds."""
         self._world = world
-        self._status = status
         self._configurations = configurations
         self._registration = registration
         self._problems = problems
-        self._watching = watching
-        self._recorder = recorder
         self._clock = clock
         self._sync_period = sync_period
         self._applied: dict[RingName, tuple[ControllerRing, Registration, float]] = {}
-        self._sent: dict[RingName, tuple[str, RingStatus]] = {}
+        self._reports = StatusReports(
+            world=world,
+            status=status,
+            problem_of=problems.of,
+            watching=watching,
+            figures=figures,
+            last_resync=last_resync,
+            recorder=recorder,
+            clock=clock,
+        )
 
     async def reconcile(self, name: RingName) -> float | None:
         """Bring the ring's configuration and status up to date; return when to look again.
@@ -106,10 +108,13 @@ class RingController:
         problem = f"cannot apply the webhook configuration: {failure}" if failure else None
         self._problems.found(name, "webhook", problem)
         self._problems.found(name, "shards", snapshot.members.roster.complaint)
-        await self._report(snapshot.ring)
+        # Such a ring is written where the webhook was not asked, or before it was there.
+        refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
+        self._problems.found(name, "spec", "; ".join(map(str, refused)) or None)
+        sooner = await self._reports.write(name)
         if failure is not None:
             raise failure
-        return self._sync_period
+        return self._sync_period if sooner is None else min(sooner, self._sync_period)
 
     async def find_left_over(self) -> list[RingName]:
         """Return the rings that are gone but still have a webhook configuration of ours."""
@@ -140,54 +145,14 @@ class RingController:
             return
         if applied is not None and now - at >= self._sync_period:
             # Once per period believe what is there, so that what others wrote is repaired.
-            self._sent.pop(ring.name, None)
+            self._reports.compare(ring)
         await self._configurations.apply(configuration_of(ring, registration))
         self._applied[ring.name] = (ring, registration, now)
-
-    async def _report(self, ring: ControllerRing) -> None:
-        """Write the status if it differs from what we last sent.
-
-        Not from what is there: that may be older than our last write, and an old CRD prunes
-        fields it does not know, which would be written for ever.
-        """
-        snapshot = self._world.snapshot(ring.name)
-        uid, before = self._sent.get(ring.name, ("", ring.status))
-        before = before if uid == ring.metadata.uid else ring.status
-        problem = self._problems.of(ring.name)
-        status = status_of(
-            ring,
-            before,
-            shards=len(snapshot.members.roster.valid) if snapshot is not None else 0,
-            available=len(snapshot.members.available) if snapshot is not None else 0,
-            problem=problem,
-            unwatched=None
-            if snapshot is None
-            else self._watching.refused(ring.name, snapshot.roles),
-            now=self._clock.now(),
-        )
-        if status == before:
-            return
-        try:
-            await self._status.patch(ObjectRef("", ring.name), encode_status(status))
-        except NotFound:
-            return
-        self._sent[ring.name] = (ring.metadata.uid, status)
-        if problem is not None and problem != _said(before):
-            await self._warn(ring, problem)
-
-    async def _warn(self, ring: ControllerRing, problem: str) -> None:
-        _log.warning("ring does not work", extra={"ring": ring.name, "why": problem})
-        about = PartialObject(
-            api_version=f"{API_GROUP}/{API_VERSION}",
-            kind="ControllerRing",
-            metadata=ring.metadata,
-        )
-        await self._recorder.warn(about, FAILED, problem)
 
     async def _clean_up(self, name: RingName) -> None:
         self._problems.forget(name)
         self._applied.pop(name, None)
-        self._sent.pop(name, None)
+        self._reports.forget(name)
         async for configuration in self._configurations.stream(f"{OURS}={name}"):
             meta = configuration.metadata
             try:
@@ -197,7 +162,3 @@ class RingController:
             except (Conflict, NotFound):
                 continue
             _log.info("deleted webhook configuration of a ring that is gone", extra={"ring": name})
-
-
-def _said(status: RingStatus) -> str | None:
-    return next((c.message for c in status.conditions if c.type == READY), None)

@@ -1,21 +1,24 @@
 """What the sharder says about a ring in its status; pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 import msgspec
 
 from sharder.api.lease import format_time
 from sharder.api.meta import Json
-from sharder.api.ring import Condition, ControllerRing, RingStatus
-from sharder.controllers.movement.rights import advice
-from sharder.names import GroupResource
-from sharder.runtime.polled import POLL_SECONDS
+from sharder.api.ring import (
+    Condition,
+    ControllerRing,
+    LastResync,
+    RingStatus,
+    ShardStatus,
+)
+from sharder.controllers.conditions import FROM_COUNTS, Claim, condition_of
+from sharder.figures import Figures, ResyncReport
 
-READY = "Ready"
-SUCCEEDED, FAILED = "ReconciliationSucceeded", "ReconciliationFailed"
-WATCHED = "Watched"
-ALLOWED, MISSING = "WatchAllowed", "WatchMissing"
+MAX_SHARDS = 200
+"""Shards that a status lists: more would make an object that is long to read and to send."""
 
 
 def status_of(
@@ -24,32 +27,58 @@ def status_of(
     *,
     shards: int,
     available: int,
-    problem: str | None,
-    unwatched: Sequence[GroupResource] | None = None,
+    claims: Iterable[Claim],
     now: datetime,
 ) -> RingStatus:
     """Return the status to report; equal to `before` if there is nothing new to say.
 
     Args:
         ring: As last seen.
-        before: The status that the ring has; its conditions of other types are kept.
+        before: The status that the ring has; what is not said here is kept.
         shards: Number of Leases with the ring's label.
         available: Number of shards that may own objects.
-        problem: What keeps the ring from working and what to do about it, None if nothing.
-        unwatched: Resources that may not be watched, in order; None as long as it is not known.
+        claims: What conditions are to say; those of other types are kept.
         now: Becomes the transition time where a condition flips.
     """
-    ours = [_ready(ring, before, problem, now)]
-    watched = _watched(ring, before, unwatched, now)
-    if watched is not None:
-        ours.append(watched)
-    others = tuple(c for c in before.conditions if c.type not in {READY, WATCHED})
-    return RingStatus(
+    said = {claim.type: _condition(claim, ring, before, now) for claim in claims}
+    kept = {c.type: c for c in before.conditions if c.type not in said}
+    conditions = [c for c in (*kept.values(), *said.values()) if c is not None]
+    return msgspec.structs.replace(
+        before,
         observed_generation=ring.metadata.generation,
         shards=shards,
         available_shards=available,
-        conditions=tuple(sorted((*others, *ours), key=lambda c: c.type)),
+        conditions=tuple(sorted(conditions, key=lambda c: c.type)),
     )
+
+
+def with_counts(
+    status: RingStatus,
+    figures: Figures,
+    *,
+    shards: Collection[ShardStatus],
+    resync: ResyncReport | None,
+    now: datetime,
+) -> RingStatus:
+    """Return the status with what is counted; `now` is when something was first seen to wait."""
+    fullest_first = sorted(shards, key=lambda shard: (-(shard.objects or 0), shard.name))
+    return msgspec.structs.replace(
+        status,
+        objects=figures.objects,
+        assigned=figures.objects - figures.unassigned,
+        unassigned=figures.unassigned,
+        draining=figures.draining,
+        oldest_unassigned_since=_since(status.oldest_unassigned_since, figures.unassigned, now),
+        oldest_drain_since=_since(status.oldest_drain_since, figures.draining, now),
+        shard_statuses=tuple(fullest_first[:MAX_SHARDS]),
+        shard_statuses_truncated=len(shards) > MAX_SHARDS,
+        last_resync=status.last_resync if resync is None else _last(resync),
+    )
+
+
+def is_urgent(after: RingStatus, before: RingStatus) -> bool:
+    """Tell whether more has changed than what is counted."""
+    return _urgent_part(after) != _urgent_part(before)
 
 
 def encode_status(status: RingStatus) -> Json:
@@ -62,52 +91,49 @@ def encode_status(status: RingStatus) -> Json:
     return {"status": body}
 
 
-def _ready(
-    ring: ControllerRing, before: RingStatus, problem: str | None, now: datetime
-) -> Condition:
-    said = Condition(
-        type=READY,
-        status="True" if problem is None else "False",
-        reason=SUCCEEDED if problem is None else FAILED,
-        message="the ring works" if problem is None else problem,
-        observed_generation=ring.metadata.generation,
-    )
-    return _since(said, before, now)
-
-
-def _watched(
-    ring: ControllerRing,
-    before: RingStatus,
-    unwatched: Sequence[GroupResource] | None,
-    now: datetime,
+def _condition(
+    claim: Claim, ring: ControllerRing, before: RingStatus, now: datetime
 ) -> Condition | None:
-    """Say that rights are missing, and once they are granted that they are there.
-
-    A ring that never lacked one has no such condition; as long as nothing is known it stays.
-    """
-    known = _condition(before, WATCHED)
-    if unwatched is None or (known is None and not unwatched):
-        return known
-    slower = f"listed every {POLL_SECONDS:.0f} s instead of watched: {advice(unwatched)}"
-    said = Condition(
-        type=WATCHED,
-        status="False" if unwatched else "True",
-        reason=MISSING if unwatched else ALLOWED,
-        message=slower if unwatched else "all resources of the ring may be watched",
-        observed_generation=ring.metadata.generation,
-    )
-    return _since(said, before, now)
-
-
-def _since(said: Condition, before: RingStatus, now: datetime) -> Condition:
     """Return the condition with the time at which it became what it is."""
-    known = _condition(before, said.type)
-    # RFC 3339 to the second: metav1.Time takes no fraction.
-    since = format_time(now)[:19] + "Z"
-    if known is not None and known.status == said.status:
+    if claim.holds is None:
+        return None
+    known, since = condition_of(before, claim.type), _to_the_second(now)
+    if known is not None and known.status == claim.status:
         since = known.last_transition_time
-    return msgspec.structs.replace(said, last_transition_time=since)
+    return Condition(
+        type=claim.type,
+        status=claim.status,
+        reason=claim.reason,
+        message=claim.message,
+        observed_generation=ring.metadata.generation,
+        last_transition_time=since,
+    )
 
 
-def _condition(status: RingStatus, name: str) -> Condition | None:
-    return next((c for c in status.conditions if c.type == name), None)
+def _since(known: str | None, number: int, now: datetime) -> str | None:
+    """Return since when there are some; as long as there were some at each look, it stays."""
+    return (known or _to_the_second(now)) if number else None
+
+
+def _last(resync: ResyncReport) -> LastResync:
+    return LastResync(
+        time=_to_the_second(resync.time),
+        duration_seconds=round(resync.seconds, 3),
+        assigned=resync.assigned,
+        moved=resync.moved,
+        drained=resync.drained,
+        conflicts=resync.conflicts,
+    )
+
+
+def _urgent_part(status: RingStatus) -> tuple[object, ...]:
+    conditions = [
+        msgspec.structs.replace(c, message="") if c.type in FROM_COUNTS else c
+        for c in status.conditions
+    ]
+    return status.observed_generation, status.shards, status.available_shards, conditions
+
+
+def _to_the_second(instant: datetime) -> str:
+    # RFC 3339 to the second: metav1.Time takes no fraction.
+    return format_time(instant)[:19] + "Z"

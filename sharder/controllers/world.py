@@ -21,6 +21,7 @@ from sharder.controllers.subscribers import Subscriber, Subscribers
 from sharder.errors import ApiError, Expired
 from sharder.membership import Membership
 from sharder.names import RingName
+from sharder.placement.strategy import CustomFunction
 from sharder.ports import Changed, Listed, Objects, Removed, Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.watch import V, follow
@@ -41,6 +42,7 @@ class World:
         rng: Rng,
         default_namespaces: LabelSelector,
         excluded: frozenset[str],
+        custom: Mapping[str, CustomFunction],
     ) -> None:
         """Start empty.
 
@@ -50,12 +52,14 @@ class World:
             rng: For the jitter of back-offs.
             default_namespaces: Selects for rings that do not say.
             excluded: Namespaces that no ring selects, whatever it says.
+            custom: The installed strategies, by name.
         """
         self._kinds = Kinds(objects)
         self._clock = clock
         self._rng = rng
         self._default = default_namespaces
         self._excluded = excluded
+        self._custom = custom
         self.membership = Membership(clock.monotonic())
         self._rings: dict[RingName, ControllerRing] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
@@ -77,12 +81,23 @@ class World:
         """Return the names of all namespaces, selected by a ring or not."""
         return self._namespaces.keys()
 
+    def selected_by(self, ring: ControllerRing) -> frozenset[str]:
+        """Return the names of the namespaces that a ring selects, whether it is stored or not."""
+        selector = ring.spec.namespace_selector or self._default
+        selected = (n for n, labels in self._namespaces.items() if selector.matches(labels))
+        return frozenset(selected) - self._excluded
+
     def not_synced(self) -> str | None:
         """Return what is not known yet and why, None once everything has been listed."""
         if not self._unsynced:
             return None
         reasons = [f"{what}: {self._errors.get(what, 'no answer')}" for what in self._unsynced]
         return "cannot list " + "; ".join(sorted(reasons))
+
+    def uncounted(self) -> tuple[RingName, ...]:
+        """Return the rings whose objects are to be counted, and are not yet, in order."""
+        tallies = ((name, self._snapshots[name].tally) for name in self.rings())
+        return tuple(name for name, tally in tallies if tally is not None and not tally.synced)
 
     def is_current(self, snapshot: RingSnapshot) -> bool:
         """Tell whether steps decided from `snapshot` still stand for objects in scope.
@@ -255,8 +270,9 @@ class World:
                     namespaces=ring.spec.shard_namespaces,
                     before=None if before is None else before.members,
                 ),
-                namespaces=self._selected(ring),
+                namespaces=self.selected_by(ring),
                 served=self._kinds.of(ring),
+                custom=self._custom,
                 previous=before,
             )
             self._snapshots[name] = after
@@ -267,8 +283,3 @@ class World:
 
     def _leases(self, ring: RingName) -> list[Lease]:
         return [sighting.lease for sighting in self.membership.sightings(ring)]
-
-    def _selected(self, ring: ControllerRing) -> frozenset[str]:
-        selector = ring.spec.namespace_selector or self._default
-        selected = (n for n, labels in self._namespaces.items() if selector.matches(labels))
-        return frozenset(selected) - self._excluded

@@ -31,13 +31,18 @@ NAMESPACES: Final = Resource(
 SECRETS: Final = Resource(
     id=GroupResource("", "secrets"), version="v1", kind="Secret", namespaced=True
 )
-_WEBHOOKS: Final = Resource(
+MUTATING: Final = Resource(
     id=GroupResource("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
     version="v1",
     kind="MutatingWebhookConfiguration",
     namespaced=False,
 )
-_WEBHOOKS_PATH: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/"
+VALIDATING: Final = Resource(
+    id=GroupResource("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    version="v1",
+    kind="ValidatingWebhookConfiguration",
+    namespaced=False,
+)
 
 
 def leases(client: Client, *, namespace: str = "", labels: str = "") -> KubeStore[Lease]:
@@ -62,7 +67,7 @@ def secrets(client: Client, *, namespace: str) -> KubeStore[Secret]:
 
 def webhook_configurations(client: Client) -> KubeStore[WebhookConfiguration]:
     """Return the cluster's MutatingWebhookConfigurations, with whom they trust."""
-    return KubeStore(client, WebhookConfiguration, _WEBHOOKS)
+    return KubeStore(client, WebhookConfiguration, MUTATING)
 
 
 class _Name(msgspec.Struct, frozen=True):
@@ -74,15 +79,16 @@ class _Named(msgspec.Struct, frozen=True):
 
 
 class KubeWebhookConfigurations:
-    """The cluster's MutatingWebhookConfigurations."""
+    """The cluster's webhook configurations of one kind, `MUTATING` or `VALIDATING`."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, resource: Resource) -> None:
         self._client = client
-        self._store = KubeStore(client, PartialObject, _WEBHOOKS, metadata_only=True)
+        self._store = KubeStore(client, PartialObject, resource, metadata_only=True)
+        self._path = f"/apis/{resource.id.group}/{resource.version}/{resource.id.resource}/"
 
     async def apply(self, body: Json) -> PartialObject:
         """Apply `body` under the sharder's field manager, taking fields over from others."""
-        path = _WEBHOOKS_PATH + msgspec.convert(body, _Named).metadata.name
+        path = self._path + msgspec.convert(body, _Named).metadata.name
         answer = await self._client.request(
             "PATCH",
             path,

@@ -6,6 +6,7 @@ The file is a YAML or JSON stream, as several `kubectl get -o yaml` in a row wri
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final, TypeAlias, TypeVar
 
 import msgspec
@@ -17,11 +18,13 @@ from sharder.api.ring import ControllerRing
 from sharder.api.selector import LabelSelector
 from sharder.errors import ConfigError
 from sharder.names import API_GROUP, GroupResource, ObjectRef
-from sharder.planner import Owners
+from sharder.placement.strategy import CustomFunction
 from sharder.preview.glance import members_of, selected_namespaces, states_of
 from sharder.preview.kinds import resource_of
 from sharder.preview.manifests import parse_stream
-from sharder.preview.report import Planned, PlanReport, plan_object, report
+from sharder.preview.planning import plan_ring
+from sharder.preview.report import PlanReport, report
+from sharder.preview.supposition import AS_IT_IS, Supposition
 from sharder.snapshot import RingSnapshot, Role, build
 
 KubeObject = TypeVar("KubeObject", ControllerRing, Lease, PartialObject)
@@ -64,20 +67,33 @@ class Dump:
         return max(filter(None, times), default=datetime.fromtimestamp(0, UTC))
 
 
-def plan_dump(dump: Dump, now: datetime, default_namespaces: LabelSelector) -> PlanReport:
+def plan_dump(
+    dump: Dump,
+    now: datetime,
+    default_namespaces: LabelSelector,
+    *,
+    what_if: Supposition = AS_IT_IS,
+    custom: Mapping[str, CustomFunction] = MappingProxyType({}),
+) -> PlanReport:
     """Return the plan for the objects of the ring's resources; `now` is aware.
 
     Every namespace is selected if the file has no Namespaces; else those that the ring selects,
-    or `default_namespaces` if it does not say.
+    or `default_namespaces` if it does not say.  `custom` are the installed strategies.
+
+    Raises:
+        ConfigError: what is supposed is not possible.
     """
+    ring = what_if.ring(dump.ring)
+    leases = what_if.leases(ring, dump.leases, now)
     snapshot = build(
-        dump.ring,
-        members=members_of(dump.ring, dump.leases),
+        ring,
+        members=members_of(ring, leases),
         namespaces=_selected(dump, default_namespaces),
         served=_served_in(dump),
+        custom=custom,
     )
-    states = states_of(dump.ring.name, dump.leases, now)
-    return report(snapshot, _plan(snapshot, dump), states)
+    plan = plan_ring(snapshot, _in_scope(snapshot, dump))
+    return report(snapshot, plan, states_of(ring.name, leases, now))
 
 
 def decode_dump(data: bytes) -> Dump:
@@ -127,16 +143,10 @@ def _served_in(dump: Dump) -> Iterator[Resource]:
         )
 
 
-def _plan(snapshot: RingSnapshot, dump: Dump) -> Iterator[Planned]:
-    """Plan what is in scope, what leads before what follows."""
-    owners = Owners()
-    of_ring = [
-        (snapshot.roles[resource], obj)
-        for resource, obj in dump.objects
-        if resource in snapshot.roles and snapshot.selects(obj)
-    ]
-    for role, obj in sorted(of_ring, key=lambda pair: pair[0] is Role.CONTROLLED):
-        yield plan_object(snapshot, obj, role, owners)
+def _in_scope(snapshot: RingSnapshot, dump: Dump) -> Iterator[tuple[Role, PartialObject]]:
+    for resource, obj in dump.objects:
+        if resource in snapshot.roles and snapshot.selects(obj):
+            yield snapshot.roles[resource], obj
 
 
 def _flatten(document: object, kind: str = "", api_version: str = "") -> Iterator[Document]:

@@ -10,7 +10,9 @@ import pytest
 from sharder.names import ShardName
 from sharder.preview.report import PlanReport
 from sharder.ring import ConsistentHash
-from tests.vectors import Ring, RingFile, check, dump_of, main
+from tests.vectors import check
+from tests.vectors.__main__ import main
+from tests.vectors.ring import Ring, RingFile, dump_of
 
 FILE = Path(__file__).with_name("ring.json")
 RINGS = msgspec.json.decode(FILE.read_bytes(), type=RingFile).rings

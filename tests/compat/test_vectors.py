@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.vectors import check, main
+from tests.vectors import check
+from tests.vectors.__main__ import main
 
 
 def problems(text: str) -> list[str]:
@@ -74,8 +75,14 @@ def test_a_file_of_another_schema_fails(text: str, tmp_path: Path) -> None:
 
 
 def test_a_system_that_is_not_in_scope_is_named_and_fails() -> None:
-    assert cases('{"scoring_cases": []}') == ["selector spread"]
-    assert problems('{"scoring_cases": []}') == ["not in scope yet"]
+    assert cases('{"fragmentation_rate": []}') == ["koordinator: rebalancing"]
+    assert problems('{"fragmentation_rate": []}') == ["not in scope yet"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", ["gear-placement", "gnmic", "ring", "selectorspread"])
+def test_the_frozen_vectors_of_every_system_pass_their_check(system: str) -> None:
+    assert main([str(Path(__file__).with_name(f"{system}.json"))]) == 0
 
 
 def test_a_missing_file_fails(tmp_path: Path) -> None:

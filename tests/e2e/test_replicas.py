@@ -9,62 +9,18 @@ from contextlib import asynccontextmanager
 import pytest
 
 from hack.control_plane import ControlPlane
-from hack.demo import wait_until_ready
 from hack.ownership import create_secrets, observing
-from hack.playground import SYSTEM, Playground
+from hack.playground import Playground
 from sharder.kube.client import Client
-from sharder.kube.stores import leases
-from sharder.names import ObjectRef
+from tests.e2e.replicas import FAST_ELECTION, REPLICAS, Replicas
 from tests.e2e.trace import Trace, tracing
 from tests.support.eventually import eventually
 from tests.support.figures import show
 from tests.support.forwarder import Forwarder
 
-REPLICAS = ("sharder-0", "sharder-1")
-FAST_ELECTION = {"leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "1s"}
 SLOW_MOVES = {"sharder": {"concurrentMoves": 4}}
 """So that a pass over the ring takes a while, in which its leader can be stopped."""
 OBJECTS = 1000
-
-
-class Replicas:
-    """The sharders, reached through one port, as the pods of a Service are."""
-
-    def __init__(self, playground: Playground, service: Forwarder) -> None:
-        self.playground = playground
-        self._service = service
-
-    def start(self, **config: object) -> None:
-        """Start all that do not run, at the same moment."""
-        for name in REPLICAS:
-            self.playground.start_sharder(name, gracefulShutDown="0s", **config)
-        for name in REPLICAS:
-            asyncio.run(wait_until_ready(self.playground, name))
-        self.serve_from(*REPLICAS)
-
-    def stop(self) -> None:
-        """End all."""
-        for name in REPLICAS:
-            self.playground.stop(name)
-
-    def serve_from(self, *names: str) -> None:
-        """Lead the API server to these alone, as a Service does with pods that are ready."""
-        self._service.lead_to(*map(self.playground.webhook_port, names))
-
-    async def leader(self, client: Client) -> str:
-        """Return who holds the leader Lease, empty if nobody does."""
-        lease = await leases(client).get(ObjectRef(SYSTEM, "sharder"))
-        return (lease.spec.holder_identity or "").partition("_")[0]
-
-    async def until_another_leads(self, client: Client, first: str) -> str:
-        """Wait for a leader that is not `first` and return it."""
-
-        async def successor() -> str:
-            leader = await self.leader(client)
-            assert leader not in {first, ""}
-            return leader
-
-        return await eventually(successor, within=30)
 
 
 @pytest.fixture(scope="module")

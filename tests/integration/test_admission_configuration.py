@@ -20,7 +20,7 @@ from tests.support.eventually import eventually
 from tests.support.scene import Scene
 from tests.support.service import Service
 from tests.support.users import CONFIGMAPS, WEBHOOKS, WITHIN
-from tests.unit.webhook.reviews import Counts
+from tests.unit.webhook.reviews import Counts, validation_with
 from webhook import Server, ServerTls, create_app
 
 HOST = "127.0.0.1"
@@ -162,7 +162,13 @@ async def failing_webhook() -> AsyncIterator[Json]:
     pair = tls.issue_serving(
         authority, dns_names=["localhost"], ip_addresses=[ip_address(HOST)], now=now
     )
-    app = create_app(fail, sharders=frozenset[str], readiness=lambda: None, observer=Counts())
+    app = create_app(
+        fail,
+        sharders=frozenset[str],
+        readiness=lambda: None,
+        observer=Counts(),
+        validation=validation_with(),
+    )
     identity = ServerTls(pair.certificate, pair.key)
     async with Server(app, host=HOST, port=0, tls=identity) as server:
         yield {

@@ -11,6 +11,7 @@ import pytest
 from hack import binaries
 from hack.control_plane import ControlPlane
 from hack.kubectl import KubectlError
+from sharder.names import VALIDATION_NAME
 from tests.chart.rendering import CHART, Helm, decode_manifests, find
 
 CRD_NAME = "controllerrings.sharding.timebertt.dev"
@@ -142,6 +143,16 @@ def test_the_sharder_may_do_its_work_everywhere(
     assert release.allows(verb, resource)
 
 
+@pytest.mark.parametrize("verb", ["create", "patch"])
+def test_the_sharder_has_one_validating_configuration_and_no_other(
+    release: Release, verb: str
+) -> None:
+    resource = "admissionregistration.k8s.io/validatingwebhookconfigurations"
+
+    assert release.allows(verb, resource, name=VALIDATION_NAME)
+    assert not release.allows(verb, resource, name="another")
+
+
 @pytest.mark.parametrize("resource", ["coordination.k8s.io/leases", "/secrets"])
 def test_the_sharder_may_create_leases_and_secrets_in_its_namespace_only(
     release: Release, resource: str
@@ -221,14 +232,18 @@ def test_a_ring_has_a_short_name_and_columns(release: Release) -> None:
         "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
-    status = {"status": {"availableShards": 2, "shards": 3, "conditions": [condition]}}
+    said = {"availableShards": 2, "shards": 3, "unassigned": 4, "conditions": [condition]}
+    status = {"status": said}
     patch = ("--subresource=status", "--type=merge", "-p", json.dumps(status))
     release.control_plane.kubectl("patch", "controllerring", name, *patch)
 
     header, row = release.control_plane.kubectl("get", "ring", name).splitlines()
 
-    assert header.split() == ["NAME", "READY", "AVAILABLE", "SHARDS", "AGE"]
-    assert row.split()[1:4] == ["True", "2", "3"]
+    columns = dict(zip(header.split(), row.split(), strict=True))
+    # Scripts that read columns by their place go on: the reference's four come first.
+    assert [*columns] == ["NAME", "READY", "AVAILABLE", "SHARDS", "AGE", "STRATEGY", "UNASSIGNED"]
+    assert {"READY": "True", "AVAILABLE": "2", "SHARDS": "3"}.items() <= columns.items()
+    assert {"STRATEGY": "ConsistentHash", "UNASSIGNED": "4"}.items() <= columns.items()
 
 
 def test_a_resource_without_group_is_one_of_the_core_group(release: Release) -> None:

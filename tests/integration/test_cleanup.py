@@ -19,7 +19,7 @@ from sharder.cli.reports import CleanupReport
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.store import KubeStore
-from sharder.kube.stores import KubeWebhookConfigurations, leases, namespaces, rings
+from sharder.kube.stores import MUTATING, KubeWebhookConfigurations, leases, namespaces, rings
 from sharder.names import (
     RING_LABEL,
     GroupResource,
@@ -211,7 +211,7 @@ async def test_shards_and_webhook_configurations_that_are_left_are_warned_of(lef
         "metadata": {"name": name, "labels": labels},
     }
     spec: Json = msgspec.to_builtins(LeaseSpec(holder_identity="shard-a"))
-    await KubeWebhookConfigurations(left.client).apply(configuration)
+    await KubeWebhookConfigurations(left.client, MUTATING).apply(configuration)
     await leases(left.client).create(
         left.ring, {"metadata": {"name": "shard-a", "labels": labels}, "spec": spec}
     )

@@ -18,7 +18,8 @@ from hack.control_plane import ControlPlane
 from sharder.api.lease import format_time
 from sharder.cli.reports import Explanation, RingsReport, ShardsReport
 from sharder.names import RING_LABEL, RingName, ShardName, owner_label
-from sharder.preview.report import Action, PlanReport
+from sharder.preview.planning import Action
+from sharder.preview.report import PlanReport
 from sharder.ring import ConsistentHash
 from sharder.tls import Policy, new_bundle
 from tests.support.documents import ROOT, blocks
@@ -159,6 +160,8 @@ def test_an_object_is_explained(ring: Ring) -> None:
     assert (told.owner, told.owner_state) == (SHARDS[0], "ready")
     assert told.wanted == ConsistentHash(SHARDS).owner(told.key)
     assert told.action is (Action.KEEP if told.wanted == SHARDS[0] else Action.DRAIN)
+    assert told.placement is not None
+    assert [shard.name for shard in told.placement.shards] == list(SHARDS)
 
 
 def test_a_plan_follows_the_hash_and_changes_nothing(ring: Ring) -> None:
@@ -172,6 +175,18 @@ def test_a_plan_follows_the_hash_and_changes_nothing(ring: Ring) -> None:
     }
     assert report.summary.objects == 21
     assert ring.shell(f"kubectl get secrets -n {ring.name} -o json").stdout == before
+
+
+def test_a_plan_shows_what_a_strategy_that_sticks_would_do(ring: Ring) -> None:
+    command = "sharder plan my-ring --strategy boundedload --add 1 --remove shard-b"
+
+    report = msgspec.json.decode(ring.read(command), type=PlanReport)
+
+    loads = {shard.name: shard.load for shard in report.shards}
+    assert loads.keys() == {f"{ring.name}-new-1", *SHARDS}
+    assert loads[SHARDS[1]] == {"objects": 0}
+    assert sorted(shard.objects for shard in report.shards) == [0, 10, 11]
+    assert report.unassigned == ()
 
 
 def test_a_plan_from_a_dump_of_the_cluster_is_the_same(ring: Ring) -> None:

@@ -28,7 +28,7 @@ from sharder.api.selector import LabelSelector
 from sharder.controllers.configuration import Endpoint, Registration, configuration_of
 from sharder.errors import ApiError
 from sharder.kube.client import Client, connect
-from sharder.kube.stores import KubeWebhookConfigurations, namespaces
+from sharder.kube.stores import MUTATING, KubeWebhookConfigurations, namespaces
 from sharder.names import GroupResource, RingName
 from sharder.nesting import cut
 from sharder.snapshot import RingSnapshot, Role, build
@@ -42,7 +42,7 @@ from tests.support.odd_objects import (
     odd_object,
 )
 from tests.support.values import A, B, C, available
-from tests.unit.webhook.reviews import Counts
+from tests.unit.webhook.reviews import Counts, validation_with
 from webhook import Server, ServerTls, create_app
 
 COUNT = 2_000
@@ -106,7 +106,7 @@ class Stage:
     @asynccontextmanager
     async def registered(self) -> AsyncIterator[None]:
         """Have the API server call us."""
-        configurations = KubeWebhookConfigurations(self.client)
+        configurations = KubeWebhookConfigurations(self.client, MUTATING)
         applied = await configurations.apply(self.configuration)
         await eventually(lambda: self._is_called(wanted=True), within=SECONDS)
         yield
@@ -151,6 +151,7 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
         sharders=frozenset[str],
         readiness=lambda: None,
         observer=counts,
+        validation=validation_with(),
     )
     now = datetime.now(UTC)
     authority = tls.make_authority(now)

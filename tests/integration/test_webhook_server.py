@@ -21,7 +21,14 @@ from sharder import tls
 from sharder.errors import ConfigError
 from tests.support.eventually import eventually
 from tests.support.values import obj
-from tests.unit.webhook.reviews import PATH, Counts, demo_only, request_of, review_of
+from tests.unit.webhook.reviews import (
+    PATH,
+    Counts,
+    demo_only,
+    request_of,
+    review_of,
+    validation_with,
+)
 from webhook import Server, ServerTls, create_app
 
 NOW = datetime.now(UTC)
@@ -47,6 +54,7 @@ def app() -> FastAPI:
         sharders=frozenset[str],
         readiness=lambda: None,
         observer=Counts(),
+        validation=validation_with(),
         max_request_bytes=1_000_000,
     )
 

@@ -12,6 +12,7 @@ import pytest
 
 import sharder
 from tests.property.model.mutants import MUTANTS, Mutant
+from tests.property.model.trial import MACHINES
 
 REPOSITORY = Path(__file__).parents[2]
 PACKAGE = Path(sharder.__file__).parent
@@ -34,16 +35,16 @@ def try_out_mutant(mutant: Mutant, directory: Path) -> Trial:
     package = directory / PACKAGE.name
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     mutant.apply(package)
-    return try_out(package)
+    return try_out(package, mutant.machine)
 
 
-def try_out(package: Path) -> Trial:
-    """Run the state machine on the package, in a process of its own."""
+def try_out(package: Path, machine: str) -> Trial:
+    """Run a state machine on the package, in a process of its own."""
     # Not measured: what a mutant executes says nothing about the code's coverage.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
     environment["PYTHONPATH"] = f"{package.parent}{os.pathsep}{REPOSITORY}"
     trial = subprocess.run(
-        [sys.executable, "-m", "tests.property.model.trial"],
+        [sys.executable, "-m", "tests.property.model.trial", machine],
         cwd=package.parent,
         env=environment,
         capture_output=True,
@@ -63,8 +64,9 @@ def test_a_bug_breaks_a_law(name: str, trials: dict[str, Future[Trial]]) -> None
     assert "Traceback" not in trial.stderr
 
 
-def test_without_a_bug_all_laws_hold() -> None:
-    trial = try_out(PACKAGE)
+@pytest.mark.parametrize("machine", MACHINES)
+def test_without_a_bug_all_laws_hold(machine: str) -> None:
+    trial = try_out(PACKAGE, machine)
 
     assert trial.returncode == 0, trial.stdout + trial.stderr
 

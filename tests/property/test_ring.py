@@ -8,7 +8,7 @@ from xxhash import xxh64_intdigest
 
 from sharder.names import ShardName
 from sharder.ring import ConsistentHash
-from tests.property.strategies import colliding, keys, ring_members
+from tests.property.strategies import colliding, keys, label_values, ring_members
 
 ONE, ELEVEN = ShardName("op-1"), ShardName("op-11")
 SHARED = "op-110"
@@ -71,3 +71,18 @@ def test_only_the_keys_of_who_leaves_move(
     after = ConsistentHash(member for member in members if member != leaver)
 
     assert before.owner(key) in {leaver, after.owner(key)}
+
+
+@given(ring_members, keys | st.just(SHARED))
+def test_a_walk_begins_at_the_owner(members: list[ShardName], key: str) -> None:
+    ring = ConsistentHash(members)
+
+    assert next(ring.walk(key), None) == ring.owner(key)
+
+
+@given(st.lists(label_values.map(ShardName), min_size=1, max_size=8, unique=True), keys)
+def test_who_leaves_makes_way_for_the_next_of_the_walk(members: list[ShardName], key: str) -> None:
+    first, *others = ConsistentHash(members).walk(key)
+
+    assert list(ConsistentHash(others).walk(key)) == others
+    assert first not in others

@@ -7,7 +7,7 @@ strip labels and break lists in the middle.
 import random
 from asyncio import Lock, TaskGroup
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from sharder.api.meta import Json, PartialObject
 from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing
 from sharder.api.selector import LabelSelector
+from sharder.controllers.mistakes import Mistakes
 from sharder.controllers.movement.backlogs import Size
 from sharder.controllers.movement.claims import Claims
 from sharder.controllers.movement.failures import Failures
@@ -27,6 +28,7 @@ from sharder.controllers.movement.waiting import Waiting
 from sharder.controllers.subscribers import Subscriber
 from sharder.controllers.world import World
 from sharder.errors import NotFound
+from sharder.figures import ShardLoad
 from sharder.names import RING_LABEL, GroupResource, ObjectRef, RingName, ShardName
 from sharder.ports import Listed, WatchEvent
 from sharder.snapshot import RingSnapshot
@@ -71,6 +73,7 @@ class Tally:
         self.passes: list[RingName] = []
         self.failures: list[tuple[RingName, GroupResource]] = []
         self.shown: dict[tuple[RingName, GroupResource], tuple[Size, Size]] = {}
+        self.loads: dict[RingName, tuple[int, tuple[ShardLoad, ...]]] = {}
 
     def moved(self, ring: RingName, resource: GroupResource) -> None:
         self.moves += 1
@@ -91,6 +94,12 @@ class Tally:
 
     def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
         self.shown.pop((ring, resource), None)
+
+    def show_load(self, ring: RingName, *, objects: int, shards: Sequence[ShardLoad]) -> None:
+        self.loads[ring] = (objects, tuple(shards))
+
+    def hide_load(self, ring: RingName) -> None:
+        self.loads.pop(ring, None)
 
 
 class Meddled:
@@ -186,10 +195,12 @@ class Cluster:
             rng=self.rng,
             default_namespaces=LabelSelector(),
             excluded=frozenset(),
+            custom={},
         )
         self.leads = True
         self.tally = Tally()
         self.recorder = FakeRecorder()
+        self.mistakes = Mistakes(self.recorder, self.clock)
         self.locks: Locks = defaultdict(Lock)
         self.waiting = Waiting(clock=self.clock, rng=self.rng)
         self.forbidden: list[str | None] = []

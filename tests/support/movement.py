@@ -21,6 +21,7 @@ class Moving:
     def __init__(self) -> None:
         self.watching = Watching()
         self.told: list[RingName] = []
+        self.faults: list[tuple[RingName, str | None]] = []
 
 
 @asynccontextmanager
@@ -32,6 +33,7 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
         objects=cluster.objects,
         mover=cluster.mover(limit),
         failures=cluster.failures,
+        at_fault=lambda ring, fault: around.faults.append((ring, fault)),
         waiting=cluster.waiting,
         locks=cluster.locks,
         rng=cluster.rng,

@@ -7,15 +7,22 @@ does.
 import uuid
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 from sharder.api.lease import format_time
 from sharder.api.meta import Json, PartialObject
 from sharder.api.resource import Resource
+from sharder.api.ring import Condition, RingStatus
 from sharder.errors import NotFound
 from sharder.kube.stores import LEASES, NAMESPACES, RINGS
 from sharder.names import (
+    CAPACITY_ANNOTATION,
+    CORDONED_ANNOTATION,
+    POOL_ANNOTATION,
+    REGION_LABEL,
     RING_LABEL,
+    WEIGHT_ANNOTATION,
+    ZONE_LABEL,
     ObjectRef,
     RingName,
     ShardName,
@@ -34,6 +41,19 @@ LABEL: Final = "example.com/ring"
 """Label of namespaces: the ring that selects them."""
 
 SHARD_SECONDS: Final = 3600
+
+Said: TypeAlias = Mapping[str, Mapping[str, Json]]
+"""Labels and annotations of a Lease."""
+
+SAID_ON_LEASE: Final = {
+    "region": ("labels", REGION_LABEL),
+    "zone": ("labels", ZONE_LABEL),
+    "pool": ("annotations", POOL_ANNOTATION),
+    "capacity": ("annotations", CAPACITY_ANNOTATION),
+    "weight": ("annotations", WEIGHT_ANNOTATION),
+    "cordoned": ("annotations", CORDONED_ANNOTATION),
+}
+"""Where a shard says what of itself."""
 
 
 class Scene:
@@ -87,10 +107,16 @@ class Scene:
         await self.admin.create(NAMESPACES, name, labels={LABEL: ring} if ring else {})
         await self.admin.create(SERVICE_ACCOUNTS, "default", namespace=name)
 
-    async def join(self, letter: str) -> ShardName:
-        """Let a shard come."""
+    async def join(self, letter: str, **said: str) -> ShardName:
+        """Let a shard come.
+
+        Args:
+            letter: Which.
+            said: What it says of itself by the keys of `SAID_ON_LEASE`.
+        """
         shard = self.shard(letter)
-        await self.lease(shard, CONTROLLERS, leaseDurationSeconds=SHARD_SECONDS)
+        ref, spec = ObjectRef(CONTROLLERS, shard), {"leaseDurationSeconds": SHARD_SECONDS}
+        await self._lease(self.admin, ref, said_on_lease(**said), {**spec})
         self.shards.add(shard)
         return shard
 
@@ -100,17 +126,40 @@ class Scene:
         await self.admin.patch(LEASES, self.shard(letter), body, namespace=CONTROLLERS)
         self.shards.discard(self.shard(letter))
 
+    async def come_back(self, letter: str) -> ShardName:
+        """Let a shard that has released its Lease take it again."""
+        shard, now = self.shard(letter), format_time(datetime.now(UTC))
+        spec = {"holderIdentity": shard, "acquireTime": now, "renewTime": now}
+        await self.describe_lease(letter, {"spec": {**spec}})
+        self.shards.add(shard)
+        return shard
+
+    async def owners(self, of: Resource, labels: str = "") -> dict[str, str]:
+        """Return the owner of each object of the scene, by name; empty for one without."""
+        found = await self.admin.find(of, labels, namespace=self.place(of))
+        return {obj.metadata.name: self.owner_of(obj) for obj in found}
+
+    async def describe_lease(self, letter: str, body: Json) -> None:
+        """Change a shard's Lease."""
+        await self.admin.patch(LEASES, self.shard(letter), body, namespace=CONTROLLERS)
+
     async def lease(
         self, name: str, namespace: str, *, by: User | None = None, **spec: Json
     ) -> PartialObject:
         """Create a Lease of the ring that is held and complete, but for what `spec` says."""
+        return await self._lease(by or self.admin, ObjectRef(namespace, name), {}, spec)
+
+    async def _lease(
+        self, by: User, ref: ObjectRef, said: Said, spec: Mapping[str, Json]
+    ) -> PartialObject:
         now = format_time(datetime.now(UTC))
-        held = {"holderIdentity": name, "acquireTime": now, "renewTime": now}
+        held = {"holderIdentity": ref.name, "acquireTime": now, "renewTime": now}
         content: dict[str, Json] = {"spec": {**held, "leaseDurationSeconds": 15, **spec}}
-        labels = {RING_LABEL: self.ring}
-        return await (by or self.admin).create(
-            LEASES, name, namespace=namespace, content=content, labels=labels
-        )
+        return await by.create(
+            LEASES, ref.name, namespace=ref.namespace, content=content,
+            labels={RING_LABEL: self.ring, **said.get("labels", {})},
+            annotations={**said.get("annotations", {})},
+        )  # fmt: skip
 
     async def create(self, of: Resource, name: str, **fields: Json) -> PartialObject:
         """Create an object as the author, in the scene's namespace."""
@@ -125,13 +174,7 @@ class Scene:
         """Create an object and let a shard come that it belongs to; return it when it drains."""
         obj = await self.create(of, self.name_moving(of, come, frm=frm))
         await self.join(come)
-
-        async def draining() -> PartialObject:
-            now = await self.get(of, obj)
-            assert self.is_draining(now), now.metadata.labels
-            return now
-
-        return await eventually(draining, within=WITHIN)
+        return await self.until_draining(of, obj)
 
     async def until_owned(self, of: Resource, obj: PartialObject, *owners: str) -> PartialObject:
         """Wait until an object has one of the owners, by default the one that is wanted."""
@@ -154,6 +197,60 @@ class Scene:
             return self.owner_of(probe) == self.wanted(probe)
 
         await eventually(owned, within=WITHIN)
+
+    async def until_placing(self, of: Resource) -> None:
+        """Wait until objects get an owner as they are created, whichever it is."""
+
+        async def owned() -> bool:
+            probe = await self.author.create(
+                of, f"{self.ring}-probe", namespace=self.place(of), dry_run=True,
+                content=CONTENT.get(of.kind), labels={LABEL: self.ring},
+            )  # fmt: skip
+            return self.owner_of(probe) in self.shards
+
+        await eventually(owned, within=WITHIN)
+
+    async def say(self, letter: str, **said: str | None) -> None:
+        """Change what a shard says of itself; None: it says nothing any more."""
+        metadata: Json = {key: {**value} for key, value in said_on_lease(**said).items()}
+        await self.describe_lease(letter, {"metadata": metadata})
+
+    async def until_available(self) -> None:
+        """Wait until the sharder counts all shards of the scene, and no others, as available."""
+
+        async def counted() -> bool:
+            return (await self.status()).available_shards == len(self.shards)
+
+        await eventually(counted, within=WITHIN)
+
+    async def acknowledge(self, of: Resource, obj: PartialObject) -> PartialObject:
+        """Let go of an object as its shard does."""
+        return await self.author.label(of, obj, {self.owner: None, self.drain: None})
+
+    async def until_draining(self, of: Resource, obj: PartialObject) -> PartialObject:
+        """Wait until an object's shard is asked to let go of it."""
+
+        async def draining() -> PartialObject:
+            now = await self.get(of, obj)
+            assert self.is_draining(now), now.metadata.labels
+            return now
+
+        return await eventually(draining, within=WITHIN)
+
+    async def status(self) -> RingStatus:
+        """Return what the sharder says about the ring."""
+        return (await self.admin.ring(self.ring)).status
+
+    async def until_condition(self, kind: str, status: str, reason: str = "") -> Condition:
+        """Wait until the ring has a condition of this status, and of this reason if given."""
+
+        async def there() -> Condition:
+            found = [c for c in (await self.status()).conditions if c.type == kind]
+            assert found, "no such condition"
+            assert (found[0].status, found[0].reason) == (status, reason or found[0].reason)
+            return found[0]
+
+        return await eventually(there, within=WITHIN)
 
     async def create_ring(
         self, main: Iterable[Resource], controlled: Iterable[Resource], spec: Mapping[str, Json]
@@ -186,6 +283,15 @@ class Scene:
     def place(self, of: Resource) -> str:
         """Return the namespace of a resource's objects in this scene."""
         return self.namespace if of.namespaced else ""
+
+
+def said_on_lease(**said: str | None) -> Said:
+    """Return the metadata by which a shard says this of itself."""
+    metadata: dict[str, dict[str, Json]] = {}
+    for word, value in said.items():
+        where, key = SAID_ON_LEASE[word]
+        metadata.setdefault(where, {})[key] = value
+    return metadata
 
 
 def _resources(main: Iterable[Resource], controlled: Iterable[Resource]) -> list[Json]:

@@ -9,7 +9,7 @@ import asyncio
 import json
 import socket
 import urllib.request
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,9 @@ from tests.support.users import CONTAINERS, WITHIN, User
 ACCOUNT: Final = "worker"
 """The ServiceAccount in `controllers` and in `tenants`."""
 
+STRATEGIES: Final = Path(__file__).with_name("custom_strategy")
+"""What is installed beside the sharder."""
+
 
 class Service:
     """The control plane and its sharder."""
@@ -33,7 +36,7 @@ class Service:
     def __init__(self, plane: ControlPlane) -> None:
         """`plane` runs already, and ends the sharder with itself."""
         self.plane = plane
-        self.playground = Playground(plane)
+        self.playground = Playground(plane, strategies=STRATEGIES)
         self.admin = plane.admin_kubeconfig
         self._metrics_port = _free_port()
 
@@ -102,7 +105,7 @@ class Service:
         self,
         *main: Resource,
         controlled: Iterable[Resource] = (),
-        shards: str = "abc",
+        shards: str | Mapping[str, Mapping[str, str]] = "abc",
         **spec: Json,
     ) -> AsyncIterator[Scene]:
         """Set up a ring over a namespace of its own, and delete the ring in the end.
@@ -110,17 +113,20 @@ class Service:
         Args:
             main: Resources of the ring.
             controlled: What objects of each of them control.
-            shards: One letter for each shard that is there from the start.
+            shards: One letter for each shard that is there from the start, and what it says of
+                itself, as for `Scene.join`.
             spec: More fields of the ring; they win.
         """
         async with self.user(self.admin) as admin, self.user() as author:
             scene = Scene(admin, author)
             await scene.open_namespace(scene.namespace, ring=scene.ring)
             for letter in shards:
-                await scene.join(letter)
+                await scene.join(letter, **(shards[letter] if isinstance(shards, Mapping) else {}))
             try:
                 await scene.create_ring(main, controlled, spec)
-                if shards:
+                if shards and "placement" in spec:
+                    await scene.until_placing(main[0])
+                elif shards:
                     await scene.until_admitting(main[0])
                 yield scene
             finally:

@@ -99,11 +99,17 @@ class User:
         answer = await self._client.request("GET", path_of(RINGS, name=name))
         return msgspec.json.decode(answer, type=ControllerRing)
 
-    async def names(self, of: Resource, labels: str, *, namespace: str = "") -> list[str]:
-        """Return the names of the objects that match a label selector."""
+    async def find(
+        self, of: Resource, labels: str = "", *, namespace: str = ""
+    ) -> tuple[PartialObject, ...]:
+        """Return the objects that match a label selector."""
         query = {"labelSelector": labels}
         answer = await self._client.request("GET", path_of(of, namespace), query=query)
-        return [item.metadata.name for item in msgspec.json.decode(answer, type=_Items).items]
+        return msgspec.json.decode(answer, type=_Items).items
+
+    async def names(self, of: Resource, labels: str, *, namespace: str = "") -> list[str]:
+        """Return the names of the objects that match a label selector."""
+        return [obj.metadata.name for obj in await self.find(of, labels, namespace=namespace)]
 
     async def delete(self, of: Resource, name: str, *, namespace: str = "") -> None:
         """Delete an object, if it is there."""

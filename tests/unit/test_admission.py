@@ -10,7 +10,13 @@ from sharder.api.meta import ObjectMeta, PartialObject
 from sharder.api.ring import ControllerRing
 from sharder.api.selector import LabelSelector
 from sharder.membership import Members, Standing
-from sharder.names import GroupResource, ShardName
+from sharder.names import (
+    LOAD_ANNOTATION,
+    MOVE_COST_ANNOTATION,
+    POOL_LABEL,
+    GroupResource,
+    ShardName,
+)
 from sharder.snapshot import RingSnapshot, build
 from tests.support.json_patch import admitted
 from tests.support.values import (
@@ -618,3 +624,36 @@ def test_an_object_that_leaves_the_scope_keeps_its_owner() -> None:
     old, new = obj(name=TO_B, owner=A, labels=BLUE), obj(name=TO_B)
 
     assert stored(new, update(old, new, by=selecting())).label(OWNER) == A
+
+
+# What an object asks for in vain
+
+
+def test_who_creates_an_object_that_says_nonsense_is_warned_and_gets_it_assigned() -> None:
+    new = obj(name=TO_B, annotations={LOAD_ANNOTATION: "x", MOVE_COST_ANNOTATION: "1.5"})
+
+    decision = create(new)
+
+    assert decision.assigned == B
+    assert decision.warning == (
+        f"the annotation {LOAD_ANNOTATION} is ignored: 'x' is not of the form resource=quantity; "
+        f"the annotation {MOVE_COST_ANNOTATION} is ignored: '1.5' is no integer"
+    )
+
+
+def test_a_repeated_call_for_nonsense_warns_again_and_changes_nothing() -> None:
+    new = obj(name=TO_B, owner=B, annotations={LOAD_ANNOTATION: "x"})
+
+    decision = create(new)
+
+    assert (decision.outcome, decision.operations) == (PASS.outcome, ())
+    assert LOAD_ANNOTATION in decision.warning
+
+
+def test_where_no_shard_may_have_the_object_that_is_the_warning() -> None:
+    new = obj(annotations={LOAD_ANNOTATION: "x"}, labels={POOL_LABEL: "none"})
+
+    decision = create(new)
+
+    assert decision.outcome == "no_shard"
+    assert decision.warning.startswith("no shard may have it: ")

@@ -156,6 +156,8 @@ def test_the_names_in_the_protocol_are_those_in_the_code() -> None:
         "webhook configuration": names.webhook_configuration(RING),
         "webhook": names.WEBHOOK_NAME,
         "webhook path": names.webhook_path(RING),
+        "webhook for ControllerRings, and its configuration": names.VALIDATION_NAME,
+        "path of the webhook for ControllerRings": names.VALIDATION_PATH,
         "field manager of webhook configurations": names.FIELD_MANAGER,
         "Secret annotation: rotate": names.ROTATE_ANNOTATION,
         "region": names.REGION_LABEL,
@@ -165,6 +167,13 @@ def test_the_names_in_the_protocol_are_those_in_the_code() -> None:
         "pool": names.POOL_ANNOTATION,
         "capacity": names.CAPACITY_ANNOTATION,
         "weight": names.WEIGHT_ANNOTATION,
+        "cordoned": names.CORDONED_ANNOTATION,
+        "pinned shard": names.pin_label(RING),
+        "wanted pool": names.POOL_LABEL,
+        "wanted region": names.WANTED_REGION_LABEL,
+        "wanted zone": names.WANTED_ZONE_LABEL,
+        "load": names.LOAD_ANNOTATION,
+        "move cost": names.MOVE_COST_ANNOTATION,
     }
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from sharder.api.lease import Lease
 from sharder.membership import UNKNOWN_SILENCE, Members, Membership, Standing, ring_of
-from sharder.names import SHARDER_IDENTITY, ObjectRef, RingName, ShardName
+from sharder.names import SHARDER_IDENTITY, ZONE_LABEL, ObjectRef, RingName, ShardName
 from tests.support.values import DEMO, NOW, A, B, C, lease
 
 OTHER = RingName("other")
@@ -274,6 +274,25 @@ def test_a_lease_is_watched_anew_after_the_watch_was_broken() -> None:
     sighting = membership.sighting(lease().metadata.ref)
     assert sighting is not None
     assert sighting.silent_at() == 1080.0
+
+
+def test_what_a_lease_says_of_its_shard_is_not_worked_out_anew_for_each_renewal() -> None:
+    membership = watching(lease(A))
+    first = membership.members(DEMO, LONG_AFTER).shards[A]
+
+    membership.see(lease(A, renewed=NOW.replace(second=5)), at=1005.0)
+
+    assert membership.members(DEMO, 1005.0).shards[A] is first
+
+
+def test_of_a_lease_that_was_made_anew_the_shard_is_described_anew() -> None:
+    large, small = (lease(A, labels={ZONE_LABEL: zone}) for zone in ("large", "small"))
+    membership = watching(large)
+
+    membership.forget(large, at=1001.0)
+    membership.see(small, at=1002.0)
+
+    assert membership.members(DEMO, 1002.0).shards[A].zone == "small"
 
 
 def test_sightings_come_by_namespace_and_name() -> None:

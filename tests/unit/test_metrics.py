@@ -6,6 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from sharder.figures import ShardLoad
 from sharder.metrics import Metrics
 from sharder.names import GroupResource, RingName, ShardName
 
@@ -61,6 +62,10 @@ class Backlog:
         return self.seconds
 
 
+def load(objects: int, ceiling: int | None, shard: ShardName = SHARD) -> ShardLoad:
+    return ShardLoad(namespace="ns", shard=shard, objects=objects, ceiling=ceiling)
+
+
 def use_everything(metrics: Metrics) -> None:
     """Touch every series of the ring `demo`."""
     metrics.answered(RING, "assigned", 0.001)
@@ -69,6 +74,7 @@ def use_everything(metrics: Metrics) -> None:
     metrics.drained(RING, WIDGETS)
     metrics.failed(RING, WIDGETS)
     metrics.show_backlogs(RING, WIDGETS, unassigned=Backlog(), draining=Backlog())
+    metrics.show_load(RING, objects=3, shards=[load(2, 10)])
     metrics.calculated(RING)
     metrics.resynced(RING, 1)
     show_ring(metrics)
@@ -132,6 +138,44 @@ def test_backlogs_that_are_hidden_are_not_shown(
     metrics.hide_backlogs(RING, WIDGETS)
 
     assert [series(registry, name) for name in BACKLOGS] == [[], [], [], []]
+
+
+def test_loads_are_shown_beside_ceilings_where_there_are_any(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    other = ShardName("shard-b")
+    metrics.show_load(RING, objects=7, shards=[load(2, 10), load(4, None, other)])
+
+    labels = {"namespace": "ns", "controllerring": "demo"}
+    a, b = labels | {"shard": SHARD}, labels | {"shard": other}
+    assert series(registry, "controllerring_objects") == [({"controllerring": "demo"}, 7)]
+    assert series(registry, "shard_objects") == [(a, 2), (b, 4)]
+    assert series(registry, "shard_capacity") == [(a, 10)]
+
+
+def test_loads_replace_those_of_the_same_ring(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    metrics.show_load(OTHER, objects=1, shards=[load(1, None)])
+    metrics.show_load(RING, objects=2, shards=[load(2, 10), load(0, 10, ShardName("gone"))])
+
+    metrics.show_load(RING, objects=3, shards=[load(3, None)])
+
+    assert [value for _, value in series(registry, "controllerring_objects")] == [1, 3]
+    assert [value for _, value in series(registry, "shard_objects")] == [1, 3]
+    assert series(registry, "shard_capacity") == []
+
+
+def test_loads_that_are_hidden_are_not_shown(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    metrics.show_load(RING, objects=2, shards=[load(2, 10)])
+
+    metrics.hide_load(RING)
+    metrics.hide_load(RING)
+
+    names = ("controllerring_objects", "shard_objects", "shard_capacity")
+    assert [series(registry, name) for name in names] == [[], [], []]
 
 
 def test_calculated_rings_are_counted(registry: CollectorRegistry, metrics: Metrics) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from sharder import names
-from sharder.names import GroupResource, ObjectRef, RingName, is_label_value
+from sharder.names import GroupResource, ObjectRef, RingName, is_label_key, is_label_value
 
 RING = RingName("demo")
 
@@ -58,3 +58,30 @@ def test_names_of_pods_up_to_63_characters_are_label_values(text: str) -> None:
 )
 def test_what_the_api_server_refuses_is_no_label_value(text: str) -> None:
     assert not is_label_value(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "A_b.c-D", "example.com/a", "a-b.c/X", f"{'d' * 253}/{'n' * 63}"]
+)
+def test_a_name_with_or_without_a_domain_is_a_label_key(text: str) -> None:
+    assert is_label_key(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "/",
+        "a/",
+        "/a",
+        "a/b/c",
+        "Example.com/a",
+        "-a/b",
+        "a..b/c",
+        f"{'d' * 254}/a",
+        "n" * 64,
+        "a b",
+    ],
+)
+def test_what_the_api_server_refuses_is_no_label_key(text: str) -> None:
+    assert not is_label_key(text)

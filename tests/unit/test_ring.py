@@ -78,3 +78,11 @@ def test_every_member_has_100_tokens() -> None:
 
 def test_members_are_kept_once_and_in_order() -> None:
     assert ConsistentHash([ELEVEN, ONE, ELEVEN]).members == (ONE, ELEVEN)
+
+
+def test_a_walk_meets_every_member_once() -> None:
+    members = [ShardName(f"shard-{number}") for number in range(9)]
+    ring = ConsistentHash(members)
+
+    assert all(sorted(ring.walk(key)) == members for key in VECTORS)
+    assert list(ConsistentHash([]).walk("key")) == []

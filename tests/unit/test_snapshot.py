@@ -1,6 +1,7 @@
 """Facts about `sharder.snapshot`: roles, scope, and which snapshots decide alike."""
 
 from dataclasses import replace
+from decimal import Decimal
 
 import msgspec
 import pytest
@@ -19,7 +20,9 @@ from sharder.api.ring import (
 from sharder.api.selector import LabelSelector
 from sharder.membership import Members, Standing
 from sharder.names import GroupResource
+from sharder.placement.shards import Shard
 from sharder.snapshot import RingSnapshot, Role, build, roles_of
+from tests.support.counting import bounded
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,
@@ -78,23 +81,24 @@ def test_a_ring_is_read_as_in_the_reference() -> None:
     assert decoded.status == RingStatus(observed_generation=3, shards=2, available_shards=1)
 
 
-def test_only_available_shards_are_on_the_hash_ring() -> None:
+def test_objects_are_placed_on_available_shards_alone() -> None:
     mixed = members(
         {A: Standing.AVAILABLE, B: Standing.LEAVING, C: Standing.MISSING},
         stranger=Standing.MISSING,
     )
 
-    assert snapshot(mixed).hashing.members == (A,)
+    assert snapshot(mixed).placer.layout.names == {A}
 
 
-def test_the_hash_ring_is_built_anew_only_for_other_members() -> None:
+def test_the_hash_ring_is_built_anew_only_for_other_shards() -> None:
     first = snapshot(available(A, B))
 
     same = build(ring(), members=available(B, A), namespaces=TEAM, previous=first)
     other = build(ring(), members=available(A), namespaces=TEAM, previous=first)
 
-    assert same.hashing is first.hashing
-    assert other.hashing.members == (A,)
+    assert same.placer.strategy is first.placer.strategy
+    assert other.placer.strategy is not first.placer.strategy
+    assert other.placer.layout.names == {A}
 
 
 def test_the_ring_wants_nothing_for_an_object_without_key() -> None:
@@ -226,6 +230,40 @@ def test_the_status_of_a_ring_makes_no_other_decisions() -> None:
     after = msgspec.structs.replace(ring(), status=RingStatus(shards=3, conditions=(condition,)))
 
     assert snapshot().decides_like(replace(snapshot(), ring=after))
+
+
+@pytest.mark.parametrize(
+    ("said", "alike"),
+    [
+        (Shard(name=A, capacity={"cpu": Decimal(4)}), True),
+        (Shard(name=A, ready=False), True),
+        (Shard(name=A, weight=2.0), False),
+        (Shard(name=A, zone="z"), False),
+        (Shard(name=A, cordoned=True), False),
+    ],
+)
+def test_what_a_shard_says_matters_to_a_strategy_that_follows_but_for_its_capacity(
+    said: Shard, alike: bool
+) -> None:
+    first = snapshot()
+    described = replace(first.members, shards={A: said})
+
+    second = build(
+        ring(), members=described, namespaces=first.namespaces, served=(), previous=first
+    )
+
+    assert first.decides_like(second) is alike
+    assert (first.placer.strategy is second.placer.strategy) is alike
+
+
+def test_a_capacity_matters_to_a_strategy_that_sticks() -> None:
+    first = build(bounded(), members=available(A), namespaces=TEAM)
+    full = replace(first.members, shards={A: Shard(name=A, capacity={"objects": Decimal(1)})})
+
+    second = build(bounded(), members=full, namespaces=TEAM, previous=first)
+
+    assert not first.decides_like(second)
+    assert second.tally is first.tally
 
 
 @pytest.mark.parametrize(

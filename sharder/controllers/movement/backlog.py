@@ -4,7 +4,7 @@ What is remembered is bounded for each ring, whatever happens in the cluster: th
 after all else (docs/protocol.md, "Exceptions").
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from sharder.clock import Clock
@@ -37,6 +37,9 @@ class Backlog:
         self._room = room
         self._seen: dict[ObjectRef, Seen] = {}
         self._oldest: float | None = None
+
+    def __iter__(self) -> Iterator[ObjectRef]:
+        return iter(self._seen)
 
     def __contains__(self, ref: ObjectRef) -> bool:
         return ref in self._seen

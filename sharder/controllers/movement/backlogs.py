@@ -113,6 +113,10 @@ class Backlogs:
         for backlog in (self.unassigned, self.draining):
             backlog.keep(lambda ref: not ref.namespace or ref.namespace in namespaces)
 
+    def look_again(self) -> None:
+        """Have all objects without owner looked at."""
+        self._look(list(self.unassigned))
+
     def clear(self) -> None:
         """Forget everything."""
         for backlog in (self.unassigned, self.draining):

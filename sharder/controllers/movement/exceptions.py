@@ -95,6 +95,11 @@ class Exceptions:
         self._stale.add(ring)
         self._changed.set()
 
+    def look_again(self, ring: RingName) -> None:
+        """Have all that is known to have no owner looked at: there is room again."""
+        for backlogs in self._rings.get(ring, _State()).backlogs.values():
+            backlogs.look_again()
+
     async def run(self) -> None:
         """Watch until cancelled."""
         try:

@@ -13,7 +13,7 @@ from sharder.controllers.movement.waiting import Flow, Subject
 from sharder.errors import ApiError, InvalidObject, NotFound
 from sharder.names import GroupResource, ObjectRef
 from sharder.plan import Keep, Step
-from sharder.planner import Owners, plan_controlled, plan_main
+from sharder.planner import Owners, Promises, plan_controlled
 from sharder.ports import Objects
 from sharder.snapshot import RingSnapshot
 
@@ -29,6 +29,7 @@ class Following:
         self._mover = mover
         self._failures = failures
         self._owners = Owners()
+        self._promises = Promises(snapshot)
         self._unread = dict[str, ApiError | InvalidObject]()
 
     async def run(self, controlled: Resource, found: Sequence[PartialObject]) -> None:
@@ -76,7 +77,7 @@ class Following:
             self._unread[reference.uid] = error
             return
         if owner.metadata.uid == reference.uid:
-            self._owners.note(self._snapshot, owner, plan_main(self._snapshot, owner))
+            self._owners.note(self._snapshot, owner, self._promises.plan(owner))
 
     async def _move(self, resource: Resource, obj: PartialObject) -> None:
         reference = obj.metadata.controller

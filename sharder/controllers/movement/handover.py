@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import nullcontext
 
-from sharder.controllers.movement.failures import Failures
+from sharder.controllers.movement.failures import Failures, Report
 from sharder.controllers.movement.following import Following
 from sharder.controllers.movement.moves import Mover, Superseded
 from sharder.controllers.movement.reading import Reading
@@ -18,7 +18,7 @@ from sharder.controllers.movement.transfer import Transfer
 from sharder.controllers.movement.waiting import BACKOFF, GATHER_SECONDS, Flow, Waiting
 from sharder.controllers.world import World
 from sharder.errors import ApiError
-from sharder.names import ObjectRef, ShardName
+from sharder.names import ObjectRef, RingName, ShardName
 from sharder.ports import Objects
 from sharder.runtime.backoff import Rng
 from sharder.snapshot import RingSnapshot, Role
@@ -34,17 +34,22 @@ class HandOver:
         objects: Objects,
         mover: Mover,
         failures: Failures,
+        at_fault: Report,
         waiting: Waiting,
         locks: Locks,
         rng: Rng,
     ) -> None:
+        """`at_fault` is told what a ring's strategy did wrong; a pass tells when that is over."""
         self._world = world
         self._objects = objects
         self._mover = mover
         self._failures = failures
+        self._at_fault = at_fault
         self._waiting = waiting
         self._locks = locks
         self._rng = rng
+        self._blamed: dict[RingName, RingSnapshot] = {}
+        """By which a fault of the ring's strategy was last told."""
         self._vain = defaultdict[Flow, int](int)
         """How often in a row something that concerns all objects could not be read."""
 
@@ -57,6 +62,7 @@ class HandOver:
         self._waiting.forget(flow)
         self._failures.forget(flow)
         self._vain.pop(flow, None)
+        self._blamed.pop(flow.ring, None)
 
     async def carry_over(self, flow: Flow) -> float | None:
         """Take on all objects that are due; return in how many seconds another is.
@@ -113,4 +119,14 @@ class HandOver:
             await following.run(resource, found)
             return {}
         transfer = Transfer(snapshot, objects=objects, mover=mover, failures=failures)
-        return await transfer.run(resource, found, shards)
+        left = await transfer.run(resource, found, shards)
+        if transfer.fault is not None:
+            self._blame(snapshot, transfer.fault)
+        return left
+
+    def _blame(self, snapshot: RingSnapshot, fault: str) -> None:
+        """Tell the first fault: it may be another one with every object."""
+        known = self._blamed.get(snapshot.name)
+        if known is None or not known.places_like(snapshot):
+            self._blamed[snapshot.name] = snapshot
+            self._at_fault(snapshot.name, fault)

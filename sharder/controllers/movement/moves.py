@@ -7,8 +7,13 @@ object again and is decided anew (docs/protocol.md, "Moving objects").
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -23,8 +28,9 @@ from sharder.errors import ApiError, Conflict, InvalidObject, NotFound, SharderE
 from sharder.names import GroupResource, ObjectRef, RingName
 from sharder.patches import assign, drain, withdraw
 from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw
+from sharder.planner import reservation_of
 from sharder.ports import Objects
-from sharder.snapshot import RingSnapshot
+from sharder.snapshot import RingSnapshot, Role
 
 MAX_ATTEMPTS = 5
 """Lost races on one object before it is left to the back-off: somebody writes it all the time."""
@@ -121,17 +127,18 @@ class Mover:
             self._failures.insist(Subject(Flow(snapshot.name, resource.id), ref))
             try:
                 self.check(snapshot)
-                async with self._slots, self._keeping_away(snapshot, obj, step):
-                    if not self.check(snapshot).selects(obj):
-                        return Keep("out of scope")
-                    with naming_the_rule(resource.id):
-                        result = await store.patch(ref, body)
+                with _counting(snapshot, resource, obj, step):
+                    async with self._slots, self._keeping_away(snapshot, obj, step):
+                        if not self.check(snapshot).selects(obj):
+                            return Keep("out of scope")
+                        with naming_the_rule(resource.id):
+                            result = await store.patch(ref, body)
+                    self._done(snapshot, resource, result, step)
             except ShardIsBack as error:
                 raise Superseded(str(error)) from error
             except Conflict:
                 obj = await read(self._objects, resource, ref)
             else:
-                self._done(snapshot, resource, result, step)
                 return step
         raise Conflict(f"{resource.id} {ref} is written by others all the time")
 
@@ -176,6 +183,29 @@ class Mover:
                 pass
         fields = {"ring": snapshot.name, "object": str(result.metadata.ref), "step": repr(step)}
         _log.debug("carried out", extra=fields)
+
+
+@contextmanager
+def _counting(
+    snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
+) -> Iterator[None]:
+    """Count a main object as it will be, at once, and as it was if the write fails."""
+    reservation = None
+    if snapshot.roles[resource.id] is not Role.CONTROLLED:
+        reservation = reservation_of(snapshot, obj, step)
+    tally = snapshot.tally
+    if tally is None or reservation is None:
+        yield
+        return
+    promised = tally.pending(reservation.identity)
+    tally.assume(reservation)
+    try:
+        yield
+    except BaseException:
+        tally.forget(reservation.identity)
+        if promised is not None:
+            tally.assume(promised)
+        raise
 
 
 def _undone(label: str, resource: Resource, result: PartialObject) -> Undone:

@@ -18,7 +18,7 @@ from sharder.controllers.movement.waiting import BACKOFF, UNKNOWN, Flow, Subject
 from sharder.errors import ApiError, InvalidObject, NotFound
 from sharder.names import ObjectRef, ShardName
 from sharder.plan import Assign, Keep, Step, next_step, position_of
-from sharder.planner import plan_main, plan_owned, wanted_of
+from sharder.planner import Promises, plan_owned
 from sharder.ports import Objects
 from sharder.snapshot import RingSnapshot, Role
 
@@ -29,10 +29,13 @@ class Transfer:
     def __init__(
         self, snapshot: RingSnapshot, *, objects: Objects, mover: Mover, failures: Failures
     ) -> None:
+        self.fault: str | None = None
+        """What the ring's strategy did wrong first."""
         self._snapshot = snapshot
         self._objects = objects
         self._mover = mover
         self._failures = failures
+        self._promises = Promises(snapshot)
         self._stuck = dict[str, float]()
 
     async def run(
@@ -48,24 +51,35 @@ class Transfer:
         Returns:
             Those that wait for what they control, and for how many seconds.
         """
-        placed = {
-            obj.metadata.uid: obj
-            for obj in found
-            if isinstance(plan_main(self._snapshot, obj), Assign)
-        }
+        try:
+            return await self._run(main, found, shards)
+        except BaseException:
+            self._promises.give_back()
+            raise
+
+    async def _run(
+        self, main: Resource, found: list[PartialObject], shards: Mapping[ObjectRef, ShardName]
+    ) -> dict[ObjectRef, float]:
+        placed = {obj.metadata.uid: obj for obj in found if isinstance(self._plan(obj), Assign)}
         for entry in self._snapshot.ring.spec.resources:
             if entry.id == main.id and placed:
                 await self._move_controlled(entry, placed, self._left(placed, shards))
-        place, follow = (partial(plan, self._snapshot) for plan in (plan_main, plan_owned))
+        follow = partial(plan_owned, self._snapshot)
         async with batch(self._mover.limit) as writes:
             for obj in found:
                 uid = obj.metadata.uid
-                decide = place if uid in placed else follow
+                decide = self._promises.keep if uid in placed else follow
                 if uid not in self._stuck:
                     await writes.add(self._move(main, obj, decide, uid))
         return {
             o.metadata.ref: self._stuck[uid] for uid, o in placed.items() if uid in self._stuck
         }
+
+    def _plan(self, obj: PartialObject) -> Step:
+        step = self._promises.plan(obj)
+        if isinstance(step, Keep) and step.fault:
+            self.fault = self.fault or step.why
+        return step
 
     def _left(
         self, placed: Mapping[str, PartialObject], shards: Mapping[ObjectRef, ShardName]
@@ -124,7 +138,7 @@ class Transfer:
         reference = child.metadata.controller
         if reference is None or reference.uid != owner.metadata.uid:
             return Keep("somebody else controls it by now")
-        desired = wanted_of(self._snapshot, owner)
+        desired = self._promises.goal_of(owner)
         position = position_of(self._snapshot, child, desired)
         return next_step(position, self._snapshot.members, Role.CONTROLLED)
 

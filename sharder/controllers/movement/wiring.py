@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sharder.clock import Clock
+from sharder.controllers.mistakes import Mistakes
 from sharder.controllers.movement.backlogs import Series
 from sharder.controllers.movement.claims import Claims
 from sharder.controllers.movement.exceptions import Exceptions
@@ -35,6 +36,7 @@ class Means:
     objects: Objects
     leases: Leases
     recorder: Recorder
+    mistakes: Mistakes
     meter: Meter
     leads: Callable[[], bool]
     """Tells whether our leader Lease is unexpired at this moment."""
@@ -54,6 +56,7 @@ class Movement:
         means: Means,
         *,
         unreadable: Report,
+        at_fault: Report,
         unwritable: Report,
         watching: Watching,
         told: Callable[[RingName], None],
@@ -63,9 +66,10 @@ class Movement:
         Args:
             means: All that comes from outside.
             unreadable: Told after every pass over a ring what could not be read.
+            at_fault: Told what a ring's strategy did wrong, and after a pass that it did not.
             unwritable: Told what we have no right to write, when that changes.
             watching: Notes which watches are refused.
-            told: Called when that changes for a ring.
+            told: Called when that changes for a ring, and after every pass over it.
         """
         world, objects, clock, rng = means.world, means.objects, means.clock, means.rng
         locks: Locks = defaultdict(asyncio.Lock)
@@ -93,7 +97,10 @@ class Movement:
             objects=objects,
             mover=mover,
             locks=locks,
+            mistakes=means.mistakes,
             report=unreadable,
+            at_fault=at_fault,
+            passed=told,
             stopwatch=means.meter,
             clock=clock,
             sync_period=means.sync_period,
@@ -103,6 +110,7 @@ class Movement:
             objects=objects,
             mover=mover,
             failures=failures,
+            at_fault=at_fault,
             waiting=waiting,
             locks=locks,
             rng=rng,

@@ -17,6 +17,7 @@ from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
 from sharder.kube.store import PAGE_LIMIT, KubeStore
 from sharder.kube.stores import (
+    MUTATING,
     KubeWebhookConfigurations,
     leases,
     namespaces,
@@ -153,7 +154,7 @@ async def test_a_secret_keeps_its_data_out_of_its_repr(client: Client, own_names
 
 async def test_a_webhook_configuration_is_applied_over_what_others_wrote(client: Client) -> None:
     name = f"contract-{uuid.uuid4().hex[:12]}"
-    webhooks = KubeWebhookConfigurations(client)
+    webhooks = KubeWebhookConfigurations(client, MUTATING)
     body: Json = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",

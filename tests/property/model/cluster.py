@@ -9,12 +9,14 @@ from msgspec import structs
 
 from sharder.api.lease import Lease
 from sharder.api.meta import Json, PartialObject
-from sharder.errors import Conflict, NotFound
+from sharder.errors import Conflict, NotFound, Rejected
 from sharder.names import RING_LABEL, GroupResource, ObjectRef
 from tests.property.model.core import (
     SELECTED,
     SHARDER,
+    ControllerRing,
     Operation,
+    PlacementSpec,
     Review,
     RingSnapshot,
     ShardName,
@@ -23,7 +25,7 @@ from tests.property.model.core import (
     is_held,
 )
 from tests.support.json_patch import admitted, apply_merge_patch, written
-from tests.support.values import DEMO, DRAIN, OWNER
+from tests.support.values import DEMO, DRAIN, OWNER, ring
 
 Place: TypeAlias = tuple[GroupResource, ObjectRef]
 
@@ -102,10 +104,24 @@ class Cluster:
         self.relabelled: dict[str, int] = {}
         """Revision at which an object's owner label last changed, by uid."""
         self.webhook: Callable[[Review], Answer] | None = None
+        self.ring: ControllerRing = ring()
         self.is_meddled_with = False
         """Another webhook removes the labels that a write adds."""
+        self.is_refusing = False
+        """Another webhook, which is called after ours, refuses everything."""
+        self.refused = 0
+        """Requests that were answered by ours and did not happen."""
         self.witnesses: list[Callable[[Change], None]] = []
         self.lease_witnesses: list[Callable[[LeaseChange], None]] = []
+
+    def place_by(self, placement: PlacementSpec) -> None:
+        """Edit the ring."""
+        meta = self.ring.metadata
+        self.ring = structs.replace(
+            self.ring,
+            metadata=structs.replace(meta, generation=meta.generation + 1),
+            spec=structs.replace(self.ring.spec, placement=placement),
+        )
 
     def get(self, resource: GroupResource, ref: ObjectRef) -> PartialObject:
         obj = self.objects.get((resource, ref))
@@ -186,6 +202,9 @@ class Cluster:
         if old is not None and new == old:
             return old
         new, offered = self._admit(resource, old, new, writer)
+        if self.is_refusing:
+            self.refused += 1
+            raise Rejected("another webhook denied the request")
         if self.is_meddled_with:
             new = _without_additions(old, new)
         new = _named(new, self.revision)

@@ -3,18 +3,33 @@
 Where the code's signatures change, only this module follows.
 """
 
-from sharder.admission import Review, Writer, decide
+from sharder.admission import Decision, Review, Writer, decide
+from sharder.api.resource import Resource
+from sharder.api.ring import ControllerRing, PlacementSpec, StrategyName
 from sharder.controllers.leases import Bury, Show, Take, care_for, taken
 from sharder.controllers.movement.moves import patch_of
 from sharder.leases import ShardState, duration_of, is_held, problem_of
 from sharder.membership import Membership, Standing
 from sharder.names import ShardName
 from sharder.patches import Operation, acknowledge
+from sharder.placement.displacement import Displaced
+from sharder.placement.ranking import WeightedRendezvous
+from sharder.placement.tally import Tally
 from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw, next_step, position_of
-from sharder.planner import Owners, plan_controlled, plan_main, wanted_of
+from sharder.planner import (
+    Owners,
+    Promises,
+    plan_controlled,
+    plan_displaced,
+    plan_main,
+    plan_owned,
+    reservation_of,
+    wanted_of,
+    weight_of,
+)
 from sharder.ring import ConsistentHash
 from sharder.snapshot import RingSnapshot, Role, build
-from tests.support.values import DEMO, ring
+from tests.support.values import DEMO, SECRETS, WIDGETS
 
 __all__ = [
     "SELECTED",
@@ -22,11 +37,16 @@ __all__ = [
     "Assign",
     "Bury",
     "ConsistentHash",
+    "ControllerRing",
+    "Decision",
+    "Displaced",
     "Drain",
     "Keep",
     "Membership",
     "Operation",
     "Owners",
+    "PlacementSpec",
+    "Promises",
     "Relabel",
     "Review",
     "RingSnapshot",
@@ -36,7 +56,10 @@ __all__ = [
     "Show",
     "Standing",
     "Step",
+    "StrategyName",
     "Take",
+    "Tally",
+    "WeightedRendezvous",
     "Withdraw",
     "Writer",
     "acknowledge",
@@ -47,29 +70,49 @@ __all__ = [
     "next_step",
     "patch_of",
     "plan_controlled",
+    "plan_displaced",
     "plan_main",
+    "plan_owned",
     "position_of",
     "problem_of",
+    "reservation_of",
+    "reserve",
     "snapshot_of",
     "taken",
     "wanted_of",
+    "weight_of",
 ]
 
 SELECTED = frozenset({"default"})
 """The namespaces that the ring selects."""
 
+SERVED = (
+    Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=True),
+    Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),
+)
+
 SHARDER = Writer(username="system:serviceaccount:sharding-system:sharder")
 
 
 def snapshot_of(
-    membership: Membership, at: float, previous: RingSnapshot | None = None
+    ring: ControllerRing, membership: Membership, at: float, previous: RingSnapshot | None = None
 ) -> RingSnapshot:
     """Return the ring's snapshot as a sharder with this membership has it at `at`."""
     return build(
-        ring(), members=membership.members(DEMO, at), namespaces=SELECTED, previous=previous
+        ring,
+        members=membership.members(DEMO, at),
+        namespaces=SELECTED,
+        served=SERVED,
+        previous=previous,
     )
 
 
-def admit(review: Review, snapshot: RingSnapshot) -> tuple[Operation, ...]:
+def admit(review: Review, snapshot: RingSnapshot) -> Decision:
     """Return what the webhook answers."""
-    return decide(review, snapshot, frozenset({SHARDER.username})).operations
+    return decide(review, snapshot, frozenset({SHARDER.username}))
+
+
+def reserve(snapshot: RingSnapshot, decision: Decision) -> None:
+    """Count the object where it was placed, as the webhook does with its answer."""
+    if snapshot.tally is not None and decision.reservation is not None:
+        snapshot.tally.assume(decision.reservation)

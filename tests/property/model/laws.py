@@ -22,6 +22,7 @@ from tests.property.model.cluster import (
 from tests.property.model.core import (
     SELECTED,
     Assign,
+    Decision,
     Operation,
     Relabel,
     Review,
@@ -45,18 +46,23 @@ def expect(law: str, holds: bool, what: str) -> None:
         raise Broken(f"{law}: {what}")
 
 
-def expect_same_answer(
+def expect_same_answer(review: Review, decision: Decision, snapshot: RingSnapshot) -> None:
+    """S4: an answer is the same when asked again."""
+    expect("S4", admit(review, snapshot) == decision, "another answer to the same question")
+
+
+def expect_no_addition(
     review: Review, operations: tuple[Operation, ...], snapshot: RingSnapshot
-) -> None:
-    """S4: an answer can be applied, is the same when asked again, and applied twice as once."""
-    expect("S4", admit(review, snapshot) == operations, "another answer to the same question")
+) -> PartialObject:
+    """S4: an answer can be applied, and applied twice as once; return what comes of it."""
     try:
         obj = admitted(review.obj, operations)
     except PatchError as error:
         raise Broken(f"S4: the request would be refused: {error}") from error
-    again = admit(replace(review, obj=obj), snapshot)
+    again = admit(replace(review, obj=obj), snapshot).operations
     if not _is_given_back(review, obj):
         expect("S4", not again, f"applied twice it says {again}")
+    return obj
 
 
 def _is_given_back(review: Review, obj: PartialObject) -> bool:

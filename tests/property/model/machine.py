@@ -47,18 +47,12 @@ starts: st.SearchStrategy[dict[str, str]] = st.sampled_from(
 )
 
 
-class Protocol(RuleBasedStateMachine):
-    """Shards, sharders, an API server and people who meddle."""
+class Everyday(RuleBasedStateMachine):
+    """Shards that come and go, sharders, an API server and people."""
 
     world: World
 
-    @initialize(
-        wrong=st.fixed_dictionaries(dict.fromkeys((*NAMES, "first", "second"), skews)),
-        steps=st.integers(0, 30),
-    )
-    def begin(self, wrong: dict[str, int], steps: int) -> None:
-        """Let two shards work for a while; as it begins, a third one has just joined."""
-        self.world = World(skews=wrong)
+    def _let_work(self, steps: int) -> None:
         for name in NAMES[:2]:
             self.world.shards[name].start()
         self.time_passes(2)
@@ -69,8 +63,6 @@ class Protocol(RuleBasedStateMachine):
             self.a_shard_creates_children(name, True)
         self.time_passes(31)
         self.the_ring_changes(NAMES[2], "joins", steps)
-
-    # What happens to shards
 
     @rule(name=names)
     def a_shard_starts(self, name: ShardName) -> None:
@@ -85,6 +77,106 @@ class Protocol(RuleBasedStateMachine):
     @rule(name=names)
     def a_shard_is_killed(self, name: ShardName) -> None:
         self.world.shards[name].kill()
+
+    @rule(name=names)
+    def a_shard_looks_at_its_objects(self, name: ShardName) -> None:
+        self.world.shards[name].look(self.world.now)
+
+    @rule(name=names, stamps=st.booleans())
+    def a_shard_creates_children(self, name: ShardName, stamps: bool) -> None:
+        shard = self.world.shards[name]
+        if shard.is_reachable:
+            for uid in sorted(shard.busy):
+                self.world.create_child(shard, uid, stamps=stamps)
+
+    @rule(name=names, fate=fates)
+    def a_shard_lets_go(self, name: ShardName, fate: Fate) -> None:
+        self.world.let_go(self.world.shards[name], fate)
+
+    @rule(name=names, what=st.sampled_from(["joins", "leaves", "dies"]), steps=st.integers(0, 30))
+    def the_ring_changes(self, name: ShardName, what: str, steps: int) -> None:
+        """A shard comes or goes, and the first sharder is in the middle of what that brings."""
+        match what:
+            case "joins":
+                self.a_shard_starts(name)
+                self.time_passes(1)
+            case "leaves":
+                self.a_shard_leaves(name)
+                self.time_passes(1)
+            case _:
+                self.a_shard_is_killed(name)
+                self.time_passes(31)
+                self.a_sharder_cares_for_leases(0)
+                self.time_passes(1)
+        self.a_sharder_resyncs(0, steps, Fate.ARRIVES)
+
+    @rule(place=places, labels=starts, is_new=st.booleans())
+    def somebody_creates_an_object(
+        self, place: Place, labels: dict[str, str], is_new: bool
+    ) -> None:
+        """It takes another's place, or has its name generated where there is one already."""
+        if not is_new:
+            self.world.delete(*place)
+        self.world.create(*place, labels, writer=PERSON)
+
+    @rule(replica=st.none() | replicas)
+    def the_webhook_is_served_by(self, replica: int | None) -> None:
+        self.world.webhook_serves(replica)
+
+    @rule(replica=replicas)
+    def a_sharder_restarts(self, replica: int) -> None:
+        self.world.sharders[replica].start(self.world.now)
+
+    @rule(replica=replicas)
+    def a_sharder_cares_for_leases(self, replica: int) -> None:
+        self.world.sharders[replica].care()
+
+    @rule(replica=replicas, steps=st.integers(1, 12), fate=fates)
+    def a_sharder_resyncs(self, replica: int, steps: int, fate: Fate) -> None:
+        """Some steps of a pass; the last one meets its fate."""
+        for _ in range(steps - 1):
+            self.world.sharders[replica].resync()
+        self.world.sharders[replica].resync(fate)
+
+    @rule(replica=replicas, resource=resources, steps=st.integers(1, 8), fate=fates)
+    def a_sharder_hands_over(
+        self, replica: int, resource: GroupResource, steps: int, fate: Fate
+    ) -> None:
+        for _ in range(steps - 1):
+            self.world.sharders[replica].hand_over(resource)
+        self.world.sharders[replica].hand_over(resource, fate)
+
+    @rule(seconds=st.sampled_from([1, 2, 5, 9, 15, 31]))
+    def time_passes(self, seconds: int) -> None:
+        self.world.let_pass(seconds)
+
+    @rule()
+    def everybody_sees_everything(self) -> None:
+        """Objects move on: the sharder passes over all of them, shards let go and begin."""
+        self.world.go_on()
+
+    @invariant()
+    def no_object_has_two_workers(self) -> None:
+        self.world.expect_one_worker()
+
+    @override
+    def teardown(self) -> None:
+        come_to_rest(self.world)
+
+
+class Protocol(Everyday):
+    """And people who meddle, outages, wrong clocks: all that may happen."""
+
+    @initialize(
+        wrong=st.fixed_dictionaries(dict.fromkeys((*NAMES, "first", "second"), skews)),
+        steps=st.integers(0, 30),
+    )
+    def begin(self, wrong: dict[str, int], steps: int) -> None:
+        """Let two shards work for a while; as it begins, a third one has just joined."""
+        self.world = World(skews=wrong)
+        self._let_work(steps)
+
+    # What happens to shards
 
     @rule(name=names)
     def a_shard_is_paused(self, name: ShardName) -> None:
@@ -106,42 +198,10 @@ class Protocol(RuleBasedStateMachine):
         self.world.shards[name].is_cut_off = False
         self.world.shards[name].live(self.world.now)
 
-    @rule(name=names)
-    def a_shard_looks_at_its_objects(self, name: ShardName) -> None:
-        self.world.shards[name].look(self.world.now)
-
-    @rule(name=names, stamps=st.booleans())
-    def a_shard_creates_children(self, name: ShardName, stamps: bool) -> None:
-        shard = self.world.shards[name]
-        if shard.is_reachable:
-            for uid in sorted(shard.busy):
-                self.world.create_child(shard, uid, stamps=stamps)
-
-    @rule(name=names, fate=fates)
-    def a_shard_lets_go(self, name: ShardName, fate: Fate) -> None:
-        self.world.let_go(self.world.shards[name], fate)
-
     @precondition(lambda self: self.world.late_acknowledgements)
     @rule()
     def a_late_acknowledgement_arrives(self) -> None:
         self.world.receive_late_acknowledgement()
-
-    @rule(name=names, what=st.sampled_from(["joins", "leaves", "dies"]), steps=st.integers(0, 30))
-    def the_ring_changes(self, name: ShardName, what: str, steps: int) -> None:
-        """A shard comes or goes, and the first sharder is in the middle of what that brings."""
-        match what:
-            case "joins":
-                self.a_shard_starts(name)
-                self.time_passes(1)
-            case "leaves":
-                self.a_shard_leaves(name)
-                self.time_passes(1)
-            case _:
-                self.a_shard_is_killed(name)
-                self.time_passes(31)
-                self.a_sharder_cares_for_leases(0)
-                self.time_passes(1)
-        self.a_sharder_resyncs(0, steps, Fate.ARRIVES)
 
     # What people do
 
@@ -165,15 +225,6 @@ class Protocol(RuleBasedStateMachine):
         if is_deleted:
             end_twin(self.world.cluster, TWIN)
 
-    @rule(place=places, labels=starts, is_new=st.booleans())
-    def somebody_creates_an_object(
-        self, place: Place, labels: dict[str, str], is_new: bool
-    ) -> None:
-        """It takes another's place, or has its name generated where there is one already."""
-        if not is_new:
-            self.world.delete(*place)
-        self.world.create(*place, labels, writer=PERSON)
-
     @rule(place=places, edit=edits, writer=writers, sends=st.none() | names)
     def somebody_edits_an_object(
         self, place: Place, edit: dict[str, str | None], writer: Writer, sends: str | None
@@ -188,6 +239,10 @@ class Protocol(RuleBasedStateMachine):
         for place in PLACES:
             if self.world.is_unowned(place):
                 self.world.write_labels(*place, edit, writer=writer)
+
+    @rule(place=places)
+    def somebody_lets_go_what_is_not_his(self, place: Place) -> None:
+        self.world.write_labels(*place, {OWNER: None, DRAIN: None}, writer=GITOPS)
 
     @rule(replica=replicas, edit=edits, writer=writers)
     def somebody_edits_what_is_about_to_be_written(
@@ -213,14 +268,6 @@ class Protocol(RuleBasedStateMachine):
 
     # What happens to sharders
 
-    @rule(replica=st.none() | replicas)
-    def the_webhook_is_served_by(self, replica: int | None) -> None:
-        self.world.webhook_serves(replica)
-
-    @rule(replica=replicas)
-    def a_sharder_restarts(self, replica: int) -> None:
-        self.world.sharders[replica].start(self.world.now)
-
     @rule(replica=replicas)
     def a_sharder_is_cut_off(self, replica: int) -> None:
         self.world.sharders[replica].is_cut_off = True
@@ -236,54 +283,16 @@ class Protocol(RuleBasedStateMachine):
     # What sharders do
 
     @rule(replica=replicas)
-    def a_sharder_cares_for_leases(self, replica: int) -> None:
-        self.world.sharders[replica].care()
-
-    @rule(replica=replicas)
     def a_sharder_cares_for_leases_by_an_old_view(self, replica: int) -> None:
         self.world.sharders[replica].is_stalled = True
         self.time_passes(31)
         self.world.sharders[replica].care()
-
-    @rule(replica=replicas, steps=st.integers(1, 12), fate=fates)
-    def a_sharder_resyncs(self, replica: int, steps: int, fate: Fate) -> None:
-        """Some steps of a pass; the last one meets its fate."""
-        for _ in range(steps - 1):
-            self.world.sharders[replica].resync()
-        self.world.sharders[replica].resync(fate)
-
-    @rule(replica=replicas, resource=resources, steps=st.integers(1, 8), fate=fates)
-    def a_sharder_hands_over(
-        self, replica: int, resource: GroupResource, steps: int, fate: Fate
-    ) -> None:
-        for _ in range(steps - 1):
-            self.world.sharders[replica].hand_over(resource)
-        self.world.sharders[replica].hand_over(resource, fate)
 
     @rule(replica=replicas)
     def a_late_write_arrives(self, replica: int) -> None:
         if self.world.sharders[replica].late:
             self.world.sharders[replica].receive_late()
 
-    # What happens to all
-
-    @rule(seconds=st.sampled_from([1, 2, 5, 9, 15, 31]))
-    def time_passes(self, seconds: int) -> None:
-        self.world.let_pass(seconds)
-
     @rule(seconds=st.sampled_from([5, 20, 60]))
     def the_api_server_is_away(self, seconds: int) -> None:
         self.world.endure_outage(seconds)
-
-    @rule()
-    def everybody_sees_everything(self) -> None:
-        """Objects move on: the sharder passes over all of them, shards let go and begin."""
-        self.world.go_on()
-
-    @invariant()
-    def no_object_has_two_workers(self) -> None:
-        self.world.expect_one_worker()
-
-    @override
-    def teardown(self) -> None:
-        come_to_rest(self.world)

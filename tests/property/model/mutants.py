@@ -1,6 +1,6 @@
 """Deliberate bugs: each breaks a promise of the protocol, which the model has to notice."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 
@@ -15,6 +15,8 @@ class Mutant:
     old: str
     """Stands there exactly once."""
     new: str
+    machine: str = "Protocol"
+    """The state machine that has to notice."""
 
     def apply(self, package: Path) -> None:
         """Change the copy of the package.
@@ -179,8 +181,11 @@ MUTANTS = (
     Mutant(
         name="believes the owner in a request for a new object",
         module="admission.py",
-        old="shard = snapshot.wanted(snapshot.key_of(named, role))",
-        new="shard = snapshot.owner_of(obj) or snapshot.wanted(snapshot.key_of(named, role))",
+        old="*admit(snapshot, named), name=",
+        new=(
+            "*((Choice(snapshot.owner_of(obj)), None) if snapshot.owner_of(obj)"
+            " else admit(snapshot, named)), name="
+        ),
     ),
     Mutant(
         name="removes labels that are not there",
@@ -192,14 +197,17 @@ MUTANTS = (
     Mutant(
         name="moves what is controlled before its owner has left",
         module="planner.py",
-        old="return self._shards.get(leader) or snapshot.wanted(",
-        new="return snapshot.wanted(",
+        old="return self._shards.get(leader) or expected_of(snapshot, child)",
+        new="return expected_of(snapshot, child)",
     ),
     Mutant(
         name="gives an owner away before what it controls",
         module="admission.py",
         old="return _let_go(review.obj, snapshot, role, goal)",
-        new="return _assign(review.obj, snapshot, goal or snapshot.hashing.members[0])",
+        new=(
+            "return _assign(review.obj, snapshot, "
+            "goal.shard or snapshot.placer.layout.available[0].name)"
+        ),
     ),
     Mutant(
         name="gives an owner away before what it controls when somebody edits it",
@@ -214,5 +222,197 @@ MUTANTS = (
         module="plan.py",
         old="return Relabel(position.desired)",
         new='return Keep("left behind")',
+    ),
+    # Where objects are when a strategy sticks
+    *(
+        replace(mutant, machine="Counted")
+        for mutant in (
+            Mutant(
+                name="moves what may stay",
+                module="choosing.py",
+                old="if not draining or (tally.synced",
+                new="if (draining and tally.synced",
+            ),
+            Mutant(
+                name="does not follow a pin",
+                module="choosing.py",
+                old="goal = demand.pin if demand.pin in placer.layout.names else None",
+                new="goal = None",
+            ),
+            Mutant(
+                name="waits for a pinned shard that is away",
+                module="placement/placer.py",
+                old="shard.name != demand.pin and demand.pin in self.layout.names:",
+                new="shard.name != demand.pin:",
+            ),
+            Mutant(
+                name="withdraws drains from full shards",
+                module="choosing.py",
+                old="return found.cordoned or placer.ceilings(tally).keeps_one_more(found)",
+                new="return True",
+            ),
+            Mutant(
+                name="never withdraws what a shard has room for again",
+                module="choosing.py",
+                old="return found.cordoned or placer.ceilings(tally).keeps_one_more(found)",
+                new="return False",
+            ),
+            Mutant(
+                name="believes the counts before everything is listed",
+                module="choosing.py",
+                old="    if not tally.synced:\n        return NOT_COUNTED\n",
+                new="",
+            ),
+            Mutant(
+                name="expects children where nobody has counted their owner",
+                module="choosing.py",
+                old="return snapshot.tally.shard_of(identity_of(owner))",
+                new="return snapshot.wanted(snapshot.key_of(child, Role.CONTROLLED))",
+            ),
+            # How many a shard may have
+            Mutant(
+                name="fills shards beyond their ceiling",
+                module="placement/ceilings.py",
+                old="(held := self._held(shard)) >= ceiling:",
+                new="(held := self._held(shard)) > ceiling:",
+            ),
+            Mutant(
+                name="counts an object that is placed twice",
+                module="placement/placer.py",
+                old="if not counts.holds(demand.identity):",
+                new="if True:",
+            ),
+            Mutant(
+                name="forgets the object that is placed",
+                module="placement/placer.py",
+                old="if not counts.holds(demand.identity):",
+                new="if False:",
+            ),
+            Mutant(
+                name="shares out what is on cordoned shards",
+                module="placement/ceilings.py",
+                old="self._objects -= sum(map(self._held, layout.closed.values()))",
+                new="pass",
+            ),
+            Mutant(
+                name="gives to cordoned shards",
+                module="placement/placer.py",
+                old="if shard.cordoned and shard.name != demand.current:",
+                new="if False:",
+            ),
+            Mutant(
+                name="takes from cordoned shards",
+                module="placement/ceilings.py",
+                old="if shard.name in here and not shard.cordoned]",
+                new="if shard.name in here]",
+            ),
+            Mutant(
+                name="takes for displaced what is leaving already",
+                module="placement/ceilings.py",
+                old="max(0, self._counts.staying_on(shard.name) - limit)",
+                new="max(0, self._counts.on(shard.name) - limit)",
+            ),
+            Mutant(
+                name="displaces for what is pinned there",
+                module="placement/ceilings.py",
+                old="share = max(share, self._counts.pinned_on(shard.name))",
+                new="",
+            ),
+            Mutant(
+                name="displaces the most drawn first",
+                module="placement/displacement.py",
+                old="return other.weight < self.weight",
+                new="return self.weight < other.weight",
+            ),
+            Mutant(
+                name="displaces what is pinned",
+                module="planner.py",
+                old="is_pinned = snapshot.reader.pin_of(obj) == shard",
+                new="is_pinned = False",
+            ),
+            Mutant(
+                name="displaces though there is room again",
+                module="planner.py",
+                old="if not has_too_many(snapshot, shard):",
+                new="if False:",
+            ),
+            Mutant(
+                name="never finds too many",
+                module="choosing.py",
+                old="return snapshot.placer.ceilings(tally).exceeds(",
+                new="return False and snapshot.placer.ceilings(tally).exceeds(",
+            ),
+            # What is counted, and when
+            Mutant(
+                name="counts a withdrawal before it is written",
+                module="planner.py",
+                old="        reservation = reservation_of(self._snapshot, obj, step)\n",
+                new=(
+                    "        reservation = reservation_of(self._snapshot, obj, step)\n"
+                    "        if isinstance(step, Withdraw) and tally and reservation:\n"
+                    "            tally.assume(reservation)\n"
+                ),
+            ),
+            Mutant(
+                name="keeps promises that nobody has carried out",
+                module="planner.py",
+                old="tally.give_back(reservation)",
+                new="pass",
+            ),
+            Mutant(
+                name="does not count an assignment at once",
+                module="planner.py",
+                old="return reservation_on(snapshot, obj, shard)\n        case Drain",
+                new="return None\n        case Drain",
+            ),
+            Mutant(
+                name="does not count a drain at once",
+                module="planner.py",
+                old="return reservation_on(snapshot, obj, shard, draining=True, heading=to)",
+                new="return None",
+            ),
+            Mutant(
+                name="does not reserve for what is created",
+                module="choosing.py",
+                old="return choice, Reservation(demand.identity, entry)",
+                new="return choice, None",
+            ),
+            Mutant(
+                name="does not reserve for what is let go",
+                module="admission.py",
+                old="None if shard is None else reservation_on(snapshot, obj, shard)",
+                new="None",
+            ),
+            Mutant(
+                name="never forgets what did not happen",
+                module="placement/tally.py",
+                old="if not assumed.lives:",
+                new="if False:",
+            ),
+            Mutant(
+                name="lets an old event refute an assumption",
+                module="placement/tally.py",
+                old="if assumed is not None and not _settles(entry, assumed):",
+                new="if False:",
+            ),
+            Mutant(
+                name="counts an object once more when it is assumed again",
+                module="placement/tally.py",
+                old="        self._count(before, entry)\n\n    def forget",
+                new="        self._count(None, entry)\n\n    def forget",
+            ),
+            Mutant(
+                name="does not count what a list leaves out as gone",
+                module="placement/tally.py",
+                old="both = dict.fromkeys((*self._parts.get(part, ()), *listed))",
+                new="both = dict.fromkeys(listed)",
+            ),
+            Mutant(
+                name="takes what drains for staying",
+                module="snapshot.py",
+                old="draining = shard is not None and self.is_draining(obj)",
+                new="draining = False",
+            ),
+        )
     ),
 )

@@ -5,28 +5,37 @@ yields the writes that it wants to be carried out and may be left standing befor
 Every decision is the core's own.  None is yielded between two reads, where others may come in.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, TypeAlias
 
 from sharder.api.meta import PartialObject
 from sharder.errors import ApiError, Conflict, NotFound
 from sharder.names import GroupResource, ObjectRef
+from tests.property.model.ceilings import Ceilings
 from tests.property.model.cluster import Cluster, Move
 from tests.property.model.core import (
     Assign,
+    Displaced,
     Keep,
     Owners,
+    Promises,
     Role,
     ShardName,
     Step,
     next_step,
     patch_of,
     plan_controlled,
+    plan_displaced,
     plan_main,
+    plan_owned,
     position_of,
+    reservation_of,
     wanted_of,
+    weight_of,
 )
+from tests.property.model.counting import MAIN, Counting
 from tests.property.model.laws import expect
 from tests.property.model.view import View
 from tests.support.values import CONFIGMAPS, SECRETS, WIDGETS
@@ -36,6 +45,9 @@ Decide: TypeAlias = Callable[[PartialObject], Step]
 
 MAX_ATTEMPTS: Final = 5
 
+NEVER: Final = -1
+"""No revision."""
+
 UNKNOWN: Final = ShardName("")
 """Stands for the shard of an object that was asked to let go while it had no owner."""
 
@@ -43,9 +55,13 @@ UNKNOWN: Final = ShardName("")
 class Walk:
     """What a resync and a hand-over have in common: one snapshot, and a way to move an object."""
 
-    def __init__(self, cluster: Cluster, view: View) -> None:
+    def __init__(self, cluster: Cluster, view: View, counting: Counting) -> None:
         self.cluster = cluster
         self.snapshot = view.snapshot()
+        self.promises = Promises(self.snapshot)
+        self._promised = set[str]()
+        self.ceilings = Ceilings(cluster, self.snapshot)
+        self.counting = counting
         self.available = view.available()
         self.lease_events = view.cursor
         self.failed = set[str]()
@@ -56,22 +72,24 @@ class Walk:
     ) -> Steps:
         """Bring an object one step on; a lost race is decided anew, other failures are noted."""
         for _ in range(MAX_ATTEMPTS):
-            step = decide(obj)
+            step = self._decided(resource, obj, decide)
             body = patch_of(self.snapshot, obj, step)
             if body is None or not self.snapshot.selects(obj):
                 return
             try:
-                yield Move(
+                move = Move(
                     resource=resource,
                     obj=obj,
                     step=step,
                     body=body,
                     snapshot=self.snapshot,
                     available=self.available,
-                    read_at=read_at,
+                    read_at=read_at if self._has_planned(resource, obj) else NEVER,
                     lease_events=self.lease_events,
                     failed=frozenset(self.failed),
                 )
+                with self.ceilings.writing(move, self.counting), self._counted(move):
+                    yield move
             except Conflict:
                 try:
                     obj = self.cluster.get(resource, obj.metadata.ref)
@@ -84,6 +102,54 @@ class Walk:
                 return
             else:
                 return
+
+    def _has_planned(self, resource: GroupResource, obj: PartialObject) -> bool:
+        """Tell whether what the object controls was planned with it.
+
+        Where objects are counted, one for which there was no room may find some a moment later:
+        what it controls is left to the next pass.
+        """
+        is_free = resource == SECRETS and self.snapshot.tally is not None
+        return not is_free or obj.metadata.uid in self._promised
+
+    def _decided(self, resource: GroupResource, obj: PartialObject, decide: Decide) -> Step:
+        """Decide, and judge that unless it is a promise made before."""
+        judge = self.ceilings.judge_of(resource, obj)
+        step = decide(obj)
+        if obj.metadata.uid not in self._promised:
+            judge(step)
+        return step
+
+    def promise(self, resource: GroupResource, obj: PartialObject) -> Step:
+        """Plan a main object, and stand by it from then on."""
+        judge = self.ceilings.judge_of(resource, obj)
+        step = self.promises.plan(obj)
+        judge(step)
+        if isinstance(step, Assign):
+            self._promised.add(obj.metadata.uid)
+        return step
+
+    def known_at(self) -> int:
+        """Return the revision up to which it knows where owners are."""
+        if self.snapshot.tally is None:
+            return self.cluster.revision
+        return min(self.cluster.revision, self.counting.shown_at())
+
+    @contextmanager
+    def _counted(self, move: Move) -> Iterator[None]:
+        """Count a main object as it will be, and as it was if the write fails."""
+        tally, reservation = self.snapshot.tally, None
+        if move.resource in MAIN:
+            reservation = reservation_of(self.snapshot, move.obj, move.step)
+        if tally is None or reservation is None:
+            yield
+            return
+        tally.assume(reservation)
+        try:
+            yield
+        except BaseException:
+            tally.forget(reservation.identity)
+            raise
 
     def listed(self, resource: GroupResource, *, settled: bool) -> list[PartialObject]:
         """List what available shards own, or everything else."""
@@ -104,19 +170,31 @@ class Pass(Walk):
     def run(self) -> Steps:
         if not self.snapshot.members.available:
             return
+        try:
+            yield from self._run()
+        finally:
+            self.promises.give_back()
+
+    def _run(self) -> Steps:
         began = self.cluster.revision
+        self.ceilings.begin()
         yield from self._move_all(WIDGETS, self._stranded(WIDGETS), self._plan)
         yield from self._rescue_leading()
-        yield from self._move_all(WIDGETS, self._settled(WIDGETS), self._plan_settled)
-        yield from self._move_all(SECRETS, self._settled(SECRETS), self._plan_settled)
-        self._expect_no_idle_drains(began)
+        yield from self._relieve()
+        for resource in MAIN:
+            for objects in self._following(resource):
+                yield from self._move_all(resource, objects, partial(plan_owned, self.snapshot))
+        if self.snapshot.tally is None:
+            self._expect_no_idle_drains(began)
+        elif not self.failed:
+            self.ceilings.end()
 
     def _rescue_leading(self) -> Steps:
         self.is_gathering = True
-        owners, read_at = Owners(), self.cluster.revision
-        for obj in self.cluster.objects_of(SECRETS):
+        owners, read_at = Owners(), self.known_at()
+        for obj in self._displacing():
             if self.snapshot.selects(obj):
-                owners.note(self.snapshot, obj, self._plan(obj))
+                owners.note(self.snapshot, obj, self.promise(SECRETS, obj))
         yield None
         decide = partial(plan_controlled, self.snapshot, owners=owners)
         gathered_at = self.cluster.revision
@@ -125,6 +203,38 @@ class Pass(Walk):
         stranded = partial(self._plan_stranded, owners)
         yield from self._move_all(SECRETS, self._stranded(SECRETS), stranded, gathered_at)
         self.is_gathering = False
+
+    def _displacing(self) -> list[PartialObject]:
+        """List all owners, or where they are counted those that may be displaced."""
+        if self.snapshot.tally is None:
+            return self.cluster.objects_of(SECRETS)
+        asked = (obj for objects in self._following(SECRETS) for obj in objects)
+        return [*self._stranded(SECRETS), *asked]
+
+    def _following(self, resource: GroupResource) -> Iterator[list[PartialObject]]:
+        """List what an available shard has and may have to leave it."""
+        if self.snapshot.tally is None:
+            yield self._settled(resource)
+            return
+        for label in (self.snapshot.drain_label, self.snapshot.pin_label):
+            yield [obj for obj in self._settled(resource) if obj.metadata.has_label(label)]
+
+    def _relieve(self) -> Steps:
+        """Ask shards that have too many to let go of some."""
+        tally = self.snapshot.tally
+        if tally is None or not tally.synced:
+            return
+        for shard, excess in self.snapshot.placer.ceilings(tally).excess().items():
+            displaced = Displaced[tuple[GroupResource, PartialObject]](excess)
+            for resource in MAIN:
+                for obj in self.cluster.objects_of(resource):
+                    has_it = self.snapshot.owner_of(obj) == shard
+                    if has_it and self.snapshot.selects(obj) and self.snapshot.entry_of(obj).stays:
+                        displaced.offer(weight_of(self.snapshot, obj, shard), (resource, obj))
+            yield None
+            for resource, obj in displaced.items():
+                decide = partial(plan_displaced, self.snapshot, shard=shard)
+                yield from self.move(resource, obj, decide)
 
     def _expect_no_idle_drains(self, began: int) -> None:
         """L3: a pass leaves no drain on what is where the ring wants it.
@@ -149,12 +259,7 @@ class Pass(Walk):
         return plan_main(self.snapshot, obj)
 
     def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
-        return Keep("the hand-over's") if owners.waits(obj) else self._plan(obj)
-
-    def _plan_settled(self, obj: PartialObject) -> Step:
-        if self.snapshot.owner_of(obj) is None:
-            return Keep("the hand-over's")
-        return self._plan(obj)
+        return Keep("the hand-over's") if owners.waits(obj) else self.promises.keep(obj)
 
     def _move_all(
         self,
@@ -176,13 +281,22 @@ class HandOver(Walk):
 
     def run(self, resource: GroupResource, released: dict[ObjectRef, ShardName]) -> Steps:
         """Move them; `released` keeps those for which that has to be tried again."""
+        try:
+            yield from self._run(resource, released)
+        except BaseException:
+            self.promises.give_back()
+            raise
+
+    def _run(self, resource: GroupResource, released: dict[ObjectRef, ShardName]) -> Steps:
         found = {
             obj.metadata.ref: obj
             for obj in self.cluster.objects_of(resource)
             if obj.metadata.ref in released and self.snapshot.selects(obj)
         }
         placed = {
-            obj.metadata.uid: obj for obj in found.values() if isinstance(self._plan(obj), Assign)
+            obj.metadata.uid: obj
+            for obj in found.values()
+            if isinstance(self.promise(resource, obj), Assign)
         }
         left = set[ShardName]()
         for obj in placed.values():
@@ -196,20 +310,13 @@ class HandOver(Walk):
         for obj in found.values():
             uid = obj.metadata.uid
             if uid not in stuck:
-                decide = self._plan if uid in placed else self._plan_owned
+                follow = partial(plan_owned, self.snapshot)
+                decide = self.promises.keep if uid in placed else follow
                 yield from self.move(resource, obj, decide, gathered_at)
         again = stuck | self.failed
         for ref in list(released):
             if ref not in found or found[ref].metadata.uid not in again:
                 del released[ref]
-
-    def _plan(self, obj: PartialObject) -> Step:
-        return plan_main(self.snapshot, obj)
-
-    def _plan_owned(self, obj: PartialObject) -> Step:
-        if self.snapshot.owner_of(obj) is None:
-            return Keep("what it controls goes first")
-        return self._plan(obj)
 
     def _move_followers(
         self,
@@ -229,6 +336,6 @@ class HandOver(Walk):
                     stuck.add(controller.uid)
 
     def _follow(self, owner: PartialObject, child: PartialObject) -> Step:
-        desired = wanted_of(self.snapshot, owner)
+        desired = self.promises.goal_of(owner)
         position = position_of(self.snapshot, child, desired)
         return next_step(position, self.snapshot.members, Role.CONTROLLED)

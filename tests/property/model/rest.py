@@ -1,11 +1,19 @@
-"""What must come about when faults stop: L1 to L4, and S9 at rest."""
+"""What must come about when faults stop: L1 to L4, B4, and S9 at rest."""
 
-from tests.property.model.core import SELECTED
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from tests.property.model.account import Account, drains, owner_of
+from tests.property.model.core import SELECTED, ShardName
 from tests.property.model.laws import Broken
 from tests.property.model.mishaps import end_twin, repair
 from tests.property.model.sharders import Sharder
 from tests.property.model.world import TWIN, World
 from tests.support.values import CONFIGMAPS, DRAIN, OWNER, SECRETS, WIDGETS
+
+Unrest: TypeAlias = Callable[[World, Sharder], str | None]
 
 REST_SECONDS = 240
 """Within which the world comes to rest: a Lease that runs out (30), one that was taken (30), one
@@ -21,17 +29,27 @@ def come_to_rest(world: World) -> None:
     over everything writes nothing.
     """
     _end_faults(world)
+    if world.counts:
+        # First as far as that goes while no shard lets go of anything.
+        _settle(world, world.go_on_without_shards, partial(_miscounted, let_go=False))
+        _settle(world, world.go_on, partial(_miscounted, let_go=True))
+    else:
+        _settle(world, world.go_on, _unrest)
+
+
+def _settle(world: World, go_on: Callable[[], None], unrest: Unrest) -> None:
+    """Let time pass and everybody `go_on`, until nothing is written for a while."""
     leader, quiet = world.sharders[0], 0
     for _ in range(0, REST_SECONDS, STEP_SECONDS):
         world.let_pass(STEP_SECONDS)
         written = len(world.cluster.log)
         leader.care()
-        world.go_on()
-        is_still = len(world.cluster.log) == written and _unrest(world, leader) is None
+        go_on()
+        is_still = len(world.cluster.log) == written and unrest(world, leader) is None
         quiet = quiet + 1 if is_still else 0
         if quiet == 2:
             return
-    raise Broken(_unrest(world, leader) or "L4: writes without end")
+    raise Broken(unrest(world, leader) or "L4: writes without end")
 
 
 def _end_faults(world: World) -> None:
@@ -39,6 +57,7 @@ def _end_faults(world: World) -> None:
     end_twin(world.cluster, TWIN)
     world.cluster.is_meddled_with = False
     for sharder in world.sharders:
+        sharder.counting.is_slow = False
         while sharder.late:
             sharder.receive_late()
         sharder.reconnect(lists_anew=False)
@@ -70,4 +89,63 @@ def _unrest(world: World, leader: Sharder) -> str | None:
         controller, on = child.metadata.controller, child.metadata.label(OWNER)
         if controller is not None and owners[controller.uid] != on:
             return f"S9: {child.metadata.ref} is on {on!r}, its owner on {owners[controller.uid]}"
+    return None
+
+
+def _miscounted(world: World, leader: Sharder, *, let_go: bool) -> str | None:
+    """Return the same for a ring with ceilings; `let_go` tells whether shards let go."""
+    for sharder in world.sharders:
+        differs = Account(world.cluster, sharder.view.snapshot()).differs()
+        if differs is not None:
+            return f"B4: a replica counts {differs}"
+    account = Account(world.cluster, leader.view.snapshot())
+    return (
+        _overfull(account, account.held if let_go else account.staying)
+        or _waiting(account)
+        or _draining(account, let_go=let_go)
+        or _misplaced(world, account.available)
+    )
+
+
+def _overfull(account: Account, many: Counter[ShardName]) -> str | None:
+    """B4: return who has too many."""
+    for shard in account.available:
+        limit = account.limit(shard)
+        if limit is not None and many[shard] > limit:
+            return f"B4: {shard} has {many[shard]} objects instead of {limit}"
+    return None
+
+
+def _waiting(account: Account) -> str | None:
+    """L1: return what waits in vain for a shard, or for the shard where people want it."""
+    for obj in account.objects:
+        owner, takers = owner_of(obj), account.takers(obj)
+        is_placed = owner in account.available and account.goal(obj) in {None, owner}
+        if takers and not is_placed and not (drains(obj) and owner in account.available):
+            return f"L1: {obj.metadata.ref} is on {owner!r}, {takers} could have it"
+    return None
+
+
+def _draining(account: Account, *, let_go: bool) -> str | None:
+    """L2, L3: return what is asked for in vain, or without need."""
+    for obj in account.objects:
+        owner, ref = owner_of(obj), obj.metadata.ref
+        if not drains(obj) or owner not in account.available:
+            continue
+        if let_go:
+            return f"L2, L3: {ref} is draining on {owner}"
+        is_in_place = account.goal(obj) in {None, owner}
+        if is_in_place and account.staying[owner] != account.limit(owner):
+            return f"L3: {ref} is draining on {owner}, which could keep it"
+    return None
+
+
+def _misplaced(world: World, available: frozenset[ShardName]) -> str | None:
+    """S9: return what is not where its owner is."""
+    owners = {obj.metadata.uid: owner_of(obj) for obj in world.cluster.objects_of(SECRETS)}
+    for child in world.cluster.objects_of(CONFIGMAPS):
+        controller = child.metadata.controller
+        on = owners[controller.uid] if controller is not None else ShardName("")
+        if on in available and owner_of(child) != on:
+            return f"S9: {child.metadata.ref} is on {owner_of(child)!r}, its owner on {on}"
     return None

@@ -11,6 +11,7 @@ from enum import Enum, auto
 from sharder.api.meta import PartialObject
 from sharder.errors import ApiError, Conflict, NotFound, Rejected, SharderError, Unavailable
 from sharder.names import GroupResource, ObjectRef
+from tests.property.model.ceilings import Ceilings
 from tests.property.model.cluster import Answer, Cluster, Move
 from tests.property.model.core import (
     SHARDER,
@@ -21,8 +22,10 @@ from tests.property.model.core import (
     ShardName,
     Standing,
     admit,
+    reserve,
 )
-from tests.property.model.laws import expect_same_answer
+from tests.property.model.counting import Counting
+from tests.property.model.laws import expect_no_addition, expect_same_answer
 from tests.property.model.passes import UNKNOWN, HandOver, Pass, Steps, Walk
 from tests.property.model.view import View
 from tests.support.values import DRAIN, OWNER, SECRETS, WIDGETS
@@ -68,6 +71,7 @@ class Sharder:
         self.is_cut_off = self.is_stalled = False
         self.view.now = now
         self.view.start()
+        self.counting = Counting(self._cluster, self.view.snapshot)
         self._pass: Task | None = None
         self._hand_over: Task | None = None
         self._draining: dict[GroupResource, Released] = {WIDGETS: {}, SECRETS: {}}
@@ -83,6 +87,8 @@ class Sharder:
         self.view.now = now
         if not self.is_cut_off and not self.is_stalled:
             self.view.deliver()
+            self.counting.deliver()
+        self.counting.tick(now)
 
     def reconnect(self, *, lists_anew: bool) -> None:
         """End an outage: what was missed is listed or delivered, and observation begins anew.
@@ -96,8 +102,10 @@ class Sharder:
         self.is_stalled = False
         if lists_anew and not self.view.has_missed_a_return():
             self.view.list_anew()
+            self.counting.list_anew()
         else:
             self.view.deliver()
+            self.counting.deliver()
 
     @property
     def intended(self) -> Move | None:
@@ -107,22 +115,36 @@ class Sharder:
     def answer(self, review: Review) -> Answer:
         """Answer as the webhook; S4: the same once more, and nothing to add to it."""
         snapshot = self.view.snapshot()
-        operations = admit(review, snapshot)
-        expect_same_answer(review, operations, snapshot)
-        return Answer(operations, self.view.available())
+        ceilings = Ceilings(self._cluster, snapshot)
+        ceilings.look(review)
+        decision = admit(review, snapshot)
+        expect_same_answer(review, decision, snapshot)
+        reserve(snapshot, decision)
+        obj = expect_no_addition(review, decision.operations, snapshot)
+        ceilings.judge_request(review, obj)
+        return Answer(decision.operations, self.view.available())
 
     def care(self) -> None:
         if not self.is_cut_off:
             self.view.care()
+
+    def count(self, resource: GroupResource, many: int) -> None:
+        """Be shown so many changes; B1: what it has done itself stands."""
+        if self.counting.owes_more_than_one_move():
+            self.counting.show(resource, many)
+            return
+        with Ceilings(self._cluster, self.view.snapshot()).being_shown():
+            self.counting.show(resource, many)
 
     def resync(self, fate: Fate = Fate.ARRIVES) -> bool:
         """Go on with the pass under way, or begin one; tell whether it has come to its end."""
         if self._pass is None:
             if self.is_cut_off:
                 return True
-            walk = Pass(self._cluster, self.view)
+            walk = Pass(self._cluster, self.view, self.counting)
             self._pass = Task(walk, walk.run(), None)
-        self._pass = self._advance(self._pass, fate)
+        task, self._pass = self._pass, None
+        self._pass = self._advance(task, fate)
         return self._pass is None
 
     def hand_over(self, resource: GroupResource, fate: Fate = Fate.ARRIVES) -> bool:
@@ -131,7 +153,8 @@ class Sharder:
             return True
         if self._is_gathering() or self._hand_over is None:
             return False
-        self._hand_over = self._advance(self._hand_over, fate)
+        task, self._hand_over = self._hand_over, None
+        self._hand_over = self._advance(task, fate)
         return self._hand_over is None
 
     def finish(self) -> None:
@@ -166,7 +189,7 @@ class Sharder:
         released = self._released[resource]
         if not released or not self.view.available():
             return False
-        walk = HandOver(self._cluster, self.view)
+        walk = HandOver(self._cluster, self.view, self.counting)
         self._hand_over = Task(walk, walk.run(resource, released), None)
         return True
 
@@ -185,6 +208,7 @@ class Sharder:
             else:
                 wanted = self._send(task, task.wanted, fate)
         except (StopIteration, Superseded):
+            task.steps.close()
             return None
         return Task(task.walk, task.steps, wanted)
 

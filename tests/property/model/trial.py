@@ -1,4 +1,4 @@
-"""Run the state machine once, the same way each time: `python -m tests.property.model.trial`.
+"""Run a state machine once, the same way each time: `python -m tests.property.model.trial NAME`.
 
 It ends with 0 if all laws hold, and with 1 and the law on its last line if one is broken.  It runs
 whichever `sharder` comes first on the path, and prints where that is.
@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import sharder
+from tests.property.model.counted import Counted
 from tests.property.model.laws import Broken
 from tests.property.model.machine import Protocol
 
@@ -26,11 +27,14 @@ SETTINGS = settings(
 )
 
 
-def main() -> int:
+MACHINES = {machine.__name__: machine for machine in (Protocol, Counted)}
+
+
+def main(name: str) -> int:
     """Return whether a law is broken; any other failure is raised."""
     sys.stdout.write(f"{Path(sharder.__file__).parent}\n")
     try:
-        run_state_machine_as_test(Protocol, settings=SETTINGS)
+        run_state_machine_as_test(MACHINES[name], settings=SETTINGS)
     except Broken as broken:
         sys.stdout.write(f"{broken}\n")
         return 1
@@ -38,4 +42,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1]))

@@ -59,6 +59,7 @@ class View:
         self._unchanged_since: dict[ObjectRef, float] = {}
         self._states: dict[ObjectRef, tuple[Lease, ShardState]] = {}
         self._snapshot: RingSnapshot | None = None
+        self._ring = self._cluster.ring
         self.list_anew()
 
     def list_anew(self) -> None:
@@ -69,12 +70,14 @@ class View:
             self._forget(ref)
         for lease in present:
             self._note(lease)
+        self._ring = self._cluster.ring
         self.cursor = len(self._cluster.lease_log)
 
     def deliver(self) -> None:
         """Take all events that the watch still owes."""
         for change in self._cluster.lease_log[self.cursor :]:
             self._see(change)
+        self._ring = self._cluster.ring
         self.cursor = len(self._cluster.lease_log)
 
     def has_missed_a_return(self) -> bool:
@@ -99,7 +102,7 @@ class View:
 
     def snapshot(self) -> RingSnapshot:
         """Return the ring as this replica sees it, after a look at whether it sees right."""
-        snapshot = snapshot_of(self._membership, self.monotonic, self._snapshot)
+        snapshot = snapshot_of(self._ring, self._membership, self.monotonic, self._snapshot)
         if self._snapshot is None or self._snapshot.members != snapshot.members:
             expect("S5", snapshot.members.available == self.available(), "others are available")
             _expect_any_order_to_do(tuple(sorted(snapshot.members.available)))

@@ -1,13 +1,15 @@
 """What the state machine drives: a cluster, shards, sharders, people, and one true time."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
 from msgspec import structs
 
 from sharder.api.meta import ObjectMeta, OwnerReference, PartialObject
-from sharder.errors import Conflict
+from sharder.api.ring import PlacementSpec
+from sharder.errors import Conflict, Rejected
 from sharder.names import GroupResource, ObjectRef
 from tests.property.model.cluster import Cluster, Place
 from tests.property.model.core import ShardName, Writer
@@ -16,6 +18,7 @@ from tests.property.model.mishaps import Mishap, mishandle, twin_of, write_twin
 from tests.property.model.sharders import Fate, Sharder
 from tests.property.model.shards import RENEW_DEADLINE, Letter, Shard
 from tests.support.values import CONFIGMAPS, DRAIN, OWNER, SECRETS, WIDGETS, obj
+from tests.support.values_placement import bounded
 
 NAMES: Final = tuple(ShardName(name) for name in ("op-1", "op-11", "op-2"))
 """The first two share tokens of the hash ring."""
@@ -41,10 +44,16 @@ TWIN: Final = twin_of(NAMES[0])
 class World:
     """All there is."""
 
-    def __init__(self, *, skews: Mapping[str, int]) -> None:
+    def __init__(
+        self, *, skews: Mapping[str, int], placement: PlacementSpec | None = None
+    ) -> None:
         """`skews` (seconds) are those of the wall clocks of shards and sharders, by name."""
         self.now = 0
+        self.counts = placement is not None
+        """Whether the ring's strategy sticks."""
         self.cluster = Cluster()
+        if placement is not None:
+            self.cluster.place_by(placement)
         self.shards = {
             name: Shard(name, self.cluster, skew=timedelta(seconds=skews.get(name, 0)))
             for name in NAMES
@@ -195,11 +204,25 @@ class World:
 
     def go_on(self) -> None:
         """Let the first sharder and all shards do what there is to do now."""
-        leader = self.sharders[0]
-        leader.finish()
+        self.go_on_without_shards()
         for shard in self.shards.values():
             shard.live(self.now)
             self.let_go(shard)
+
+    def go_on_without_shards(self) -> None:
+        """Let the first sharder do what there is to do now."""
+        self.sharders[0].finish()
+
+    def set_capacity(self, capacity: int | None) -> None:
+        """Edit the ring: so many objects on each shard, None: as many as it takes."""
+        self.cluster.place_by(bounded(per_shard=capacity))
+
+    def refuse(self, write: Callable[[], None]) -> None:
+        """Let a webhook that is called after the sharder's refuse what this writes."""
+        self.cluster.is_refusing = True
+        with suppress(Rejected):
+            write()
+        self.cluster.is_refusing = False
 
     def mishandle_lease(self, shard: Shard, mishap: Mishap, sharder: Sharder) -> None:
         """Let a Lease meet a mishap while its shard is cut off and works on.

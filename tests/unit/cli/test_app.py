@@ -100,6 +100,13 @@ def test_help_loads_neither_client_nor_server() -> None:
         (["plan"], "give either RING or --file"),
         (["plan", "demo", "--file", "x"], "give either RING or --file"),
         (["plan", "demo", "--now", "2026-03-01T12:00:00Z"], "--now goes with --file"),
+        (
+            ["plan", "demo", "--strategy", "x"],
+            "there is no strategy x, give one of ConsistentHash, Rendezvous, BoundedLoad, Spread, "
+            "LeastLoaded, Custom",
+        ),
+        (["plan", "demo", "--add", "-1"], "greater than or equal to 0"),
+        (["plan", "demo", "--add", "1001"], "less than or equal to 1000"),
         (["rings", "cleanup"], "Missing argument 'NAME'"),
         (["rings", "--context", "x", "cleanup", "y"], "give options after cleanup, not before"),
         (["certs", "--secret", "x", "rotate"], "give options after rotate, not before"),
@@ -151,9 +158,9 @@ def test_a_plan_from_a_dump_is_a_table(dump: str, capsys: pytest.CaptureFixture[
 
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert code == 0
-    assert ["shard-a", "ready", "1", "2"] in lines
+    assert ["shard-a", "ready", "1", "2", "-", "-"] in lines
     assert ["/Secret/default/one", "assign", "-", "shard-a"] in lines
-    assert lines[-1][:6] == ["2", "objects,", "1", "moves,", "0", "without"]
+    assert lines[-1][:4] == ["ConsistentHash:", "2", "objects,", "1"]
 
 
 def test_a_plan_is_the_same_in_json_and_yaml(
@@ -166,6 +173,29 @@ def test_a_plan_is_the_same_in_json_and_yaml(
 
     assert from_json == from_yaml
     assert from_json.summary.objects == 2
+
+
+def test_a_plan_shows_what_is_supposed(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    what_if = ["--strategy", "boundedload", "--add", "2", "--remove", "shard-a"]
+
+    run_command(["plan", "--file", dump, *what_if, "-o", "json"])
+
+    report = msgspec.json.decode(capsys.readouterr().out, type=PlanReport)
+    assert report.strategy == "BoundedLoad"
+    assert [(shard.name, shard.state, shard.load) for shard in report.shards] == [
+        ("demo-new-1", "ready", {"objects": 1}),
+        ("demo-new-2", "ready", {"objects": 1}),
+        ("shard-a", "dead", {"objects": 0}),
+    ]
+
+
+def test_a_shard_to_be_removed_must_be_there(
+    dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["plan", "--file", dump, "--remove", "x"]) == 1
+    assert "ring demo has no shard x, give one of those there are: shard-a" in (
+        capsys.readouterr().err
+    )
 
 
 def test_leases_are_judged_at_the_given_time(

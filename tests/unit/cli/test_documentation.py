@@ -14,7 +14,8 @@ from sharder.cli.reports import (
     ShardsReport,
 )
 from sharder.config import load
-from sharder.preview.report import Action, PlanReport
+from sharder.preview.planning import Action
+from sharder.preview.report import PlanReport
 from tests.support.documents import blocks, section
 
 CLI = Path("docs/cli.md")

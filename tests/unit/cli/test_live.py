@@ -7,11 +7,24 @@ import pytest
 
 from sharder.api.meta import Json, PartialObject
 from sharder.api.resource import Resource
+from sharder.api.ring import GroupBy, PlacementSpec, StrategyName
 from sharder.cli.explanation import explain
 from sharder.cli.live import Cluster, plan, rings, shards
 from sharder.errors import ConfigError, Forbidden, NotFound
-from sharder.names import GroupResource
-from sharder.preview.report import Action
+from sharder.names import (
+    CAPACITY_ANNOTATION,
+    CORDONED_ANNOTATION,
+    POOL_ANNOTATION,
+    POOL_LABEL,
+    REGION_LABEL,
+    WANTED_ZONE_LABEL,
+    WEIGHT_ANNOTATION,
+    ZONE_LABEL,
+    GroupResource,
+    pin_label,
+)
+from sharder.preview.planning import Action
+from sharder.preview.supposition import Supposition
 from tests.support.fakes import FakeObjects, FakeStore, fake_leases, fake_rings
 from tests.support.values import (
     CONFIGMAPS,
@@ -54,8 +67,9 @@ class Fake:
             now=NOW + timedelta(seconds=20),
         )
 
-    async def filled(self) -> "Fake":
-        await self.rings.create("", as_body(ring()))
+    async def filled(self, placement: PlacementSpec | None = None) -> "Fake":
+        spec = msgspec.structs.replace(ring().spec, placement=placement or PlacementSpec())
+        await self.rings.create("", as_body(msgspec.structs.replace(ring(), spec=spec)))
         await self.namespaces.create("", {"metadata": {"name": "default"}})
         for name in (A, B):
             await self.leases.create("default", as_body(lease(name)))
@@ -125,6 +139,46 @@ async def test_a_plan_of_a_cluster_lets_children_follow_their_owners() -> None:
     }
 
 
+async def test_shards_are_listed_with_what_they_say_of_themselves() -> None:
+    fake = await Fake().filled(PlacementSpec(per_shard_capacity=5))
+    labels = {ZONE_LABEL: "z", REGION_LABEL: "r"}
+    says = {
+        POOL_ANNOTATION: "p",
+        WEIGHT_ANNOTATION: "2",
+        CAPACITY_ANNOTATION: "objects=9,memory=1Ki",
+        CORDONED_ANNOTATION: "yes",
+    }
+    body = as_body(lease(C, labels=labels))
+    assert isinstance(body, dict)
+    await fake.leases.create(
+        "default", {**body, "metadata": {**body["metadata"], "annotations": says}}
+    )
+
+    *_, row = (await shards(fake.cluster, name=DEMO)).shards
+
+    assert (row.region, row.zone, row.pool, row.weight) == ("r", "z", "p", 2.0)
+    assert row.capacity == {"memory": "1024", "objects": "5"}
+    assert row.cordoned is False
+    assert row.mistakes == (
+        f"the annotation {CORDONED_ANNOTATION} is ignored: 'yes' is neither true nor false",
+    )
+
+
+async def test_a_plan_of_a_cluster_shows_what_is_supposed() -> None:
+    fake = await Fake().filled()
+    for number in range(4):
+        await fake.add(WIDGETS, obj(WIDGETS, f"w{number}", owner=A))
+    what_if = Supposition(strategy=StrategyName.BOUNDED_LOAD, add=1, remove=(B,))
+
+    report = await plan(fake.cluster, name=DEMO, what_if=what_if)
+
+    assert [(shard.name, shard.objects) for shard in report.shards] == [
+        ("demo-new-1", 2),
+        (A, 2),
+        (B, 0),
+    ]
+
+
 async def test_a_ring_that_is_not_there_is_told_with_those_that_are() -> None:
     fake = await Fake().filled()
 
@@ -188,6 +242,85 @@ async def test_a_controlled_object_without_owner_to_ask_is_explained_too(
     assert told.action == action
 
 
+async def test_an_object_is_explained_with_a_word_about_every_shard() -> None:
+    fake = await Fake().filled(PlacementSpec(group_by=GroupBy(labels=("app",))))
+    await fake.leases.create("default", as_body(lease(C, holder="")))
+    await fake.leases.create("default", as_body(lease("invalid", renewed=None)))
+    await fake.leases.create("default", as_body(lease("odd", holder="somebody")))
+    labels = {pin_label(DEMO): A, WANTED_ZONE_LABEL: "z", "app": "web", POOL_LABEL: ""}
+    await fake.add(WIDGETS, obj(WIDGETS, "w", labels=labels))
+
+    told = await explain(fake.cluster, ring=DEMO, resource="widgets.example.com", name="default/w")
+
+    placement = told.placement
+    assert placement is not None
+    assert (placement.pin, placement.zone, placement.region) == (A, "z", None)
+    assert placement.group == ("label app=web",)
+    assert placement.chosen is None
+    assert placement.reason is not None
+    assert [(s.name, s.state, s.standing, s.rejected, s.remark) for s in placement.shards] == [
+        (
+            "invalid",
+            "expired",
+            "leaving",
+            "its Lease is invalid, so that it gets nothing new",
+            None,
+        ),
+        (
+            "odd",
+            "dead",
+            "missing",
+            "it does not hold its Lease, or another shard of its name does too",
+            None,
+        ),
+        (A, "expired", "available", "the object asks for the zone z", None),
+        (B, "expired", "available", "the object is pinned to shard-a", None),
+        (C, "dead", "gone", "it has released its Lease, or lost it", None),
+    ]
+    assert told.mistakes == (f"the label {POOL_LABEL} is ignored: it is empty or no label value",)
+
+
+async def test_a_strategy_that_follows_is_explained_by_its_remarks() -> None:
+    fake = await Fake().filled()
+    name = named(WIDGETS, B, snapshot())
+    await fake.add(WIDGETS, obj(WIDGETS, name))
+
+    told = await explain(
+        fake.cluster, ring=DEMO, resource="widgets.example.com", name=f"default/{name}"
+    )
+
+    assert told.placement is not None
+    assert (told.strategy, told.placement.chosen) == ("ConsistentHash", B)
+    assert {s.name: s.remark for s in told.placement.shards} == {
+        A: "place 2 clockwise of the key",
+        B: "place 1 clockwise of the key",
+    }
+
+
+async def test_a_strategy_that_sticks_is_explained_by_all_objects_of_the_ring() -> None:
+    fake = await Fake().filled(PlacementSpec(strategy=StrategyName.BOUNDED_LOAD))
+    for number in range(3):
+        await fake.add(WIDGETS, obj(WIDGETS, f"w{number}", owner=A))
+    await fake.add(SECRETS, obj(SECRETS, "s"))
+
+    told = await explain(fake.cluster, ring=DEMO, resource="secrets", name="default/s")
+
+    assert (told.action, told.to) == (Action.ASSIGN, B)
+    assert told.placement is not None
+    assert [s.rejected for s in told.placement.shards] == ["it is full: 3 of 2 objects", None]
+
+
+async def test_a_controlled_object_follows_as_all_objects_of_the_ring_decide() -> None:
+    fake = await Fake().filled(PlacementSpec(strategy=StrategyName.BOUNDED_LOAD))
+    await fake.add(WIDGETS, obj(WIDGETS, "w", owner=A))
+    await fake.add(SECRETS, obj(SECRETS, "s"))
+    await fake.add(CONFIGMAPS, obj(CONFIGMAPS, "c", controlled_by="s"))
+
+    told = await explain(fake.cluster, ring=DEMO, resource="configmaps", name="default/c")
+
+    assert (told.to, told.placement) == (B, None)
+
+
 async def test_an_object_out_of_scope_is_said_to_be() -> None:
     fake = await Fake().filled()
     await fake.add(WIDGETS, obj(WIDGETS, "w", owner="x", namespace="elsewhere"))
@@ -198,6 +331,7 @@ async def test_an_object_out_of_scope_is_said_to_be() -> None:
 
     assert (told.action, told.to, told.owner_state) == (Action.NONE, "x", None)
     assert told.why == "its namespace elsewhere is not selected by the ring"
+    assert told.placement is None
 
 
 @pytest.mark.parametrize(

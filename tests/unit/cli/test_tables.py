@@ -1,7 +1,11 @@
 """Facts about `sharder.cli.tables`: what people see, and what names cannot do to a terminal."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import pytest
 
+from sharder.api.ring import StrategyName
 from sharder.cli import tables
 from sharder.cli.reports import (
     CertificateRole,
@@ -11,31 +15,50 @@ from sharder.cli.reports import (
     CleanupReport,
     CleanupRow,
     Explanation,
+    PlacementView,
     RingRow,
     RingsReport,
     ShardRow,
     ShardsReport,
+    ShardView,
 )
 from sharder.leases import ShardState
 from sharder.names import RingName, ShardName
-from sharder.preview.report import Action
+from sharder.placement.shards import Shard
+from sharder.preview.planning import Action
+from sharder.preview.report import PlanReport, ShardLoad, Summary
 
 RING = RingName("demo")
-A, B = ShardName("shard-a"), ShardName("shard-b")
+A, B, C = ShardName("shard-a"), ShardName("shard-b"), ShardName("shard-c")
 
 
-def shard(name: ShardName, **changes: float | str | None) -> ShardRow:
-    problem, ago = changes.get("problem"), changes.get("ago", 3.2)
+def shard(
+    name: ShardName,
+    *,
+    ago: float | None = 3.2,
+    problem: str | None = None,
+    says: Shard | None = None,
+    capacity: Mapping[str, str] = MappingProxyType({}),
+    mistakes: tuple[str, ...] = (),
+) -> ShardRow:
+    of = says or Shard(name=name)
     return ShardRow(
         name=name,
         namespace="default",
         state=ShardState.READY,
         available=problem is None,
+        cordoned=of.cordoned,
+        region=of.region,
+        zone=of.zone,
+        pool=of.pool,
+        weight=of.weight,
+        capacity=dict(capacity),
         objects=2,
         draining=1,
         renew_time=None,
-        renewed_seconds_ago=ago if isinstance(ago, float) else None,
-        problem=problem if isinstance(problem, str) else None,
+        renewed_seconds_ago=ago,
+        problem=problem,
+        mistakes=mistakes,
     )
 
 
@@ -48,6 +71,7 @@ def test_rings_are_printed_with_their_counts_and_problems(
 ) -> None:
     row = RingRow(
         name=RING,
+        strategy=StrategyName.SPREAD,
         resources=("secrets", "configmaps"),
         shards=3,
         available_shards=2,
@@ -62,7 +86,7 @@ def test_rings_are_printed_with_their_counts_and_problems(
 
     header, line, problem = printed(capsys)
     assert header[0] == "RING"
-    assert line == ["demo", "False", "3", "2", "-", "-", "-", "secrets,", "configmaps"]
+    assert line == ["demo", "False", "Spread", "3", "2", "-", "-", "-", "secrets,", "configmaps"]
     assert problem[0] == "demo:"
 
 
@@ -80,37 +104,139 @@ def test_shards_are_printed_with_their_age_and_problems(
     tables.shards(ShardsReport(ring=RING, shards=rows, objects=5, unassigned=1, draining=2))
 
     lines = printed(capsys)
-    assert lines[1] == ["shard-a", "ready", "yes", "2", "1", "3s", "ago", "default"]
-    assert lines[2] == ["shard-b", "ready", "no", "2", "1", "never", "default"]
+    assert lines[1][:8] == ["shard-a", "ready", "yes", "2", "1", "3s", "ago", "default"]
+    assert lines[2][:7] == ["shard-b", "ready", "no", "2", "1", "never", "default"]
     assert " ".join(lines[3]) == "5 objects, 1 without a working shard, 2 draining"
     assert " ".join(lines[4]) == "shard-b: renewTime is missing"
+
+
+def test_shards_are_printed_with_what_they_say_of_themselves(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    says = Shard(name=B, region="r", zone="z", pool="p", weight=2.5, cordoned=True)
+    rows = (
+        shard(A, mistakes=("the annotation x is ignored",)),
+        shard(B, says=says, capacity={"objects": "7", "cpu": "4"}),
+    )
+
+    tables.shards(ShardsReport(ring=RING, shards=rows, objects=5, unassigned=1, draining=2))
+
+    lines = printed(capsys)
+    assert lines[1][8:] == ["-", "-", "1", "-", "no"]
+    assert lines[2][8:] == ["r/z", "p", "2.5", "objects=7,cpu=4", "yes"]
+    assert " ".join(lines[4]) == "shard-a: the annotation x is ignored"
+
+
+def explained(
+    to: ShardName = A, placement: PlacementView | None = None, mistakes: tuple[str, ...] = ()
+) -> Explanation:
+    return Explanation(
+        ring=RING,
+        strategy=StrategyName.BOUNDED_LOAD,
+        resource="secrets",
+        object="/Secret/default/s",
+        key="/Secret/default/s",
+        controller=None,
+        owner=A,
+        owner_state=None,
+        draining=True,
+        wanted=B,
+        action=Action.DRAIN,
+        to=to,
+        why="because",
+        placement=placement,
+        mistakes=mistakes,
+    )
 
 
 @pytest.mark.parametrize(("to", "step"), [(B, "drain to shard-b"), (A, "drain")])
 def test_an_object_is_explained(
     to: ShardName, step: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tables.explanation(
-        Explanation(
-            ring=RING,
-            resource="secrets",
-            object="/Secret/default/s",
-            key="/Secret/default/s",
-            controller=None,
-            owner=A,
-            owner_state=None,
-            draining=True,
-            wanted=B,
-            action=Action.DRAIN,
-            to=to,
-            why="because",
-        )
-    )
+    tables.explanation(explained(to))
 
     lines = [" ".join(line) for line in printed(capsys)]
     assert "Owner shard-a (has no Lease)" in lines
     assert f"Next {step}" in lines
     assert not [line for line in lines if line.startswith("Controlled by")]
+
+
+def test_an_object_is_explained_with_a_word_about_every_shard(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shards = (
+        ShardView(name=A, state=None, standing="gone", rejected="it is away", remark=None),
+        ShardView(
+            name=B, state=ShardState.READY, standing="available", rejected=None, remark="score 7"
+        ),
+        ShardView(
+            name=C, state=ShardState.READY, standing="available", rejected=None, remark="score 5"
+        ),
+    )
+    placement = PlacementView(
+        pin=None,
+        region=None,
+        zone="z",
+        pool=None,
+        group=("label app=web", "selector 0"),
+        chosen=B,
+        reason=None,
+        shards=shards,
+    )
+
+    tables.explanation(explained(placement=placement, mistakes=("a label is ignored",)))
+
+    lines = [" ".join(line) for line in printed(capsys)]
+    assert "Zone z" in lines
+    assert "Group label app=web, selector 0" in lines
+    assert not [line for line in lines if line.startswith(("Pool", "Pinned"))]
+    assert lines[-6:] == [
+        "a label is ignored",
+        "",
+        "SHARD STATE MAY HAVE IT BECAUSE",
+        "shard-a - no it is away",
+        "shard-b ready yes, the best score 7",
+        "shard-c ready yes score 5",
+    ]
+
+
+def test_a_plan_is_printed_with_load_and_what_keeps_objects_from_shards(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    loads = (
+        ShardLoad(
+            name=A,
+            state=ShardState.READY,
+            objects=4,
+            load={"objects": 3},
+            capacity={"objects": 3},
+        ),
+        ShardLoad(name=B, state=ShardState.DEAD, objects=0, load={"objects": 0}),
+    )
+    unassigned = ("/Secret/d/x", "/Secret/d/y")
+
+    tables.plan(
+        PlanReport(
+            ring=RING,
+            strategy="BoundedLoad",
+            shards=loads,
+            assignments=(),
+            unassigned=unassigned,
+            reasons=dict.fromkeys(unassigned, "no shard may have it"),
+            refusals=("spec: no",),
+            summary=Summary(objects=6, moves=0, imbalance_before=1.0, imbalance_after=None),
+        )
+    )
+
+    lines = [" ".join(line) for line in printed(capsys)]
+    assert lines[1:] == [
+        "shard-a ready 0 4 3 3",
+        "shard-b dead 0 0 0 -",
+        "",
+        "2 without a working shard: no shard may have it",
+        "would be refused: spec: no",
+        "BoundedLoad: 6 objects, 0 moves, 2 without a working shard; imbalance 1.00, then -",
+    ]
 
 
 def test_names_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,15 @@
 """Facts about objects that their shard has let go."""
 
 import pytest
+from msgspec import structs
 
-from sharder.api.ring import ControlledResource, RingResource, RingSpec
+from sharder.api.ring import (
+    ControlledResource,
+    PlacementSpec,
+    RingResource,
+    RingSpec,
+    StrategyName,
+)
 from sharder.controllers.movement.resync import Resync
 from sharder.controllers.movement.transfer import Transfer
 from sharder.controllers.movement.waiting import Flow
@@ -10,6 +17,7 @@ from sharder.errors import Expired, Forbidden, InvalidObject, NotFound, Rejected
 from sharder.keys import main_key
 from sharder.names import RingName
 from tests.support.cluster import Call, Cluster, on, once, raising
+from tests.support.counting import tally_of
 from tests.support.movement import SOON, moving, patched
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, named, ring
 
@@ -505,6 +513,9 @@ async def test_the_resync_and_the_hand_over_do_not_disturb_each_other() -> None:
         mover=cluster.mover(),
         locks=cluster.locks,
         report=lambda _ring, _problem: None,
+        at_fault=lambda _ring, _problem: None,
+        mistakes=cluster.mistakes,
+        passed=lambda _: None,
         stopwatch=cluster.tally,
         clock=cluster.clock,
         sync_period=300,
@@ -593,3 +604,24 @@ async def test_while_the_leases_cannot_be_watched_objects_are_read_once_a_second
         await cluster.clock.advance(10)
 
     assert 1 <= [call.verb for call in cluster.objects.calls].count("get") <= 11
+
+
+async def test_a_strategy_at_fault_is_told_once_whatever_it_says_of_each_object() -> None:
+    placement = PlacementSpec(strategy=StrategyName.CUSTOM, custom="absent")
+    spec = structs.replace(ring().spec, placement=placement)
+    cluster = Cluster(structs.replace(ring(), spec=spec))
+
+    async with moving(cluster, A) as around:
+        tally_of(cluster).synced = True
+        for name in ("w1", "w2"):
+            await cluster.add(WIDGETS, name)
+            await cluster.clock.advance(SOON)
+        once_told = list(around.faults)
+        await cluster.join(B)
+        await cluster.settle()
+        await cluster.add(WIDGETS, "w3")
+        await cluster.clock.advance(SOON)
+
+    assert [ring for ring, _ in once_told] == [DEMO]
+    assert str(once_told[0][1]).startswith("the strategy 'absent' is not installed")
+    assert len(around.faults) == 2  # what a change of the shards was to mend

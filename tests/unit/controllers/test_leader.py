@@ -21,6 +21,7 @@ from sharder.names import (
     RING_LABEL,
     SHARDER_IDENTITY,
     STATE_LABEL,
+    VALIDATION_NAME,
     ObjectRef,
     RingName,
     ShardName,
@@ -42,6 +43,7 @@ class Service:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.configurations = FakeWebhookConfigurations()
+        self.validations = FakeWebhookConfigurations()
         self.changes: list[bool] = []
         self.recorder = FakeRecorder()
         self.ca_bundle = ""
@@ -54,6 +56,7 @@ class Service:
             leases=cluster.leases,
             ring_status=cluster.rings.status(),
             configurations=self.configurations,
+            validations=self.validations,
             registration=lambda: Registration(
                 endpoint=Endpoint(url="https://sharder", ca_bundle=self.ca_bundle),
                 default_namespaces=cluster.world._default,
@@ -61,6 +64,7 @@ class Service:
                 sharders=frozenset({"sharder"}),
             ),
             recorder=self.recorder,
+            mistakes=cluster.mistakes,
             meter=cluster.tally,
             holder=self.holder,
             clock=cluster.clock,
@@ -86,7 +90,7 @@ class Service:
 
     async def ready(self, name: str = DEMO) -> Condition | None:
         conditions = (await self.cluster.rings.get(ObjectRef("", name))).status.conditions
-        return next(iter(conditions), None)
+        return next((c for c in conditions if c.type == "Ready"), None)
 
 
 async def holder_of(cluster: Cluster, shard: ShardName) -> str:
@@ -114,6 +118,7 @@ async def test_the_leader_looks_after_rings_leases_and_objects() -> None:
     assert (ready.status, ready.observed_generation) == ("True", 2)
     assert lease.metadata.label(STATE_LABEL) == "ready"
     assert list(service.configurations.bodies) == ["controllerring-demo"]
+    assert list(service.validations.bodies) == [VALIDATION_NAME]
     for resource in (WIDGETS, SECRETS, CONFIGMAPS):
         assert set((await cluster.owners(resource)).values()) == {A}
 
@@ -415,8 +420,8 @@ async def test_a_right_to_watch_that_is_missing_is_said_until_it_is_granted() ->
         await cluster.clock.advance(POLL_SECONDS + AT_ONCE)
         after = await service.conditions()
 
-    assert before == {"Ready": "ReconciliationSucceeded", "Watched": "WatchMissing"}
-    assert after == {"Ready": "ReconciliationSucceeded", "Watched": "WatchAllowed"}
+    assert (before["Ready"], before["Watched"]) == ("ReconciliationSucceeded", "WatchMissing")
+    assert (after["Ready"], after["Watched"]) == ("ReconciliationSucceeded", "WatchAllowed")
 
 
 async def test_a_right_to_write_that_is_missing_is_said_until_it_is_granted() -> None:

@@ -6,6 +6,7 @@ import pytest
 from typing_extensions import override
 
 from sharder.api.lease import Lease, format_time
+from sharder.api.meta import Json
 from sharder.clock import Clock
 from sharder.controllers.leases import (
     Bury,
@@ -18,7 +19,13 @@ from sharder.controllers.leases import (
 )
 from sharder.errors import Forbidden, NotFound, Unavailable
 from sharder.leases import ShardState, Sighting
-from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef, ShardName
+from sharder.names import (
+    SHARDER_IDENTITY,
+    STATE_LABEL,
+    WEIGHT_ANNOTATION,
+    ObjectRef,
+    ShardName,
+)
 from tests.support.cluster import Cluster
 from tests.support.fake_clock import FakeClock
 from tests.support.values import NOW, A, B, lease
@@ -353,3 +360,38 @@ async def test_an_invalid_lease_is_reported_once_and_neither_written_nor_deleted
     ((about, reason, message),) = cluster.recorder.warnings
     assert (about, reason) == (ObjectRef("default", name), "InvalidLease")
     assert "label value" in message
+
+
+async def test_what_a_lease_says_in_vain_of_its_shard_is_told_once_and_again_if_it_changes() -> (
+    None
+):
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        care = controller(cluster)
+        for weight in ("-1", "-1", None, "heavy"):
+            body: Json = {"metadata": {"annotations": {WEIGHT_ANNOTATION: weight}}}
+            await cluster.leases.patch(REF, body)
+            await cluster.settle()
+            await care.reconcile(REF)
+            await care.reconcile(REF)
+
+        ignored = f"the annotation {WEIGHT_ANNOTATION} is ignored"
+        assert cluster.recorder.warnings == [
+            (REF, "MalformedValue", f"{ignored}: '-1' is no quantity such as 4, 500m or 8Gi"),
+            (REF, "MalformedValue", f"{ignored}: 'heavy' is no quantity such as 4, 500m or 8Gi"),
+        ]
+
+
+async def test_the_lease_of_a_shard_that_says_nonsense_is_looked_after_as_any_other() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        body: Json = {"metadata": {"annotations": {WEIGHT_ANNOTATION: "-1"}}}
+        await cluster.leases.patch(REF, body)
+        care = await silent_for(cluster, 1)
+        await care.reconcile(REF)
+        await cluster.settle()
+
+        assert await state(cluster) == "ready"
+        assert cluster.snapshot.members.available == {A}

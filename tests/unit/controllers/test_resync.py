@@ -4,14 +4,23 @@ from asyncio import TaskGroup
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
-from sharder.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
+from sharder.api.ring import (
+    ControlledResource,
+    ControllerRing,
+    PlacementSpec,
+    RingResource,
+    RingSpec,
+    StrategyName,
+)
 from sharder.api.selector import LabelSelector
 from sharder.controllers.movement.resync import AGAIN_SECONDS, LATE_SECONDS, Resync
 from sharder.errors import Expired, Forbidden, InvalidObject, NotFound, Rejected, Unavailable
 from sharder.keys import main_key
 from sharder.names import GroupResource, RingName
 from tests.support.cluster import NAMESPACES, Call, Cluster, on, once, raising
+from tests.support.counting import tally_of
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,
@@ -40,13 +49,22 @@ class Reports:
         self.all.append(problem)
 
 
-def resync(cluster: Cluster, reports: Reports | None = None, *, limit: int = 10) -> Resync:
+def resync(
+    cluster: Cluster,
+    reports: Reports | None = None,
+    *,
+    limit: int = 10,
+    faults: Reports | None = None,
+) -> Resync:
     return Resync(
         world=cluster.world,
         objects=cluster.objects,
         mover=cluster.mover(limit),
         locks=cluster.locks,
         report=reports or Reports(),
+        at_fault=faults or Reports(),
+        mistakes=cluster.mistakes,
+        passed=lambda _: None,
         stopwatch=cluster.tally,
         clock=cluster.clock,
         sync_period=SYNC_PERIOD,
@@ -55,6 +73,11 @@ def resync(cluster: Cluster, reports: Reports | None = None, *, limit: int = 10)
 
 def ring_of(*resources: RingResource) -> ControllerRing:
     return ControllerRing(metadata=ring().metadata, spec=RingSpec(resources=resources))
+
+
+def placing(placement: PlacementSpec, *, generation: int = 1) -> ControllerRing:
+    demo = ring(generation=generation)
+    return structs.replace(demo, spec=structs.replace(demo.spec, placement=placement))
 
 
 def writes(cluster: Cluster) -> list[tuple[GroupResource, str]]:
@@ -461,15 +484,18 @@ async def test_a_ring_whose_shards_have_changed_is_passed_over_once_more_soon() 
 
     async with cluster.watched(A, B):
         passes = resync(cluster)
-        waits = [await passes.reconcile(DEMO) for _ in range(3)]
+        waits = [await passes.reconcile(DEMO)]
+        await cluster.clock.advance(LATE_SECONDS)
+        waits.append(await passes.reconcile(DEMO))
         await cluster.leave(A)
         await cluster.settle()
         waits.append(await passes.reconcile(DEMO))
         # The webhook had answered before the shard left.
         await cluster.add(WIDGETS, "late", owner=A)
+        await cluster.clock.advance(LATE_SECONDS)
         waits.append(await passes.reconcile(DEMO))
 
-    assert waits == [LATE_SECONDS, SYNC_PERIOD, SYNC_PERIOD, LATE_SECONDS, SYNC_PERIOD]
+    assert waits == [LATE_SECONDS, SYNC_PERIOD, LATE_SECONDS, SYNC_PERIOD]
     assert await cluster.owners(WIDGETS) == {"late": B}
 
 
@@ -556,3 +582,37 @@ async def test_nothing_is_taken_from_a_shard_that_is_back_unseen() -> None:
         owners = await cluster.owners(WIDGETS)
 
     assert (again, owners) == (AGAIN_SECONDS, {"w": A})
+
+
+CUSTOM = PlacementSpec(strategy=StrategyName.CUSTOM, custom="absent")
+
+
+async def test_a_strategy_at_fault_is_told_after_a_pass_and_does_not_fail_it() -> None:
+    cluster, reports, faults = Cluster(placing(CUSTOM)), Reports(), Reports()
+
+    async with cluster.watched(A):
+        tally_of(cluster).synced = True
+        await cluster.add(WIDGETS, "w1")
+        await cluster.add(WIDGETS, "w2")
+        await resync(cluster, reports, faults=faults).reconcile(DEMO)
+
+    assert reports.all == [None]
+    assert [fault.partition(" (")[0] if fault else None for fault in faults.all] == [
+        "the strategy 'absent' is not installed"
+    ]
+
+
+async def test_a_strategy_that_works_again_is_told_after_a_pass() -> None:
+    cluster, faults = Cluster(placing(CUSTOM)), Reports()
+
+    async with cluster.watched(A):
+        tally_of(cluster).synced = True
+        await cluster.add(WIDGETS, "w")
+        passes = resync(cluster, faults=faults)
+        await passes.reconcile(DEMO)
+        await cluster.put_ring(placing(PlacementSpec(), generation=2))
+        await cluster.settle()
+        await passes.reconcile(DEMO)
+
+    assert [fault is None for fault in faults.all] == [False, True]
+    assert await cluster.owners(WIDGETS) == {"w": A}

@@ -1,14 +1,21 @@
 """Facts about a ring's webhook configuration and status."""
 
+import logging
+from datetime import datetime
+
 import pytest
+from msgspec import structs
 
 from sharder.api.meta import Json
-from sharder.api.ring import Condition, ControllerRing, RingStatus
+from sharder.api.ring import Condition, ControllerRing, RingResource, RingSpec, RingStatus
 from sharder.controllers.configuration import Endpoint, Registration
 from sharder.controllers.movement.rights import Watching
+from sharder.controllers.pace import COUNTS_SECONDS, SETTLE_SECONDS
 from sharder.controllers.rings import Problems, RingController
 from sharder.errors import Conflict, Forbidden, Rejected, Unavailable
+from sharder.figures import Figures, ResyncReport
 from sharder.names import APP_LABEL, RING_LABEL, ObjectRef, RingName
+from sharder.ports import Writable
 from tests.support.cluster import Cluster
 from tests.support.fakes import FakeRecorder, FakeWebhookConfigurations
 from tests.support.values import DEMO, A, B, ring
@@ -20,15 +27,23 @@ NAME = "controllerring-demo"
 class Bench:
     """A RingController and what it writes to."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        status: Writable[ControllerRing] | None = None,
+        sync_period: float = SYNC_PERIOD,
+    ) -> None:
         self.cluster = cluster
         self.configurations = FakeWebhookConfigurations()
         self.recorder = FakeRecorder()
         self.problems = Problems()
         self.watching = Watching()
+        self.figures: Figures | None = None
+        self.resync: ResyncReport | None = None
         self.controller = RingController(
             world=cluster.world,
-            status=cluster.rings.status(),
+            status=status or cluster.rings.status(),
             configurations=self.configurations,
             registration=lambda: Registration(
                 endpoint=Endpoint(url="https://sharder"),
@@ -38,9 +53,11 @@ class Bench:
             ),
             problems=self.problems,
             watching=self.watching,
+            figures=lambda _: self.figures,
+            last_resync=lambda _: self.resync,
             recorder=self.recorder,
             clock=cluster.clock,
-            sync_period=SYNC_PERIOD,
+            sync_period=sync_period,
         )
 
     async def reconcile(self, name: RingName = DEMO) -> float | None:
@@ -57,9 +74,59 @@ class Bench:
     async def ready(self) -> Condition:
         return next(c for c in (await self.status()).conditions if c.type == "Ready")
 
+    async def reasons(self) -> dict[str, str]:
+        """The reasons of the ring's conditions, by type."""
+        return {c.type: c.reason for c in (await self.status()).conditions}
+
+    async def version(self) -> str:
+        return (await self.ring()).metadata.resource_version
+
     async def add_configuration(self, of: str, **labels: str) -> None:
         metadata: Json = {"name": f"controllerring-{of}", "labels": {RING_LABEL: of, **labels}}
         await self.configurations.apply({"metadata": metadata})
+
+
+class OldDefinition:
+    """The status under a CRD that knows no counts."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.writes = 0
+        self._inner = cluster.rings.status()
+
+    async def create(self, namespace: str, body: Json) -> ControllerRing:
+        return await self._inner.create(namespace, body)
+
+    async def patch(self, ref: ObjectRef, body: Json) -> ControllerRing:
+        assert isinstance(body, dict)
+        status = body["status"]
+        assert isinstance(status, dict)
+        self.writes += 1
+        known = ("observedGeneration", "shards", "availableShards", "conditions")
+        return await self._inner.patch(ref, {"status": {key: status[key] for key in known}})
+
+    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
+        await self._inner.delete(ref, uid=uid, resource_version=resource_version)
+
+
+def counted(
+    objects: int = 10,
+    *,
+    unassigned: int = 0,
+    unowned: int | None = None,
+    has_room: bool | None = None,
+) -> Figures:
+    return Figures(
+        objects=objects,
+        unassigned=unassigned,
+        draining=0,
+        by_shard={A: objects - unassigned},
+        has_room=has_room,
+        unowned=unassigned if unowned is None else unowned,
+    )
+
+
+def passed(at: datetime) -> ResyncReport:
+    return ResyncReport(time=at, seconds=1.5, assigned=1, moved=2, drained=3, conflicts=4)
 
 
 OURS = {APP_LABEL[0]: APP_LABEL[1]}
@@ -311,6 +378,257 @@ async def test_no_ring_is_taken_for_gone_before_all_are_known() -> None:
     assert list(bench.configurations.bodies) == [NAME]
 
 
+async def test_what_is_counted_is_written_with_every_shard() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        bench = Bench(cluster)
+        bench.figures, bench.resync = counted(unassigned=3), passed(cluster.clock.now())
+        await bench.reconcile()
+        status = await bench.status()
+
+    assert (status.objects, status.assigned, status.unassigned) == (10, 7, 3)
+    assert status.oldest_unassigned_since == status.conditions[0].last_transition_time
+    assert [(s.name, s.state, s.objects) for s in status.shard_statuses] == [
+        (A, "ready", 7),
+        (B, "ready", 0),
+    ]
+    assert status.last_resync is not None
+    assert status.last_resync.duration_seconds == 1.5
+    assert await bench.reasons() == {
+        "Covered": "ObjectsUnassigned",
+        "Ready": "ReconciliationSucceeded",
+    }
+
+
+async def test_as_long_as_nothing_is_counted_the_last_leaders_counts_stay() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        first = Bench(cluster)
+        first.figures, first.resync = counted(), passed(cluster.clock.now())
+        await first.reconcile()
+        before = await first.version()
+        second = Bench(cluster)
+        await second.reconcile()
+
+        assert await second.version() == before
+
+
+async def test_a_new_leader_writes_what_it_has_counted_at_once() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        first = Bench(cluster)
+        first.figures = counted(10)
+        await first.reconcile()
+        second = Bench(cluster)
+        second.figures = counted(11)
+        await second.reconcile()
+
+        assert (await second.status()).objects == 11
+
+
+async def test_counts_are_written_at_most_every_30_seconds_and_looked_at_again_then() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        written, again = [], []
+        for number, seconds in ((10, 0), (11, 10), (12, 19), (13, 1)):
+            await cluster.clock.advance(seconds)
+            bench.figures = counted(number)
+            again.append(await bench.reconcile())
+            written.append((await bench.status()).objects)
+
+    assert written == [10, 10, 10, 13]
+    assert again == [SYNC_PERIOD, COUNTS_SECONDS - 10, COUNTS_SECONDS - 29, SYNC_PERIOD]
+
+
+async def test_the_configuration_is_looked_at_in_its_own_time_while_counts_wait() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        bench = Bench(cluster, sync_period=20.0)
+        bench.figures = counted(10)
+        await bench.reconcile()
+        bench.figures = counted(11)
+
+        assert await bench.reconcile() == 20
+
+
+async def test_a_ring_that_went_while_its_configuration_was_applied_needs_no_status() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+
+        assert await bench.controller._reports.write(RingName("gone")) is None
+
+
+async def test_a_resync_is_told_when_counts_may_be_written() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        bench.figures, times = counted(), []
+        for seconds in (0, 10, 20):
+            await cluster.clock.advance(seconds)
+            bench.resync = passed(cluster.clock.now())
+            await bench.reconcile()
+            last = (await bench.status()).last_resync
+            times.append(last.time[14:19] if last is not None else None)
+
+    assert times == ["00:31", "00:31", "01:01"]
+
+
+async def test_counts_that_stay_are_not_written_again() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        bench.figures = counted(unassigned=1)
+        await bench.reconcile()
+        before = await bench.version()
+        for _ in range(3):
+            await cluster.clock.advance(2)
+            await cluster.renew(A)
+            await cluster.settle()
+            await bench.reconcile()
+
+        assert await bench.version() == before
+
+
+async def test_availability_is_written_at_once_with_what_is_counted_by_then() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        bench.figures = counted(10)
+        await bench.reconcile()
+        await cluster.join(B)
+        await cluster.settle()
+        bench.figures = counted(11)
+        await bench.reconcile()
+        status = await bench.status()
+
+    assert (status.available_shards, status.objects) == (2, 11)
+
+
+async def test_that_no_shard_is_available_is_said_at_once() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        bench.figures = counted()
+        await bench.reconcile()
+        before = (await bench.reasons())["Covered"]
+        await cluster.leave(A)
+        await cluster.settle()
+        await bench.reconcile()
+
+        assert (before, (await bench.reasons())["Covered"]) == ("AllOwned", "NoShards")
+
+
+async def test_an_object_on_its_way_flips_no_condition() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        bench.figures = counted(has_room=True)
+        await bench.reconcile()
+        before = await bench.version()
+        bench.figures = counted(unassigned=1, has_room=False)
+        again = await bench.reconcile()
+        bench.figures = counted(has_room=True)
+        await cluster.clock.advance(again or 0)
+        await bench.reconcile()
+
+        assert again == SETTLE_SECONDS
+        assert await bench.version() == before
+
+
+async def test_objects_that_find_no_room_flip_both_conditions_soon_and_once() -> None:
+    cluster = Cluster()
+    seen = []
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        bench.figures = counted(has_room=True)
+        await bench.reconcile()
+        for number in (1, 2, 3):
+            bench.figures = counted(unassigned=number, has_room=False)
+            await bench.reconcile()
+            await cluster.clock.advance(SETTLE_SECONDS)
+            seen.append((await bench.reasons(), (await bench.status()).unassigned))
+
+    before = {
+        "CapacityExhausted": "SufficientCapacity",
+        "Covered": "AllOwned",
+        "Ready": "ReconciliationSucceeded",
+    }
+    after = before | {"CapacityExhausted": "InsufficientCapacity", "Covered": "ObjectsUnassigned"}
+    assert seen == [(before, 0), (after, 2), (after, 2)]
+
+
+async def test_a_strategy_that_knows_no_ceilings_takes_the_condition_away() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        bench.figures = counted(unassigned=1, has_room=False)
+        await bench.reconcile()
+        before = set(await bench.reasons())
+        bench.figures = counted(unassigned=1)
+        await bench.reconcile()
+
+        assert before - set(await bench.reasons()) == {"CapacityExhausted"}
+
+
+async def test_a_crd_that_drops_what_is_counted_is_mentioned_once_and_written_no_more_often(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = Cluster()
+    store = OldDefinition(cluster)
+
+    with caplog.at_level(logging.WARNING):
+        async with cluster.watched(A):
+            bench = Bench(cluster, status=store)
+            bench.figures = counted(unassigned=1)
+            for _ in range(4):
+                await bench.reconcile()
+                await cluster.clock.advance(SYNC_PERIOD)
+                await cluster.renew(A)
+                await cluster.settle()
+            once = store.writes
+            bench.figures = counted(unassigned=2)
+            await bench.reconcile()
+
+    assert (once, store.writes) == (1, 2)
+    assert [record.message for record in caplog.records].count(
+        "the CustomResourceDefinition of ControllerRing is too old"
+    ) == 1
+
+
+async def test_a_status_that_somebody_else_has_written_is_repaired_after_a_while() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        bench.figures = counted()
+        await bench.reconcile()
+        await cluster.rings.status().patch(ObjectRef("", DEMO), {"status": {"objects": 99}})
+        await cluster.settle()
+        await bench.reconcile()
+        at_first = (await bench.status()).objects
+        await cluster.clock.advance(SYNC_PERIOD)
+        await cluster.renew(A)
+        await cluster.settle()
+        await bench.reconcile()
+
+        assert (at_first, (await bench.status()).objects) == (99, 10)
+
+
 def test_problems_of_several_are_one_sentence_each() -> None:
     problems = Problems()
 
@@ -326,3 +644,21 @@ def test_problems_of_several_are_one_sentence_each() -> None:
     assert problems.of(RingName("other")) is None
     problems.forget(DEMO)
     assert problems.of(DEMO) is None
+
+
+async def test_a_ring_that_slipped_in_is_not_ready_until_it_is_mended() -> None:
+    secrets = RingResource(resource="secrets")
+    cluster = Cluster(structs.replace(ring(), spec=RingSpec(resources=(secrets, secrets))))
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        await bench.reconcile()
+        before = await bench.ready()
+        await cluster.put_ring(ring(generation=2))
+        await cluster.settle()
+        await bench.reconcile()
+
+        assert (before.status, before.reason) == ("False", "ReconciliationFailed")
+        assert before.message.startswith('spec.resources[1]: Duplicate value: "secrets": ')
+        assert (await bench.ready()).status == "True"
+    assert list(bench.configurations.bodies) == [NAME]

@@ -1,14 +1,16 @@
 """Facts about the status of a ring."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import timedelta
 
 import msgspec
+import pytest
 
-from sharder.api.ring import Condition, RingStatus
-from sharder.controllers.status import encode_status, status_of
-from sharder.names import GroupResource
-from tests.support.values import NOW, SECRETS, WIDGETS, ring
+from sharder.api.ring import Condition, LastResync, RingStatus, ShardStatus
+from sharder.controllers.conditions import Claim, ready
+from sharder.controllers.status import encode_status, is_urgent, status_of, with_counts
+from sharder.figures import Figures, ResyncReport
+from tests.support.values import NOW, ring
 
 EMPTY = RingStatus()
 
@@ -17,18 +19,60 @@ def status(
     before: RingStatus = EMPTY,
     problem: str | None = None,
     *,
-    unwatched: Sequence[GroupResource] | None = None,
+    claims: Iterable[Claim] = (),
+    available: int = 2,
+    generation: int = 3,
     at: int = 0,
 ) -> RingStatus:
     return status_of(
-        ring(generation=3),
+        ring(generation=generation),
         before,
         shards=3,
-        available=2,
-        problem=problem,
-        unwatched=unwatched,
+        available=available,
+        claims=[ready(problem), *claims],
         now=NOW + timedelta(seconds=at),
     )
+
+
+def counts(
+    before: RingStatus = EMPTY,
+    *,
+    unassigned: int = 0,
+    draining: int = 0,
+    shards: tuple[ShardStatus, ...] = (),
+    resync: ResyncReport | None = None,
+    at: int = 0,
+) -> RingStatus:
+    figures = Figures(
+        objects=10,
+        unassigned=unassigned,
+        draining=draining,
+        by_shard={},
+        has_room=None,
+        unowned=unassigned,
+    )
+    now = NOW + timedelta(seconds=at)
+    return with_counts(before, figures, shards=shards, resync=resync, now=now)
+
+
+def shard(name: str, objects: int) -> ShardStatus:
+    return ShardStatus(name=name, state="ready", objects=objects)
+
+
+def full(message: str, *, holds: bool = True) -> Claim:
+    return Claim(
+        type="CapacityExhausted", holds=holds, reason="Why", message=message, counted=True
+    )
+
+
+RESYNC = ResyncReport(
+    time=NOW + timedelta(microseconds=123456),
+    seconds=0.12345678,
+    assigned=1,
+    moved=2,
+    drained=3,
+    conflicts=4,
+)
 
 
 def test_a_ring_without_problems_is_ready() -> None:
@@ -88,41 +132,109 @@ def test_a_status_is_written_as_a_merge_patch_that_reads_back_as_it_was() -> Non
     assert msgspec.convert(body["status"], RingStatus) == status(problem="x")
 
 
-def test_a_ring_whose_resources_may_be_watched_says_nothing_of_it() -> None:
-    assert status(unwatched=()) == status(unwatched=None) == status()
+def test_a_condition_that_does_not_apply_is_taken_away() -> None:
+    before = status(claims=[full("x")])
+
+    after = status(before, claims=[Claim(type="CapacityExhausted", holds=None)])
+
+    assert [condition.type for condition in before.conditions] == ["CapacityExhausted", "Ready"]
+    assert after == status()
 
 
-def test_a_missing_right_to_watch_is_said_and_the_ring_is_ready_all_the_same() -> None:
-    ready, watched = status(unwatched=(SECRETS, WIDGETS)).conditions
+def test_conditions_and_counts_leave_each_other_as_they_are() -> None:
+    counted = counts(status(), unassigned=1, shards=(shard("a", 9),), resync=RESYNC)
 
-    assert (ready.type, ready.status) == ("Ready", "True")
-    assert watched == Condition(
-        type="Watched",
-        status="False",
-        reason="WatchMissing",
-        message=(
-            "listed every 30 s instead of watched: "
-            'add {apiGroups: [""], resources: [secrets], verbs: [get, list, watch, patch]} and '
-            '{apiGroups: ["example.com"], resources: [widgets], verbs: [get, list, watch, patch]} '
-            "to the sharder's ClusterRole (in the chart: shardedResources)"
-        ),
-        observed_generation=3,
-        last_transition_time="2026-03-01T12:00:00Z",
+    assert status(counted) == counted
+    assert counts(counted, unassigned=1, shards=(shard("a", 9),), resync=RESYNC) == counted
+
+
+def test_objects_have_an_owner_or_none() -> None:
+    after = counts(unassigned=3, draining=2)
+
+    assert (after.objects, after.assigned, after.unassigned, after.draining) == (10, 7, 3, 2)
+
+
+def test_since_when_objects_wait_stays_until_none_waits() -> None:
+    first = counts(unassigned=3, draining=1)
+    second = counts(first, unassigned=1, draining=5, at=60)
+    third = counts(second, at=120)
+    fourth = counts(third, unassigned=1, draining=1, at=180)
+
+    assert [s.oldest_unassigned_since for s in (first, second, third, fourth)] == [
+        "2026-03-01T12:00:00Z",
+        "2026-03-01T12:00:00Z",
+        None,
+        "2026-03-01T12:03:00Z",
+    ]
+    assert [s.oldest_drain_since for s in (first, second, third, fourth)] == [
+        "2026-03-01T12:00:00Z",
+        "2026-03-01T12:00:00Z",
+        None,
+        "2026-03-01T12:03:00Z",
+    ]
+
+
+def test_what_is_over_is_deleted_by_the_merge_patch() -> None:
+    body = encode_status(counts())
+
+    assert isinstance(body, dict)
+    written = body["status"]
+    assert isinstance(written, dict)
+    assert written["oldestUnassignedSince"] is None
+    assert written["unassigned"] == 0
+
+
+def test_the_fullest_shards_come_first_then_the_names() -> None:
+    after = counts(shards=(shard("b", 1), shard("c", 5), shard("a", 1)))
+
+    assert [s.name for s in after.shard_statuses] == ["c", "a", "b"]
+    assert not after.shard_statuses_truncated
+
+
+def test_no_more_than_200_shards_are_listed() -> None:
+    exactly = counts(shards=tuple(shard(f"s{n:03}", n) for n in range(200)))
+    more = counts(shards=tuple(shard(f"s{n:03}", n) for n in range(201)))
+
+    assert (len(exactly.shard_statuses), exactly.shard_statuses_truncated) == (200, False)
+    assert (len(more.shard_statuses), more.shard_statuses_truncated) == (200, True)
+    assert [more.shard_statuses[0].name, more.shard_statuses[-1].name] == ["s200", "s001"]
+
+
+def test_the_last_resync_is_told_and_kept_by_whoever_has_done_none() -> None:
+    first = counts(resync=RESYNC)
+
+    assert first.last_resync == LastResync(
+        time="2026-03-01T12:00:00Z",
+        duration_seconds=0.123,
+        assigned=1,
+        moved=2,
+        drained=3,
+        conflicts=4,
     )
+    assert counts(first).last_resync == first.last_resync
 
 
-def test_a_right_to_watch_that_is_granted_is_said() -> None:
-    before = status(unwatched=(SECRETS,))
-    after = status(before, unwatched=(), at=60)
-    later = status(after, unwatched=(), at=120)
+@pytest.mark.parametrize(
+    "after",
+    [
+        status(available=1),
+        status(generation=4),
+        status(problem="x"),
+        status(claims=[full("3 objects")]),
+    ],
+    ids=["availability", "generation", "problem", "condition"],
+)
+def test_what_is_not_counted_is_urgent(after: RingStatus) -> None:
+    assert is_urgent(after, status())
+    assert not is_urgent(after, after)
 
-    watched = after.conditions[1]
-    assert (watched.status, watched.reason) == ("True", "WatchAllowed")
-    assert watched.last_transition_time == "2026-03-01T12:01:00Z"
-    assert later == after
+
+def test_counts_are_not_urgent() -> None:
+    assert not is_urgent(counts(status(), unassigned=1, resync=RESYNC), status())
 
 
-def test_as_long_as_it_is_not_known_what_may_be_watched_nothing_changes() -> None:
-    before = status(unwatched=(SECRETS,))
+def test_a_number_in_a_message_is_not_urgent_but_what_the_condition_says_is() -> None:
+    three = status(claims=[full("3 objects")])
 
-    assert status(before, unwatched=None, at=60) == before
+    assert not is_urgent(status(claims=[full("4 objects")]), three)
+    assert is_urgent(status(claims=[full("none", holds=False)]), three)

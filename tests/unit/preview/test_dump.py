@@ -7,15 +7,18 @@ import msgspec
 import pytest
 
 from sharder.api.meta import Json
+from sharder.api.ring import StrategyName
 from sharder.api.selector import LabelSelector
 from sharder.errors import ConfigError
 from sharder.names import ShardName
 from sharder.preview.dump import decode_dump, plan_dump
-from sharder.preview.report import Action, PlanReport
+from sharder.preview.planning import Action
+from sharder.preview.report import PlanReport
+from sharder.preview.supposition import Supposition
 from sharder.ring import ConsistentHash
 
 RENEWED = "2026-03-01T12:00:00.000000Z"
-RING: Json = {
+RING: Mapping[str, Json] = {
     "apiVersion": "sharding.timebertt.dev/v1alpha1",
     "kind": "ControllerRing",
     "metadata": {"name": "demo", "creationTimestamp": None},
@@ -181,12 +184,12 @@ def test_states_are_judged_at_the_newest_renewal_in_the_file() -> None:
 def test_without_any_renewal_the_moment_does_not_matter() -> None:
     dump = decode_dump(stream(RING, lease("a", renewed=None), thing("Secret", "s")))
 
-    reports = {
+    then, much_later = (
         plan_dump(dump, dump.newest_renewal() + timedelta(days=days), LabelSelector())
         for days in (0, 20_000)
-    }
+    )
 
-    assert len(reports) == 1
+    assert then == much_later
 
 
 def test_a_lease_without_times_is_shown_as_expired_but_never_available() -> None:
@@ -227,3 +230,34 @@ def test_empty_documents_do_not_matter() -> None:
     data = b"---\n---\n" + msgspec.json.encode(RING) + b"\n---\n"
 
     assert decode_dump(data).ring.name == "demo"
+
+
+def test_a_dump_is_planned_with_what_is_supposed() -> None:
+    dump = decode_dump(stream(RING, lease("a"), *(thing("Secret", f"s{i}") for i in range(6))))
+    what_if = Supposition(strategy=StrategyName.BOUNDED_LOAD, add=1, remove=("a",))
+
+    report = plan_dump(dump, dump.newest_renewal(), LabelSelector(), what_if=what_if)
+
+    assert report.strategy == "BoundedLoad"
+    assert [(shard.name, shard.state, shard.objects) for shard in report.shards] == [
+        ("a", "dead", 0),
+        ("demo-new-1", "ready", 6),
+    ]
+
+
+def test_an_installed_strategy_decides_offline_too() -> None:
+    placement = {"strategy": "Custom", "custom": "last"}
+    custom: Json = {
+        **RING,
+        "spec": {"resources": [{"resource": "secrets"}], "placement": placement},
+    }
+    dump = decode_dump(stream(custom, lease("a"), lease("b"), thing("Secret", "s")))
+
+    report = plan_dump(
+        dump,
+        dump.newest_renewal(),
+        LabelSelector(),
+        custom={"last": lambda _demand, shards, _counts: shards[-1].name},
+    )
+
+    assert [assignment.to for assignment in report.assignments] == ["b"]

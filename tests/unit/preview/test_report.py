@@ -1,13 +1,17 @@
-"""Facts about `sharder.preview.report`: what a step means for the object, and counts per shard."""
+"""Facts about `sharder.preview.report`: counts per shard, before and after."""
+
+from collections.abc import Mapping
 
 import msgspec
-import pytest
 
+from sharder.api.ring import PlacementSpec, StrategyName
 from sharder.leases import ShardState
 from sharder.membership import Standing
+from sharder.names import ShardName
 from sharder.planner import Owners
-from sharder.preview.report import Action, Planned, plan_object, report, why
-from sharder.snapshot import RingSnapshot, Role
+from sharder.preview.planning import Action, Planned, plan_object, plan_ring
+from sharder.preview.report import report
+from sharder.snapshot import RingSnapshot, Role, build
 from tests.support.values import (
     CONFIGMAPS,
     SECRETS,
@@ -18,6 +22,7 @@ from tests.support.values import (
     members,
     named,
     obj,
+    ring,
     snapshot,
 )
 
@@ -25,81 +30,18 @@ NOW = snapshot()
 ON_B = named(WIDGETS, B, NOW)
 
 
-def planned(
-    owner: str | None, *, drain: str | None = None, at: RingSnapshot = NOW, name: str = ON_B
-) -> Planned:
-    return plan_object(at, obj(WIDGETS, name, owner=owner, drain=drain), Role.MAIN, Owners())
+def planned(owner: str | None, *, at: RingSnapshot = NOW, name: str = ON_B) -> Planned:
+    return plan_object(at, obj(WIDGETS, name, owner=owner), Role.MAIN, Owners())
 
 
-@pytest.mark.parametrize(
-    ("owner", "drain", "action", "to"),
-    [
-        (None, None, Action.ASSIGN, B),
-        (C, None, Action.ASSIGN, B),
-        (B, None, Action.KEEP, B),
-        (B, "true", Action.KEEP, B),
-        (A, None, Action.DRAIN, B),
-        (A, "true", Action.DRAIN, B),
-    ],
-)
-def test_a_step_says_what_becomes_of_a_main_object(
-    owner: str | None, drain: str | None, action: Action, to: str
-) -> None:
-    plan = planned(owner, drain=drain)
-
-    assert (plan.action, plan.to) == (action, to)
-
-
-def test_an_object_on_a_missing_shard_is_kept_though_it_drains() -> None:
-    at = snapshot(members({B: Standing.AVAILABLE, C: Standing.MISSING}))
-
-    plan = planned(C, drain="true", at=at)
-
-    assert (plan.action, plan.to) == (Action.KEEP, C)
-
-
-def test_without_shards_nothing_is_assigned() -> None:
-    plan = planned(None, at=snapshot(members({})))
-
-    assert (plan.action, plan.to) == (Action.NONE, None)
-
-
-def test_a_controlled_object_follows_its_owner_as_planned_before() -> None:
-    name, owners = named(SECRETS, B, NOW), Owners()
-    plan_object(NOW, obj(SECRETS, name, owner=A), Role.LEADING, owners)
-
-    follower = obj(CONFIGMAPS, "c", owner=B, controlled_by=name)
-    plan = plan_object(NOW, follower, Role.CONTROLLED, owners)
-
-    assert (plan.action, plan.desired, plan.to) == (Action.RELABEL, A, A)
-
-
-@pytest.mark.parametrize(
-    ("owner", "drain", "reason"),
-    [
-        (None, None, "it has no shard, and it belongs on shard-b"),
-        (C, None, "shard-c is gone, and it belongs on shard-b"),
-        (B, None, "in place"),
-        (B, "true", "it belongs where it is: the request to let go is taken back"),
-        (
-            A,
-            None,
-            "it belongs on shard-b; shard-a may be working on it and has to let go first",
-        ),
-        (A, "true", "waiting for its shard to let go"),
-    ],
-)
-def test_every_step_has_its_reason(owner: str | None, drain: str | None, reason: str) -> None:
-    assert why(planned(owner, drain=drain)) == reason
-
-
-def test_a_controlled_object_is_said_to_follow() -> None:
-    name = named(SECRETS, B, NOW)
-    follower = obj(CONFIGMAPS, "c", owner=A, controlled_by=name)
-
-    plan = plan_object(NOW, follower, Role.CONTROLLED, Owners())
-
-    assert why(plan) == "it follows the object that controls it to shard-b"
+def placing(placement: PlacementSpec, standings: Mapping[ShardName, Standing]) -> RingSnapshot:
+    spec = msgspec.structs.replace(ring().spec, placement=placement)
+    return build(
+        msgspec.structs.replace(ring(), spec=spec),
+        members=members(standings),
+        namespaces=frozenset({"default"}),
+        custom={"mine": lambda _demand, _shards, _counts: None},
+    )
 
 
 def test_a_report_is_json_as_documented() -> None:
@@ -128,6 +70,8 @@ def test_a_report_is_json_as_documented() -> None:
             )
         ],
         "unassigned": [],
+        "reasons": {},
+        "refusals": [],
         "summary": {
             "objects": 2,
             "moves": 2,
@@ -142,10 +86,15 @@ def test_objects_are_unassigned_if_no_shard_works_on_them_in_the_end() -> None:
 
     result = report(at, [planned(C, at=at, name="y"), planned(None, at=at, name="x")], {})
 
-    assert result.unassigned == (
-        "example.com/Widget/default/x",
-        "example.com/Widget/default/y",
+    assert (
+        result.unassigned
+        == tuple(result.reasons)
+        == (
+            "example.com/Widget/default/x",
+            "example.com/Widget/default/y",
+        )
     )
+    assert set(result.reasons.values()) == {"no shard is available"}
 
 
 def test_what_nothing_controls_is_listed_but_not_counted() -> None:
@@ -157,3 +106,67 @@ def test_what_nothing_controls_is_listed_but_not_counted() -> None:
         ("/ConfigMap/default/c", Action.NONE)
     ]
     assert (result.unassigned, result.summary.objects) == ((), 0)
+
+
+def test_a_strategy_that_sticks_shows_what_shards_have_and_may_have() -> None:
+    at = placing(
+        PlacementSpec(strategy=StrategyName.BOUNDED_LOAD),
+        {A: Standing.AVAILABLE, B: Standing.AVAILABLE, C: Standing.MISSING},
+    )
+    main = [(Role.LEADING, obj(SECRETS, f"s{i}", owner=A)) for i in range(3)]
+    child = (Role.CONTROLLED, obj(CONFIGMAPS, "c", owner=A, controlled_by="s0"))
+
+    plan = plan_ring(at, [*main, child, (Role.MAIN, obj(WIDGETS, "w", owner=C))])
+    result = report(at, plan, dict.fromkeys((A, B, C), ShardState.READY))
+
+    assert result.strategy == "BoundedLoad"
+    assert {s.name: (s.load, s.capacity) for s in result.shards} == {
+        A: ({"objects": 2}, {"objects": 2}),
+        B: ({"objects": 1}, {"objects": 2}),
+        C: ({"objects": 1}, None),
+    }
+
+
+def test_where_there_is_no_ceiling_there_is_no_capacity() -> None:
+    at = placing(PlacementSpec(strategy=StrategyName.SPREAD), {})
+
+    result = report(at, [], {A: ShardState.READY})
+
+    assert [(s.load, s.capacity) for s in result.shards] == [({"objects": 0}, None)]
+
+
+def test_a_controlled_object_is_unassigned_for_the_reason_of_its_step() -> None:
+    at = snapshot(members({A: Standing.AVAILABLE, C: Standing.LEAVING}))
+    owners, child = Owners(), obj(CONFIGMAPS, "c", controlled_by="s")
+    owner = plan_object(at, obj(SECRETS, "s", owner=C), Role.LEADING, owners)
+
+    result = report(at, [owner, plan_object(at, child, Role.CONTROLLED, owners)], {})
+
+    assert result.reasons == {"/ConfigMap/default/c": "the shard of its owner gets nothing new"}
+
+
+def test_what_would_be_refused_of_the_ring_is_told() -> None:
+    at = placing(PlacementSpec(strategy=StrategyName.RENDEZVOUS, per_shard_capacity=7), {})
+
+    (refusal,) = report(at, [], {}).refusals
+
+    assert refusal.startswith("spec.placement.perShardCapacity: Invalid value: 7: ")
+
+
+def test_an_installed_strategy_is_not_refused() -> None:
+    at = placing(PlacementSpec(strategy=StrategyName.CUSTOM, custom="mine"), {})
+
+    assert report(at, [], {}).refusals == ()
+
+
+def test_what_is_on_a_lost_shard_with_its_owner_is_unassigned_for_that_reason() -> None:
+    at, owners = snapshot(members({})), Owners()
+    main = plan_object(at, obj(SECRETS, "s", owner=C), Role.LEADING, owners)
+    child = obj(CONFIGMAPS, "c", owner=C, controlled_by="s")
+
+    result = report(at, [main, plan_object(at, child, Role.CONTROLLED, owners)], {})
+
+    assert result.reasons == {
+        "/ConfigMap/default/c": "no shard works on the object that controls it",
+        "/Secret/default/s": "no shard is available",
+    }

@@ -1,17 +1,21 @@
 """AdmissionReviews as the API server writes them, and ASGI calls without a server."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 from starlette.types import ASGIApp, Message
 
 from sharder.api.meta import Json, PartialObject
+from sharder.api.resource import Resource
+from sharder.api.ring import ControllerRing
 from sharder.names import GroupResource, RingName
+from sharder.ports import Objects
 from sharder.snapshot import RingSnapshot
-from tests.support.values import DEMO, WIDGETS, obj, snapshot
-from webhook import create_app
+from tests.support.fakes import FakeObjects
+from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, obj, snapshot
+from webhook import RingValidation, create_app
 from webhook.limits import MAX_REQUEST_BYTES
 
 PATH = "/webhooks/sharder/controllerring/demo"
@@ -66,10 +70,37 @@ def demo_only(name: RingName) -> RingSnapshot | None:
     return snapshot() if name == DEMO else None
 
 
+def served() -> FakeObjects:
+    """What the API server of the ring `demo` serves."""
+    kinds = {WIDGETS: "Widget", SECRETS: "Secret", CONFIGMAPS: "ConfigMap"}
+    return FakeObjects(
+        *(Resource(id=i, version="v1", kind=k, namespaced=True) for i, k in kinds.items())
+    )
+
+
+def validation_with(
+    *,
+    rings: Callable[[RingName], RingSnapshot | None] = demo_only,
+    selected: Callable[[ControllerRing], Collection[str]] = lambda _: {"default"},
+    objects: Objects | None = None,
+    custom: Collection[str] = (),
+    max_request_bytes: int = MAX_REQUEST_BYTES,
+) -> RingValidation:
+    """The endpoint that judges rings."""
+    return RingValidation(
+        rings=rings,
+        selected=selected,
+        objects=objects or served(),
+        custom=custom,
+        max_request_bytes=max_request_bytes,
+    )
+
+
 def app_with(
     *,
     rings: Callable[[RingName], RingSnapshot | None] = demo_only,
     counts: Counts | None = None,
+    validation: RingValidation | None = None,
     not_ready: str | None = None,
     max_request_bytes: int = MAX_REQUEST_BYTES,
 ) -> ASGIApp:
@@ -79,6 +110,7 @@ def app_with(
         sharders=lambda: frozenset({"sharder"}),
         readiness=lambda: not_ready,
         observer=Counts() if counts is None else counts,
+        validation=validation or validation_with(),
         max_request_bytes=max_request_bytes,
     )
 

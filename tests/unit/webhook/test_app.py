@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from sharder.api.meta import Json
 from sharder.names import GroupResource, RingName
 from sharder.patches import Operation
-from sharder.snapshot import RingSnapshot
-from tests.support.values import OWNER, WIDGETS, A, B, named, obj, snapshot
+from sharder.snapshot import RingSnapshot, build
+from tests.support.counting import bounded
+from tests.support.values import OWNER, WIDGETS, A, B, available, named, obj, snapshot
 from tests.unit.webhook.reviews import (
     JSON,
     Counts,
@@ -69,6 +70,24 @@ async def test_a_created_object_gets_its_owner() -> None:
         Operation(op="add", path="/metadata/labels", value={}),
         Operation(op="add", path=f"/metadata/labels/{escaped}", value=B),
     ]
+
+
+async def test_an_object_counts_before_the_next_one_is_decided_unless_it_is_a_dry_run() -> None:
+    counted = build(bounded(1), members=available(A, B), namespaces=frozenset({"default"}))
+    assert counted.tally is not None
+    counted.tally.synced = True
+    app = app_with(rings=lambda _: counted)
+
+    for name in ("tried", "tested"):
+        await exchange(app, review_of(request_of(obj(name=name), dryRun=True)))
+    tried = counted.tally.objects
+    patched = [
+        bool(patch_in(await exchange(app, review_of(request_of(obj(name=n)))))) for n in "xyz"
+    ]
+
+    assert tried == 0
+    assert patched == [True, True, False]
+    assert counted.tally.by_shard() == {A: 1, B: 1}
 
 
 async def test_the_sharder_itself_may_move_an_object() -> None:

@@ -1,0 +1,379 @@
+"""The tables of docs/placement.md, worked out by the code that places objects.
+
+`python -m hack.placement_tables` prints them, `--write` puts them into the document, between the
+comments that bear their names.  They are the same on every machine.
+"""
+
+import argparse
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from msgspec import structs
+
+from sharder.api.meta import ObjectMeta, PartialObject
+from sharder.api.ring import GroupBy, PlacementSpec, StrategyName
+from sharder.keys import main_key
+from sharder.names import (
+    POOL_LABEL,
+    WANTED_REGION_LABEL,
+    WANTED_ZONE_LABEL,
+    RingName,
+    ShardName,
+    pin_label,
+)
+from sharder.placement.counts import NO_COUNTS
+from sharder.placement.demand import Reader, identity_of
+from sharder.placement.distribution import Placed, distribute
+from sharder.placement.entries import Entry
+from sharder.placement.placer import Placer
+from sharder.placement.shards import OBJECTS, Shard
+from sharder.placement.strategy import Layout
+from sharder.placement.tally import Tally
+
+DOCUMENT: Final = Path(__file__).parents[1] / "docs/placement.md"
+
+MANY: Final = 1000
+"""Objects in every table."""
+GROUPS: Final = 50
+
+RING: Final = RingName("my-ring")
+STRATEGIES: Final = tuple(name for name in StrategyName if name is not StrategyName.CUSTOM)
+STICKING: Final = (StrategyName.BOUNDED_LOAD, StrategyName.SPREAD, StrategyName.LEAST_LOADED)
+
+SPREAD: Final = PlacementSpec(strategy=StrategyName.SPREAD)
+A, B = (Shard(name=ShardName(name)) for name in ("shard-a", "shard-b"))
+
+Owners: TypeAlias = Mapping[str, ShardName]
+"""The shard of each object that has one, by key."""
+
+
+@cache
+def secrets() -> tuple[PartialObject, ...]:
+    """Return 1,000 Secrets, of which 20 at a time have one value of the label app."""
+    return tuple(
+        PartialObject(
+            api_version="v1",
+            kind="Secret",
+            metadata=ObjectMeta(
+                namespace="default",
+                name=f"secret-{number:03}",
+                labels={"app": f"app-{number % GROUPS:02}"},
+            ),
+        )
+        for number in range(MANY)
+    )
+
+
+def shards(many: int, *, zones: int = 0) -> tuple[Shard, ...]:
+    """Return shards a, b, c and so on, in so many zones."""
+    return tuple(
+        Shard(
+            name=ShardName(f"shard-{number + 1:02}" if many > 26 else f"shard-{chr(97 + number)}"),
+            zone=f"zone-{number % zones + 1}" if zones else "",
+        )
+        for number in range(many)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ring:
+    """A ring over the Secrets."""
+
+    strategy: StrategyName
+    shards: tuple[Shard, ...]
+    per_shard_capacity: int | None = None
+    grouped: bool = False
+    """Whether the others than Spread look at groups too, if they can."""
+
+    def settled(self, before: Owners | None = None) -> dict[str, ShardName]:
+        """Return where all objects are when nothing is left to be done."""
+        grouped = self.grouped or self.strategy is StrategyName.SPREAD
+        spec = PlacementSpec(
+            strategy=self.strategy,
+            group_by=GroupBy(labels=("app",)) if grouped else GroupBy(),
+            per_shard_capacity=self.per_shard_capacity,
+        )
+        placer = placer_of(spec, self.shards)
+        objects = list(_placed(spec, before or {}))
+        if placer.sticks:
+            choices = distribute(objects, placer).choices
+        else:
+            choices = {o.demand.identity: placer.place(o.demand, NO_COUNTS) for o in objects}
+        owners = ((o.demand.key, choices[o.demand.identity].shard) for o in objects)
+        return {key: shard for key, shard in owners if shard is not None}
+
+
+def placer_of(spec: PlacementSpec, members: tuple[Shard, ...]) -> Placer:
+    """Return the product's own placement."""
+    return Placer(Layout(spec=spec, shards=members, available=members))
+
+
+def _placed(spec: PlacementSpec, owners: Owners) -> Iterable[Placed]:
+    reader = Reader(RING, spec)
+    for obj in secrets():
+        key = main_key(obj)
+        demand = reader.demand(obj, key=key, identity=identity_of(key), current=owners.get(key))
+        yield Placed(demand, reader.groups_of(obj))
+
+
+def table(*heading: str, rows: Iterable[Sequence[object]]) -> str:
+    """Return Markdown."""
+    lines = [f"| {' | '.join(map(str, line))} |\n" for line in (heading, *rows)]
+    return "".join((lines[0], "|---" * len(heading), "|\n", *lines[1:]))
+
+
+def moved(before: Owners, after: Owners) -> int:
+    """Return how many objects have another shard than before."""
+    return sum(key in after and after[key] != shard for key, shard in before.items())
+
+
+def imbalance(owners: Owners, members: Sequence[Shard]) -> str:
+    """Return the objects of the fullest shard over the mean."""
+    fullest = max(Counter(owners.values()).values())
+    return f"{fullest * len(members) / len(owners):.2f}"
+
+
+def shares() -> str:
+    """Five shards, of which the last is twice as large and says so by weight and capacity."""
+    *small, large = shards(5)
+    twice = (
+        *(replace(shard, capacity={OBJECTS: Decimal(400)}) for shard in small),
+        replace(large, weight=2.0, capacity={OBJECTS: Decimal(800)}),
+    )
+    rows = []
+    for strategy in STRATEGIES:
+        held = Counter(Ring(strategy=strategy, shards=twice).settled().values())
+        rows.append([f"`{strategy}`", *(held[shard.name] for shard in twice)])
+    names = [f"`{shard.name}`" for shard in small]
+    return table("Strategy", *names, f"`{large.name}`, twice as large", rows=rows)
+
+
+def evenness() -> str:
+    """Equal shards: the fullest over the mean."""
+    sizes = (3, 5, 10, 50)
+    rows = [
+        [
+            f"`{strategy}`",
+            *(
+                imbalance(Ring(strategy=strategy, shards=shards(many)).settled(), shards(many))
+                for many in sizes
+            ),
+        ]
+        for strategy in STRATEGIES
+    ]
+    return table("Strategy", *(f"{many} shards" for many in sizes), rows=rows)
+
+
+def moves() -> str:
+    """Five equal shards: a sixth joins, or the third leaves."""
+    five, six = shards(5), shards(6)
+    four = (*five[:2], *five[3:])
+    rows = []
+    for strategy in STRATEGIES:
+        before = Ring(strategy=strategy, shards=five).settled()
+        joined = Ring(strategy=strategy, shards=six).settled(before)
+        left = Ring(strategy=strategy, shards=four).settled(before)
+        lost = Counter(before.values())[five[2].name]
+        rows.append(
+            [
+                f"`{strategy}`",
+                moved(before, joined),
+                Counter(joined.values())[six[-1].name],
+                imbalance(joined, six),
+                lost,
+                moved(before, left) - lost,
+                imbalance(left, four),
+            ]
+        )
+    return table(
+        "Strategy",
+        "A sixth joins: moved",
+        "on the sixth",
+        "fullest / mean",
+        "One leaves: its objects",
+        "others moved",
+        "fullest / mean",
+        rows=rows,
+    )
+
+
+def spreading() -> str:
+    """Six shards in three zones, and fifty groups of twenty."""
+    six = shards(6, zones=3)
+    zone_of = {shard.name: shard.zone for shard in six}
+    rows = []
+    for strategy in STRATEGIES:
+        owners = Ring(strategy=strategy, shards=six, grouped=True).settled()
+        groups = defaultdict[str, list[ShardName]](list)
+        for obj in secrets():
+            groups[obj.metadata.label("app")].append(owners[main_key(obj)])
+        on_shard = [_span(Counter(found), zone_of) for found in groups.values()]
+        zones = set(zone_of.values())
+        in_zone = [_span(Counter(zone_of[s] for s in found), zones) for found in groups.values()]
+        rows.append(
+            [
+                f"`{strategy}`",
+                f"{sum(most - least <= 1 for least, most in in_zone)} of {GROUPS}",
+                "{} to {}".format(*_extremes(in_zone)),
+                "{} to {}".format(*_extremes(on_shard)),
+                imbalance(owners, six),
+            ]
+        )
+    return table(
+        "Strategy",
+        "Groups that are even over the zones",
+        "Members in a zone",
+        "Members on a shard",
+        "Fullest / mean",
+        rows=rows,
+    )
+
+
+def _span(held: Mapping[str, int], places: Iterable[str]) -> tuple[int, int]:
+    numbers = [held.get(place, 0) for place in places]
+    return min(numbers), max(numbers)
+
+
+def _extremes(spans: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    return min(least for least, _ in spans), max(most for _, most in spans)
+
+
+def ceilings() -> str:
+    """Five equal shards for 150 objects each; then a sixth joins, and a seventh."""
+    rows = []
+    for strategy in STICKING:
+        waiting, moves = list[int](), 0
+        owners: Owners = {}
+        for many in (5, 6, 7):
+            ring = Ring(strategy=strategy, shards=shards(many), per_shard_capacity=150)
+            after = ring.settled(owners)
+            moves += moved(owners, after)
+            waiting.append(MANY - len(after))
+            owners = after
+        rows.append([f"`{strategy}`", *waiting, moves])
+    return table(
+        "Strategy",
+        "Without owner on five shards",
+        "when a sixth has joined",
+        "and a seventh",
+        "Moved",
+        rows=rows,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a shard is asked before it may have an object, and a case in which it fails."""
+
+    text: str
+    shard: Shard = A
+    labels: Mapping[str, str] | None = None
+    """Of the object."""
+    spec: PlacementSpec = SPREAD
+    held: int = 0
+    """Objects on the shard."""
+
+    def objection(self) -> str:
+        """Return what is said of the shard, which has another beside it."""
+        placer = placer_of(self.spec, (self.shard, B))
+        tally = Tally()
+        for identity in range(self.held):
+            tally.see(None, identity, Entry(self.shard.name))
+        meta = ObjectMeta(name="new", labels=dict(self.labels or {}))
+        demand = Reader(RING, self.spec).demand(
+            PartialObject(metadata=meta), key="new", identity=self.held, current=None
+        )
+        return placer.explain(demand, tally).rejected[self.shard.name]
+
+
+QUESTIONS: Final = (
+    Question(text="Is it not cordoned?", shard=replace(A, cordoned=True)),
+    Question(
+        text="Is the object pinned to it, or to no available shard?",
+        labels={pin_label(RING): B.name},
+    ),
+    Question(text="Is it in the pool that the object asks for?", labels={POOL_LABEL: "blue"}),
+    Question(text="In the region?", labels={WANTED_REGION_LABEL: "north"}),
+    Question(text="In the zone?", labels={WANTED_ZONE_LABEL: "north-1"}),
+    Question(
+        text="With `requirePool`: is it in a pool?",
+        spec=structs.replace(SPREAD, require_pool=True),
+    ),
+    Question(
+        text="With `requireZone`: is it in a zone?",
+        spec=structs.replace(SPREAD, require_zone=True),
+    ),
+    Question(
+        text="Is it below its ceiling?",
+        spec=structs.replace(SPREAD, per_shard_capacity=100),
+        held=100,
+    ),
+    Question(
+        text="Is its pool below `poolCapacity`?",
+        shard=replace(A, pool="blue"),
+        spec=structs.replace(SPREAD, pool_capacity=500),
+        held=500,
+    ),
+    Question(
+        text="Does it renew its Lease in time, if another that is left does?",
+        shard=replace(A, ready=False),
+    ),
+)
+
+
+def filters() -> str:
+    """What a shard is asked, in order, and what is said of it if it fails."""
+    standing = "[standing](protocol.md#when-an-object-may-be-taken-from-a-shard)"
+    rows = [["Is it available?", f"its {standing}"]]
+    rows += [[question.text, f"`{question.objection()}`"] for question in QUESTIONS]
+    return table("Question", "What `sharder explain` says of a shard that fails", rows=rows)
+
+
+TABLES: Final[Mapping[str, Callable[[], str]]] = {
+    "filters": filters,
+    "shares": shares,
+    "evenness": evenness,
+    "moves": moves,
+    "spreading": spreading,
+    "ceilings": ceilings,
+}
+
+
+_BEGIN: Final = "<!-- {}: begin -->\n"
+_END: Final = "<!-- {}: end -->\n"
+
+
+def rewritten(text: str) -> str:
+    """Return the document with its tables as they are today.
+
+    Raises:
+        ValueError: A table has no place in it, or more than one.
+    """
+    for name in TABLES:
+        if (text.count(_BEGIN.format(name)), text.count(_END.format(name))) != (1, 1):
+            raise ValueError(f"{DOCUMENT.name} has no single place for the table {name}")
+    for name, worked_out in TABLES.items():
+        before, begin, rest = text.partition(_BEGIN.format(name))
+        _, end, after = rest.partition(_END.format(name))
+        text = f"{before}{begin}{worked_out()}{end}{after}"
+    return text
+
+
+def main() -> None:
+    """Print the tables or put them into the document."""
+    parser = argparse.ArgumentParser(prog="python -m hack.placement_tables", description=__doc__)
+    parser.add_argument("--write", action="store_true", help=f"rewrite docs/{DOCUMENT.name}")
+    write: bool = parser.parse_args().write
+    if write:
+        DOCUMENT.write_text(rewritten(DOCUMENT.read_text()))
+    else:
+        print("\n".join(f"{name}\n\n{worked_out()}" for name, worked_out in TABLES.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""What the conditions of a ring say, but for since when; pure.
+
+Some follow from counts, which change all the time: `Claim.counted` marks those, so that neither
+a number in their message nor an object on its way is a reason to write the status.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sharder.api.ring import Condition, RingStatus
+from sharder.controllers.movement.rights import advice
+from sharder.figures import Figures
+from sharder.names import GroupResource
+from sharder.runtime.polled import POLL_SECONDS
+
+READY: Final = "Ready"
+SUCCEEDED, FAILED = "ReconciliationSucceeded", "ReconciliationFailed"
+WATCHED: Final = "Watched"
+ALLOWED, MISSING = "WatchAllowed", "WatchMissing"
+COVERED: Final = "Covered"
+OWNED, UNASSIGNED, NO_SHARDS = "AllOwned", "ObjectsUnassigned", "NoShards"
+EXHAUSTED: Final = "CapacityExhausted"
+INSUFFICIENT, SUFFICIENT = "InsufficientCapacity", "SufficientCapacity"
+
+FROM_COUNTS: Final = frozenset({COVERED, EXHAUSTED})
+"""Types whose message may hold a number of objects."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a condition is to say."""
+
+    type: str
+    holds: bool | None
+    """None: it does not apply to the ring, which is to have no such condition."""
+    reason: str = ""
+    message: str = ""
+    counted: bool = False
+    """Whether it rests on counts alone: it may be another one in a moment."""
+
+    @property
+    def status(self) -> str:
+        """The condition's status."""
+        return "True" if self.holds else "False"
+
+    def is_said(self, known: Condition | None) -> bool:
+        """Tell whether `known` says the same, in whatever words."""
+        if known is None or self.holds is None:
+            return known is None and self.holds is None
+        return (known.status, known.reason) == (self.status, self.reason)
+
+
+def ready(problem: str | None) -> Claim:
+    """Say whether anything keeps the ring from working, and what to do about it."""
+    return Claim(
+        type=READY,
+        holds=problem is None,
+        reason=SUCCEEDED if problem is None else FAILED,
+        message="the ring works" if problem is None else problem,
+    )
+
+
+def watched(before: RingStatus, unwatched: Sequence[GroupResource] | None) -> Claim | None:
+    """Say that rights are missing, and once they are granted that they are there.
+
+    A ring that never lacked one has no such condition; None: it stays as it is.
+
+    Args:
+        before: The status that the ring has.
+        unwatched: Resources that may not be watched, in order; None as long as it is not known.
+    """
+    if unwatched is None or (condition_of(before, WATCHED) is None and not unwatched):
+        return None
+    if not unwatched:
+        message = "all resources of the ring may be watched"
+        return Claim(type=WATCHED, holds=True, reason=ALLOWED, message=message)
+    return Claim(
+        type=WATCHED,
+        holds=False,
+        reason=MISSING,
+        message=f"listed every {POLL_SECONDS:.0f} s instead of watched: {advice(unwatched)}",
+    )
+
+
+def covered(before: RingStatus, figures: Figures | None, *, available: int) -> Claim | None:
+    """Say whether every object in scope has a shard that is available; None: nobody knows.
+
+    That there is no shard is known at once, also to a leader that has counted nothing yet.
+    """
+    objects = before.objects or 0 if figures is None else figures.objects
+    if not available and objects:
+        message = "no shard is available"
+        return Claim(type=COVERED, holds=False, reason=NO_SHARDS, message=message)
+    if figures is None:
+        return None
+    if not figures.unowned:
+        message = "every object has an available owner"
+        return Claim(type=COVERED, holds=True, reason=OWNED, message=message, counted=True)
+    return Claim(
+        type=COVERED,
+        holds=False,
+        reason=UNASSIGNED,
+        message=f"{_objects(figures.unowned)} without an available owner",
+        counted=True,
+    )
+
+
+def exhausted(figures: Figures | None, *, available: int) -> Claim | None:
+    """Say whether objects wait because no shard has room for them; None: nobody knows.
+
+    Without any shard room is not what is missing.
+    """
+    if figures is None:
+        return None
+    if figures.has_room is None:
+        return Claim(type=EXHAUSTED, holds=None)
+    if not available:
+        return None
+    if not figures.unassigned or figures.has_room:
+        message = "no object waits for room on a shard"
+        return Claim(type=EXHAUSTED, holds=False, reason=SUFFICIENT, message=message, counted=True)
+    many = _objects(figures.unassigned)
+    return Claim(
+        type=EXHAUSTED,
+        holds=True,
+        reason=INSUFFICIENT,
+        message=f"{many} could not be assigned, all shards at capacity",
+        counted=True,
+    )
+
+
+def condition_of(status: RingStatus, name: str) -> Condition | None:
+    """Return the condition of that type, None if there is none."""
+    return next((c for c in status.conditions if c.type == name), None)
+
+
+def _objects(number: int) -> str:
+    return f"{number} object" + ("" if number == 1 else "s")

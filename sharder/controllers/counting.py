@@ -1,0 +1,203 @@
+"""Feed a ring's tally from one watch, and remember what is too early to be counted.
+
+Namespaces are watched apart: an object may be shown before anybody can tell whether its namespace
+is in scope.  Of such a one is kept how it will count, as of the others.
+"""
+
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, NamedTuple, NoReturn
+
+from sharder.api.meta import PartialObject
+from sharder.api.resource import Resource
+from sharder.clock import Clock
+from sharder.controllers.movement.cover import WHOLE, Slice, selector_text
+from sharder.controllers.world import World
+from sharder.errors import ApiError, Forbidden, NotFound
+from sharder.keys import main_key
+from sharder.names import GroupResource, RingName
+from sharder.placement.demand import identity_of
+from sharder.placement.entries import Entries, Entry
+from sharder.placement.tally import Tally
+from sharder.ports import Changed, Listed, Objects, Removed
+from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.polled import Polled
+from sharder.runtime.watch import follow
+from sharder.snapshot import RingSnapshot
+
+UNSERVED_BACKOFF: Final = Backoff(base=2.0, cap=30.0)
+"""Between looks for a resource that is not served, or may not be listed."""
+
+Observe = Callable[[RingSnapshot, PartialObject], None]
+
+
+class Part(NamedTuple):
+    """What one watch shows."""
+
+    resource: GroupResource
+    within: Slice
+
+    def overlaps(self, other: "Part") -> bool:
+        """Tell whether both may show the same object."""
+        one, another = self.within, other.within
+        return self.resource == other.resource and (
+            one.holds(another.namespace) or another.holds(one.namespace)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What every watch needs."""
+
+    world: World
+    objects: Objects
+    observe: Observe
+    clock: Clock
+    rng: Rng
+
+
+class Counting:
+    """One part of a ring's tally, and the watch that feeds it."""
+
+    def __init__(
+        self,
+        means: Means,
+        *,
+        ring: RingName,
+        part: Part,
+        tally: Tally,
+        is_known: Callable[[str], bool],
+        listed: Callable[[Part], None],
+    ) -> None:
+        """Wire it.
+
+        Args:
+            means: What all share.
+            ring: Whose objects are counted.
+            part: Which of them.
+            tally: Where they are counted.
+            is_known: Tells of a namespace whether the ring's snapshot was built with it.
+            listed: Is told whenever the whole part has been counted.
+        """
+        self._means = means
+        self._ring = ring
+        self._part = part
+        self._tally = tally
+        self._is_known = is_known
+        self._listed = listed
+        self._early: dict[str, Entries] = {}
+        """Objects of namespaces that are not known yet, by namespace."""
+        self._is_listing = False
+        self._unseen = set[int]()
+        """What the list that is under way has not shown yet."""
+
+    async def run(self) -> NoReturn:
+        """Follow for ever; what is not served has no objects."""
+        failures = 0
+        while True:
+            try:
+                resource = await self._means.objects.find(self._part.resource)
+                # What has no namespaces is shown by another part, as soon as the World knows.
+                if resource.namespaced or self._part.within in WHOLE:
+                    await self._follow(resource)
+            except NotFound:
+                self._begin()
+                await self._finish()
+            except ApiError:
+                pass
+            failures += 1
+            await self._means.clock.sleep(UNSERVED_BACKOFF.delay(failures, self._means.rng))
+
+    def look_again(self) -> None:
+        """Count what was too early, as far as its namespace is known now."""
+        if self._is_listing:
+            return
+        snapshot = self._means.world.snapshot(self._ring)
+        for namespace in list(filter(self._is_known, self._early)):
+            entries = self._early.pop(namespace)
+            if snapshot is not None and namespace in snapshot.namespaces:
+                for identity, entry in entries.items():
+                    self._tally.see(self._part, identity, entry)
+
+    async def _follow(self, resource: Resource) -> None:
+        snapshot = self._means.world.snapshot(self._ring)
+        if snapshot is None:
+            return
+        store = self._means.objects.of(
+            resource,
+            selector_text(snapshot.ring.spec.object_selector),
+            namespace=self._part.within.namespace,
+            fields=self._part.within.fields,
+        )
+        events = follow(
+            Polled(store, clock=self._means.clock, told=lambda _: None),
+            doing=f"count {resource.id}",
+            clock=self._means.clock,
+            rng=self._means.rng,
+            on_error=self._on_error,
+            keep=self._list,
+        )
+        async with aclosing(events):
+            async for event in events:
+                match event:
+                    case Listed():
+                        await self._finish()
+                    case Changed(obj):
+                        self._see(obj, is_there=True)
+                    case Removed(obj):
+                        self._see(obj, is_there=False)
+
+    def _on_error(self, error: ApiError | None) -> None:
+        """Let the next list begin anew; end the watch of what is gone, or may not be listed."""
+        if error is not None:
+            self._is_listing = False
+        if isinstance(error, NotFound | Forbidden):
+            raise error
+
+    def _list(self, obj: PartialObject) -> bool:
+        """Count an object of a page at once, and let nobody keep it."""
+        if not self._is_listing:
+            self._begin()
+        found = self._entry(obj)
+        if found is not None:
+            self._unseen.discard(found[0])
+            self._tally.see(self._part, *found)
+        return False
+
+    def _begin(self) -> None:
+        self._is_listing = True
+        self._unseen = self._tally.shown_by(self._part)
+        self._early = {}
+
+    async def _finish(self) -> None:
+        """Forget what was not listed, in steps: the webhook answers in between."""
+        if not self._is_listing:  # nothing was there
+            self._begin()
+        for _ in self._tally.removing(self._part, self._unseen):
+            await self._means.clock.sleep(0)
+        self._is_listing, self._unseen = False, set()
+        self.look_again()
+        self._listed(self._part)
+
+    def _see(self, obj: PartialObject, *, is_there: bool) -> None:
+        identity = identity_of(main_key(obj))
+        for entries in self._early.values():
+            entries.pop(identity, None)
+        found = self._entry(obj) if is_there else None
+        if not any(entries.find(identity) for entries in self._early.values()):
+            self._tally.see(self._part, identity, None if found is None else found[1])
+
+    def _entry(self, obj: PartialObject) -> tuple[int, Entry] | None:
+        """Return how an object counts, None if it is not in scope, or too early."""
+        snapshot = self._means.world.snapshot(self._ring)
+        if snapshot is None or not snapshot.matches(obj):
+            return None
+        identity, entry = snapshot.identity_of(obj), snapshot.entry_of(obj)
+        if snapshot.selects(obj):
+            self._means.observe(snapshot, obj)
+            return identity, entry
+        namespace = obj.metadata.namespace or obj.metadata.name  # a Namespace is its own
+        if not self._is_known(namespace):
+            self._early.setdefault(namespace, Entries())[identity] = entry
+        return None

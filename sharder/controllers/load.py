@@ -1,0 +1,144 @@
+"""What each shard of a ring holds beside what it may hold: in the status, and as series.
+
+Only valid Leases make shards, so that nobody can add entries without end.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Final, Protocol
+
+from sharder.api.ring import ShardStatus
+from sharder.clock import Clock
+from sharder.controllers.world import World
+from sharder.figures import Figures, FiguresOf, ShardLoad
+from sharder.leases import is_held
+from sharder.membership import Membership
+from sharder.names import ObjectRef, RingName, ShardName
+from sharder.placement.shards import OBJECTS, Shard
+from sharder.snapshot import RingSnapshot
+
+SHOW_SECONDS: Final = 5.0
+"""Between two looks at the figures; scrapes are seldom more frequent."""
+
+MAX_RESOURCES: Final = 8
+"""Resources of one shard's capacity that are shown: shards may declare any number."""
+
+
+class Series(Protocol):
+    """Where loads are shown."""
+
+    def show_load(self, ring: RingName, *, objects: int, shards: Sequence[ShardLoad]) -> None:
+        """Show these and no others of the ring."""
+        ...
+
+    def hide_load(self, ring: RingName) -> None:
+        """Show nothing more of the ring; no error if nothing is shown."""
+        ...
+
+
+class Load:
+    """Shows the figures of all rings while this process leads: others do not know them all."""
+
+    def __init__(self, *, world: World, figures: FiguresOf, series: Series, clock: Clock) -> None:
+        self._world = world
+        self._figures = figures
+        self._series = series
+        self._clock = clock
+        self._shown = set[RingName]()
+
+    async def run(self) -> None:
+        """Show until cancelled."""
+        try:
+            while True:
+                self._show()
+                await self._clock.sleep(SHOW_SECONDS)
+        finally:
+            for ring in self._shown:
+                self._series.hide_load(ring)
+
+    def _show(self) -> None:
+        before, self._shown = self._shown, set()
+        for ring in self._world.rings():
+            snapshot, figures = self._world.snapshot(ring), self._figures(ring)
+            if snapshot is not None and figures is not None:
+                self._shown.add(ring)
+                loads = loads_of(snapshot, figures)
+                self._series.show_load(ring, objects=figures.objects, shards=loads)
+        for ring in before - self._shown:
+            self._series.hide_load(ring)
+
+
+def loads_of(snapshot: RingSnapshot, figures: Figures) -> list[ShardLoad]:
+    """Return the load of every shard of the ring, by name, dead ones included."""
+    return [
+        ShardLoad(
+            namespace=ref.namespace,
+            shard=shard.name,
+            objects=figures.by_shard.get(shard.name, 0),
+            ceiling=_ceiling(snapshot, shard),
+        )
+        for ref, shard in _shards(snapshot)
+    ]
+
+
+def shard_statuses(
+    snapshot: RingSnapshot,
+    figures: Figures,
+    membership: Membership,
+    *,
+    now: datetime,
+    monotonic: float,
+) -> list[ShardStatus]:
+    """Return how every shard of the ring is, by name; its state is judged at these times."""
+    found = []
+    for ref, shard in _shards(snapshot):
+        sighting = membership.sighting(ref)
+        if sighting is None:
+            continue  # Its Lease has gone since the snapshot was built.
+        objects = figures.by_shard.get(shard.name, 0)
+        found.append(
+            ShardStatus(
+                name=shard.name,
+                state=sighting.state(now, monotonic),
+                objects=objects,
+                load={OBJECTS: str(objects)},
+                capacity=_capacity(snapshot, shard),
+                zone=shard.zone,
+                pool=shard.pool,
+                cordoned=shard.cordoned,
+            )
+        )
+    return found
+
+
+def _shards(snapshot: RingSnapshot) -> Iterator[tuple[ObjectRef, Shard]]:
+    """Yield the shards by name, each with its Lease: of several the one that is held."""
+    members = snapshot.members
+    refs: Mapping[str, ObjectRef] = {
+        lease.metadata.name: lease.metadata.ref
+        for lease in sorted(members.roster.valid, key=is_held)
+    }
+    for name in sorted(refs):
+        shard = ShardName(name)
+        yield refs[name], members.shards.get(shard, Shard(name=shard))
+
+
+def _ceiling(snapshot: RingSnapshot, shard: Shard) -> int | None:
+    """Return what somebody has declared; a share that follows the counts is no capacity."""
+    declared = (shard.ceiling, snapshot.ring.spec.placement.per_shard_capacity)
+    return min((limit for limit in declared if limit is not None), default=None)
+
+
+def _capacity(snapshot: RingSnapshot, shard: Shard) -> dict[str, str]:
+    declared = {name: _plain(shard.capacity[name]) for name in sorted(shard.capacity)}
+    declared.pop(OBJECTS, None)
+    ceiling = _ceiling(snapshot, shard)
+    first = {} if ceiling is None else {OBJECTS: str(ceiling)}
+    return dict([*first.items(), *declared.items()][:MAX_RESOURCES])
+
+
+def _plain(amount: Decimal) -> str:
+    """Return the number as a quantity without suffix or exponent."""
+    text = f"{amount:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

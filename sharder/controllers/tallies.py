@@ -1,0 +1,208 @@
+"""Count the objects of rings whose strategy sticks, on every replica.
+
+One watch of metadata for each main resource of such a ring feeds its tally, or one for each
+namespace while they are few; other rings cost nothing (docs/placement.md, "The tally").
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from sharder.clock import Clock
+from sharder.controllers.counting import Counting, Means, Observe, Part
+from sharder.controllers.movement.cover import WHOLE, Cover, cover_of
+from sharder.controllers.subscribers import Subscriber
+from sharder.controllers.world import World
+from sharder.figures import Figures
+from sharder.membership import Standing
+from sharder.names import GroupResource, RingName
+from sharder.placement.tally import AGE_SECONDS, Tally
+from sharder.ports import Objects
+from sharder.runtime.backoff import Rng
+from sharder.snapshot import RingSnapshot
+
+_NAMESPACES = GroupResource("", "namespaces")
+
+
+class _Running(NamedTuple):
+    counting: Counting
+    task: asyncio.Task[None]
+
+
+@dataclass(slots=True)
+class _State:
+    """What is kept of a ring."""
+
+    tally: Tally
+    scope: tuple[object, ...] = ()
+    namespaces: frozenset[str] = frozenset()
+    known: frozenset[str] = frozenset()
+    """All namespaces that its snapshot was built with, selected or not."""
+    cover: Cover = ()
+    wanted: set[Part] = field(default_factory=set)
+    unlisted: set[Part] = field(default_factory=set)
+    """Those of the wanted ones that have not been counted yet."""
+    running: dict[Part, _Running] = field(default_factory=dict)
+    """The wanted ones, and others until these show what those do."""
+
+
+class Tallies:
+    """Keeps the watches that the tallies of all rings need."""
+
+    def __init__(
+        self, *, world: World, objects: Objects, observe: Observe, clock: Clock, rng: Rng
+    ) -> None:
+        """`observe` is shown objects in scope, again whenever they change."""
+        self._world = world
+        self._clock = clock
+        self._means = Means(world=world, objects=objects, observe=observe, clock=clock, rng=rng)
+        self._rings: dict[RingName, _State] = {}
+        self._stale: dict[RingName, frozenset[str]] = {}
+        """Rings that have changed, and the namespaces that were known then."""
+        self._changed = asyncio.Event()
+
+    def subscriber(self) -> Subscriber:
+        """Return what to subscribe to the world."""
+        return Subscriber(ring=self._ring_changed, steps=lambda _: None, lease=lambda _: None)
+
+    async def run(self) -> None:
+        """Count until cancelled."""
+        self._rings.clear()
+        for ring in self._world.rings():
+            self._ring_changed(ring)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._age(), name="age tallies")
+            while True:
+                self._changed.clear()
+                while self._stale:
+                    self._adjust(*self._stale.popitem(), group)
+                await self._changed.wait()
+
+    def _ring_changed(self, ring: RingName) -> None:
+        """Take note at once: the snapshot was built this very moment."""
+        snapshot = self._world.snapshot(ring)
+        counts = snapshot is not None and snapshot.tally is not None
+        self._stale[ring] = frozenset(self._world.known_namespaces() if counts else ())
+        self._changed.set()
+
+    async def _age(self) -> None:
+        while True:
+            await self._clock.sleep(AGE_SECONDS)
+            for state in self._rings.values():
+                state.tally.age()
+
+    def _adjust(self, ring: RingName, known: frozenset[str], group: asyncio.TaskGroup) -> None:
+        """Start and end watches, if what they cover has changed."""
+        snapshot = self._world.snapshot(ring)
+        tally = None if snapshot is None else snapshot.tally
+        state = self._rings.get(ring)
+        if state is not None and state.tally is not tally:
+            _end(self._rings.pop(ring))
+            state = None
+        if snapshot is None or tally is None:
+            return
+        if state is None:
+            state = self._rings[ring] = _State(tally)
+            tally.synced = False
+            tally.keep_parts(())  # of watches that have ended by an error
+        scope = snapshot.namespaces, snapshot.cluster_scoped
+        if state.scope != scope:
+            state.scope = scope
+            self._cover(state, snapshot, known, group)
+        state.known = known
+        for running in state.running.values():
+            running.counting.look_again()
+
+    def _cover(
+        self,
+        state: _State,
+        snapshot: RingSnapshot,
+        known: frozenset[str],
+        group: asyncio.TaskGroup,
+    ) -> None:
+        """Watch what is in scope now.
+
+        Namespaces that are new were empty, and those that are deleted are: what comes and goes in
+        them is shown by the watches that go on.  Those that are selected by other labels may hold
+        anything: it is listed.
+        """
+        relabelled = (state.namespaces ^ snapshot.namespaces) & state.known & known
+        if relabelled & snapshot.namespaces:
+            state.tally.synced = False
+        previous = () if relabelled else state.cover
+        state.cover = cover_of(snapshot.namespaces, known, previous)
+        state.namespaces = snapshot.namespaces
+        state.wanted = set(_parts_of(snapshot, state.cover))
+        again = {part for part in state.wanted if relabelled and _spans(part, snapshot)}
+        for part in again & state.running.keys():
+            state.running.pop(part).task.cancel()
+        state.unlisted &= state.wanted
+        for part in sorted(state.wanted - state.running.keys()):
+            state.unlisted.add(part)
+            counting = Counting(
+                self._means,
+                ring=snapshot.name,
+                part=part,
+                tally=state.tally,
+                is_known=lambda namespace: namespace in state.known,
+                listed=partial(self._listed, state, group),
+            )
+            task = group.create_task(counting.run(), name=f"count {part}")
+            state.running[part] = _Running(counting, task)
+        self._settle(state, group)
+
+    def _listed(self, state: _State, group: asyncio.TaskGroup, part: Part) -> None:
+        state.unlisted.discard(part)
+        self._settle(state, group)
+
+    def _settle(self, state: _State, group: asyncio.TaskGroup) -> None:
+        """Drop what others show by now."""
+        for part in state.running.keys() - state.wanted:
+            if not any(part.overlaps(other) for other in state.unlisted):
+                state.running.pop(part).task.cancel()
+                steps = state.tally.dropping(part)
+                group.create_task(self._take(steps), name=f"drop {part}")
+        if not state.unlisted:
+            state.tally.synced = True
+
+    async def _take(self, steps: Iterator[None]) -> None:
+        for _ in steps:
+            await self._clock.sleep(0)
+
+
+def _parts_of(snapshot: RingSnapshot, cover: Cover) -> Iterator[Part]:
+    for resource in snapshot.ring.spec.resources:
+        slices = WHOLE if resource.id in snapshot.cluster_scoped else cover
+        yield from (Part(resource.id, within) for within in slices)
+
+
+def _spans(part: Part, snapshot: RingSnapshot) -> bool:
+    """Tell whether one watch shows objects in scope and others, by their namespaces."""
+    if part.resource in snapshot.cluster_scoped:
+        return part.resource == _NAMESPACES
+    return not part.within.namespace
+
+
+def _end(state: _State) -> None:
+    for running in state.running.values():
+        running.task.cancel()
+
+
+def figures_of(snapshot: RingSnapshot) -> Figures | None:
+    """Return what the ring's tally says, None without one, or before everything was listed."""
+    tally = snapshot.tally
+    if tally is None or not tally.synced:
+        return None
+    by_shard = tally.by_shard()
+    standing_of = snapshot.members.standing_of
+    stray = sum(n for s, n in by_shard.items() if standing_of(s) is not Standing.AVAILABLE)
+    return Figures(
+        objects=tally.objects,
+        unassigned=tally.unassigned,
+        draining=tally.draining,
+        by_shard=by_shard,
+        has_room=snapshot.placer.has_room(tally),
+        unowned=tally.unassigned + stray,
+    )

@@ -1,0 +1,64 @@
+"""What is known of where a ring's objects are, as its status and its series show it.
+
+Values only: who counts, and when, depends on the ring's strategy.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple, TypeAlias
+
+from sharder.names import RingName, ShardName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What is known of the objects of a ring's main resources at one moment."""
+
+    objects: int
+    """Those in scope, with or without owner."""
+    unassigned: int
+    """Those without owner."""
+    draining: int
+    """Those that their shard has been asked to let go."""
+    by_shard: Mapping[ShardName, int]
+    """How many each shard has, draining ones included; one that is not there has none."""
+    has_room: bool | None
+    """Whether some shard can take one more; None: the strategy knows no ceilings."""
+    unowned: int
+    """Those that have no owner, or one that is not available."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResyncReport:
+    """What one complete pass over a ring's objects has come to."""
+
+    time: datetime
+    """When it ended; aware."""
+    seconds: float
+    assigned: int
+    """Objects without owner that got one."""
+    moved: int
+    """Objects that got another owner."""
+    drained: int
+    """Objects whose shard was asked to let go."""
+    conflicts: int
+    """Writes that came too late, as somebody else had written the object."""
+
+
+class ShardLoad(NamedTuple):
+    """How many objects a shard has, beside how many it may have."""
+
+    namespace: str
+    """Where its Lease lives."""
+    shard: ShardName
+    objects: int
+    ceiling: int | None
+    """None: nobody has declared one."""
+
+
+FiguresOf: TypeAlias = Callable[[RingName], Figures | None]
+"""Returns what is known of a ring at this moment, None if that is nothing yet."""
+
+ReportOf: TypeAlias = Callable[[RingName], ResyncReport | None]
+"""Returns how the last complete resync of a ring went, None if there was none yet."""

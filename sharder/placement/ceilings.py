@@ -1,0 +1,185 @@
+"""How many objects a shard may have, and which are too many (docs/placement.md, "Ceilings")."""
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+from sharder.names import ShardName
+from sharder.placement.counts import Counts
+from sharder.placement.demand import Demand
+from sharder.placement.shards import Shard
+from sharder.placement.strategy import Layout, Strategy
+
+
+class Ceilings:
+    """The ceilings of a ring's shards and pools, at the counts of one moment."""
+
+    __slots__ = (
+        "_counts",
+        "_in_pool",
+        "_layout",
+        "_objects",
+        "_own",
+        "_shares",
+        "_spec",
+        "_strategy",
+    )
+
+    def __init__(
+        self,
+        layout: Layout,
+        strategy: Strategy,
+        counts: Counts,
+        *,
+        newcomers: int = 0,
+        own: Collection[ShardName] = (),
+    ) -> None:
+        """Take into account what is about to be placed.
+
+        Args:
+            layout: The shards.
+            strategy: Built from an equal layout.
+            counts: Where the objects are.
+            newcomers: Objects to be placed that are not counted yet.
+            own: Where room is taken for the one that is, if it is counted.
+        """
+        self._layout = layout
+        self._spec = layout.spec
+        self._strategy = strategy
+        self._counts = counts
+        self._own = own
+        self._shares: dict[float, int | None] = {}
+        self._in_pool: dict[str, int] = {}
+        self._objects = counts.objects + newcomers
+        if layout.closed:
+            self._objects -= sum(map(self._held, layout.closed.values()))
+
+    def of(self, shard: Shard, *, pinned: bool = False) -> int | None:
+        """Return the most objects that the shard may have, None if there is no limit.
+
+        What people have pinned to a shard is bound by declared ceilings, not by the automatic one.
+        """
+        declared = self._layout.declared[shard.name]
+        share = None if pinned else self._share(shard)
+        if declared is None or share is None:
+            return share if declared is None else declared
+        return min(declared, share)
+
+    def bind(self, shard: Shard) -> bool:
+        """Tell whether there is any limit for the shard or its pool."""
+        in_pool = self._spec.pool_capacity is not None and bool(shard.pool)
+        return in_pool or self.of(shard) is not None
+
+    def with_room(self, shards: Sequence[Shard], demand: Demand) -> list[Shard]:
+        """Return those that have room for an object, the one that it is on included."""
+        on, pin = demand.current, demand.pin
+        return [s for s in shards if s.name == on or not self.objection(s, pinned=s.name == pin)]
+
+    def objection(self, shard: Shard, *, pinned: bool) -> str | None:
+        """Return why the shard has no room for one more, None if it has."""
+        ceiling = self.of(shard, pinned=pinned)
+        if ceiling is not None and (held := self._held(shard)) >= ceiling:
+            return f"it is full: {held} of {ceiling} objects"
+        limit = self._spec.pool_capacity
+        if limit is not None and shard.pool:
+            held = self._held_in(shard.pool)
+            if held >= limit:
+                return f"its pool {shard.pool} is full: {held} of {limit} objects"
+        return None
+
+    def excess(self) -> dict[ShardName, int]:
+        """Return how many objects each shard has to give up, for those that have too many.
+
+        What is leaving is no more in the way; a cordoned shard keeps what it has.
+        """
+        return self._excess_of(self._layout.available)
+
+    def exceeds(self, shard: Shard) -> bool:
+        """Tell whether an available shard is among those; no other pool is looked at."""
+        beside: Sequence[Shard] = (shard,)
+        if self._spec.pool_capacity is not None and shard.pool:
+            beside = self._layout.pools[shard.pool]
+        return shard.name in self._excess_of(beside)
+
+    def keeps_one_more(self, shard: Shard) -> bool:
+        """Tell whether an object that the shard was asked to let go could stay after all."""
+        limit, pool_limit = self._limit(shard), self._spec.pool_capacity
+        if limit is not None and self._counts.staying_on(shard.name) >= limit:
+            return False
+        if pool_limit is None or not shard.pool:
+            return True
+        pool = self._layout.pools[shard.pool]
+        return sum(self._counts.staying_on(s.name) for s in pool) < pool_limit
+
+    def _held(self, shard: Shard) -> int:
+        """Return how many objects the shard has, without the one that is to be placed."""
+        return self._counts.on(shard.name) - (shard.name in self._own)
+
+    def _held_in(self, pool: str) -> int:
+        """Return the same of a pool; all of its shards ask for it, one after the other."""
+        if pool not in self._in_pool:
+            self._in_pool[pool] = sum(map(self._held, self._layout.pools[pool]))
+        return self._in_pool[pool]
+
+    def _limit(self, shard: Shard) -> int | None:
+        """Return the most objects that may stay: those pinned there pass the automatic ceiling."""
+        limit, share = self.of(shard, pinned=True), self._share(shard)
+        if share is None:
+            return limit
+        share = max(share, self._counts.pinned_on(shard.name))
+        return share if limit is None else min(limit, share)
+
+    def _excess_of(self, shards: Sequence[Shard]) -> dict[ShardName, int]:
+        """Return the same for some shards, which are all of the pools that they are in."""
+        here = self._layout.names
+        movable = [shard for shard in shards if shard.name in here and not shard.cordoned]
+        excess = {shard.name: self._above(shard) for shard in movable}
+        limit = self._spec.pool_capacity
+        if limit is not None:
+            for pool in {shard.pool for shard in movable if shard.pool}:
+                self._level(self._layout.pools[pool], limit, excess)
+        return {shard: many for shard, many in sorted(excess.items()) if many}
+
+    def _above(self, shard: Shard) -> int:
+        """Return how many objects a shard has above its own ceiling."""
+        limit = self._limit(shard)
+        return 0 if limit is None else max(0, self._counts.staying_on(shard.name) - limit)
+
+    def _level(self, pool: Sequence[Shard], limit: int, excess: dict[ShardName, int]) -> None:
+        """Add to the excess of a pool's fullest shards what the pool has above its limit.
+
+        As if object by object were taken from the fullest, of several the first by name; what
+        `excess` does not name cannot be taken from.
+        """
+        left = {s.name: self._counts.staying_on(s.name) - excess.get(s.name, 0) for s in pool}
+        movable = [shard for shard in left if shard in excess]
+        surplus = sum(left.values()) - limit
+        if surplus <= 0:
+            return
+        level, beyond = _levelled([left[shard] for shard in movable], surplus)
+        for shard in sorted(movable):
+            if left[shard] >= level:
+                one_more = beyond > 0
+                excess[shard] += left[shard] - level + one_more
+                beyond -= one_more
+
+    def _share(self, shard: Shard) -> int | None:
+        if shard.name in self._layout.closed:
+            return None
+        if shard.weight not in self._shares:
+            share = self._strategy.share(shard, self._objects, self._layout.weight)
+            self._shares[shard.weight] = share
+        return self._shares[shard.weight]
+
+
+def _levelled(heights: Sequence[int], surplus: int) -> tuple[int, int]:
+    """Return to which level to cut heights for a surplus, and how many of them by one more.
+
+    The level is 0 if they are not enough.
+    """
+    falling = (*sorted(heights, reverse=True), 0)
+    for many, (height, lower) in enumerate(pairwise(falling), start=1):
+        if surplus < many * (height - lower):
+            deep, beyond = divmod(surplus, many)
+            return height - deep, beyond
+        surplus -= many * (height - lower)
+    return 0, 0

@@ -1,0 +1,57 @@
+"""Which objects a shard that has too many gives up: those that are drawn to it least.
+
+Source: gNMIc's operator keeps the highest scores of each pod and puts the others back into the
+pool.  What people have pinned goes last.
+"""
+
+from heapq import heappush, heappushpop
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class Weight(NamedTuple):
+    """What speaks for an object to stay, the most important first; keys break ties."""
+
+    pinned: bool
+    score: float
+    key: str
+
+
+class _Offer(NamedTuple, Generic[T]):
+    against: "_Reversed"
+    item: T
+
+
+class _Reversed:
+    """A weight that sorts the other way round, for heaps have their least in front."""
+
+    __slots__ = ("weight",)
+
+    def __init__(self, weight: Weight) -> None:
+        self.weight = weight
+
+    def __lt__(self, other: "_Reversed") -> bool:
+        return other.weight < self.weight
+
+
+class Displaced(Generic[T]):
+    """Of all objects of a shard, offered one by one, the few that it has too many."""
+
+    def __init__(self, excess: int) -> None:
+        """`excess` is how many to give up; memory does not grow beyond it."""
+        self._excess = excess
+        self._heap: list[_Offer[T]] = []
+
+    def offer(self, weight: Weight, item: T) -> None:
+        """Consider an object."""
+        entry = _Offer(_Reversed(weight), item)
+        if len(self._heap) < self._excess:
+            heappush(self._heap, entry)
+        else:
+            heappushpop(self._heap, entry)
+
+    def items(self) -> list[T]:
+        """Return what is to be given up, the least drawn first."""
+        ordered = sorted(self._heap, key=lambda offer: offer.against.weight)
+        return [offer.item for offer in ordered]

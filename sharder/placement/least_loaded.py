@@ -1,0 +1,74 @@
+"""LeastLoaded: step by step fewer shards, then a weighted choice, the emptier the likelier.
+
+Source: the gear placement of OpenShift v2 (openshift/origin-server, rpc_find_all_available and
+select_best_fit_node_impl), where gears are objects, nodes are shards and districts are pools.
+Three of its faults are not repeated: zones are compared by their mean load and not by the sum,
+zones where no shard may have the object are not compared at all, and what a step prefers never
+leaves just whatever came last.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import ClassVar
+
+from sharder.names import ShardName
+from sharder.placement.active_load import Capacities
+from sharder.placement.counts import Counts
+from sharder.placement.demand import Demand
+from sharder.placement.draw import Draw, draw_by_hash, place_at, weights
+from sharder.placement.fellows import fellows_of
+from sharder.placement.narrowing import Narrowing, Step
+from sharder.placement.shards import Shard
+from sharder.placement.strategy import Choice, Layout
+
+
+class LeastLoaded:
+    """Gear placement; sticks."""
+
+    __slots__ = ("_capacities", "_draw", "_effective", "_layout")
+    sticks: ClassVar[bool] = True
+
+    def __init__(self, layout: Layout, draw: Draw = draw_by_hash) -> None:
+        self._layout = layout
+        self._draw = draw
+        self._capacities = Capacities(layout)
+        self._effective = Narrowing.effective(layout)
+
+    def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
+        """Return None: only declared ceilings count."""
+        return None
+
+    def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
+        """Return one of the shards that the last step keeps, or the step that keeps none."""
+        last = self._narrowing(demand, counts).last(candidates, self._effective)
+        many = len(last.kept)
+        if not many:
+            return Choice(None, last.objection)
+        if many == 1:
+            return Choice(last.kept[0].name)
+        position = self._draw(demand, sum(weights(many)))
+        return Choice(last.kept[place_at(position, many)].name)
+
+    def narrow(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> list[Step]:
+        """Return the steps up to the draw, or up to the first that keeps no shard."""
+        return self._narrowing(demand, counts).steps(candidates)
+
+    def remarks(
+        self, demand: Demand, candidates: Sequence[Shard], counts: Counts
+    ) -> dict[ShardName, str]:
+        """Return what each is like, and which step dropped it or what weight it is drawn with."""
+        narrowing = self._narrowing(demand, counts)
+        steps = narrowing.steps(candidates)
+        fates: dict[ShardName, str] = {}
+        kept = [tuple(candidates), *(step.kept for step in steps)]
+        for step, (before, after) in zip(steps, pairwise(kept), strict=True):
+            dropped = (shard for shard in before if shard not in after)
+            fates |= {s.name: f"dropped by {step.name}: {step.objection}" for s in dropped}
+        many = len(kept[-1])
+        for shard, weight in zip(kept[-1], weights(many), strict=True):
+            fates[shard.name] = f"in the draw with a weight of {weight} of {sum(weights(many))}"
+        return {s.name: f"{narrowing.word_on(s)}; {fates[s.name]}" for s in candidates}
+
+    def _narrowing(self, demand: Demand, counts: Counts) -> Narrowing:
+        fellows = fellows_of(demand, self._layout, counts)
+        return Narrowing(self._layout, counts, fellows, self._capacities)

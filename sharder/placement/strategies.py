@@ -1,0 +1,22 @@
+"""The strategies by name; a new one is a module of its own and a line here."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from sharder.api.ring import StrategyName
+from sharder.placement.bounded_load import BoundedLoad
+from sharder.placement.consistent_hash import ConsistentHashing
+from sharder.placement.custom import Custom
+from sharder.placement.least_loaded import LeastLoaded
+from sharder.placement.rendezvous import Rendezvous
+from sharder.placement.spread import Spread
+from sharder.placement.strategy import Layout, Strategy
+
+STRATEGIES: Final[Mapping[StrategyName, Callable[[Layout], Strategy]]] = {
+    StrategyName.CONSISTENT_HASH: ConsistentHashing,
+    StrategyName.RENDEZVOUS: Rendezvous,
+    StrategyName.BOUNDED_LOAD: BoundedLoad,
+    StrategyName.SPREAD: Spread,
+    StrategyName.LEAST_LOADED: LeastLoaded,
+    StrategyName.CUSTOM: Custom,
+}

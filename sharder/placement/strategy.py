@@ -1,0 +1,120 @@
+"""What a strategy is: how one of several shards that all may have an object is chosen.
+
+A strategy is built for a ring's shards and asked for each object.  A new one is a module with a
+class like these, and one line in `sharder.placement.strategies`.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import fsum
+from typing import NamedTuple, Protocol, TypeAlias
+
+from sharder.api.ring import PlacementSpec
+from sharder.names import ShardName
+from sharder.placement.counts import Counts
+from sharder.placement.demand import Demand
+from sharder.placement.ranking import Ranking, WeightedRendezvous
+from sharder.placement.shards import Shard
+
+CustomFunction: TypeAlias = Callable[[Demand, Sequence[Shard], Counts], ShardName | None]
+"""(object, candidates, counts) → one of the candidates, or None; an installed entry point."""
+
+
+class Choice(NamedTuple):
+    """Where an object belongs, or why it has to wait."""
+
+    shard: ShardName | None
+    reason: str = ""
+    """For people; never empty where there is no shard."""
+    fault: bool = False
+    """The strategy itself is at fault: it is not installed, or its answer was rejected."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """What a strategy is built from; what follows from it is worked out once."""
+
+    spec: PlacementSpec
+    shards: tuple[Shard, ...]
+    """All shards of the ring, by name, whatever their state: zones and pools count over all."""
+    available: tuple[Shard, ...]
+    """Those of them that may own objects, by name."""
+    ranking: Ranking = field(default_factory=WeightedRendezvous)
+    custom: Mapping[str, CustomFunction] = field(default_factory=dict)
+    """The installed entry points, by name."""
+
+    @cached_property
+    def essence(self) -> tuple[object, ...]:
+        """All that a strategy which follows may look at; capacities change all the time."""
+        described = [replace(shard, capacity={}) for shard in self.available]
+        return self.spec, tuple(described), self.custom
+
+    @cached_property
+    def names(self) -> frozenset[ShardName]:
+        """Of the available shards."""
+        return frozenset(shard.name for shard in self.available)
+
+    @cached_property
+    def by_name(self) -> Mapping[ShardName, Shard]:
+        """All shards, whatever their state."""
+        return {shard.name: shard for shard in (*self.shards, *self.available)}
+
+    @cached_property
+    def declared(self) -> Mapping[ShardName, int | None]:
+        """The ceilings that the shards and the ring declare; None: there is no limit."""
+        return {
+            name: min(
+                (n for n in (s.ceiling, self.spec.per_shard_capacity) if n is not None),
+                default=None,
+            )
+            for name, s in self.by_name.items()
+        }
+
+    @cached_property
+    def closed(self) -> Mapping[ShardName, Shard]:
+        """The available shards that get nothing: cordoned, or without what the ring requires."""
+        return {
+            shard.name: shard
+            for shard in self.available
+            if shard.cordoned
+            or (self.spec.require_pool and not shard.pool)
+            or (self.spec.require_zone and not shard.zone)
+        }
+
+    @cached_property
+    def weight(self) -> float:
+        """The weights of the available shards that are not closed, together."""
+        return fsum(shard.weight for shard in self.available if shard.name not in self.closed)
+
+    @cached_property
+    def pools(self) -> Mapping[str, tuple[Shard, ...]]:
+        """The shards of each pool, whatever their state."""
+        pools = defaultdict[str, tuple[Shard, ...]](tuple)
+        for shard in self.shards:
+            pools[shard.pool] += (shard,)
+        return pools
+
+
+class Strategy(Protocol):
+    """Chooses among candidates, which have passed every hard filter."""
+
+    @property
+    def sticks(self) -> bool:
+        """Whether an object stays where it is while it may; else it follows the choice."""
+        ...
+
+    def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
+        """Return the shard's automatic ceiling among `objects`; None: the strategy has none."""
+        ...
+
+    def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
+        """Return one of `candidates`, which are by name and not empty, or why it is none."""
+        ...
+
+    def remarks(
+        self, demand: Demand, candidates: Sequence[Shard], counts: Counts
+    ) -> dict[ShardName, str]:
+        """Return in words what counts for or against each of `candidates`."""
+        ...

@@ -1,0 +1,220 @@
+"""Plan all objects of a ring at one moment, by the leader's own decisions.
+
+A strategy that follows decides object by object.  One that sticks decides by where all the others
+are, so the whole ring is counted first; the plan then shows what it comes to if nobody else
+writes: what shards have too many is let go, and placed together with what has no shard.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from sharder.api.meta import PartialObject
+from sharder.membership import Members
+from sharder.names import ShardName
+from sharder.placement.distribution import Distribution, Placed, distribute
+from sharder.placement.strategy import Choice
+from sharder.placement.tally import Tally
+from sharder.plan import (
+    Assign,
+    Drain,
+    Keep,
+    Position,
+    Relabel,
+    Step,
+    Withdraw,
+    next_step,
+    position_of,
+)
+from sharder.planner import Owners, choice_of, plan_controlled
+from sharder.preview.census import is_unowned
+from sharder.snapshot import RingSnapshot, Role
+
+_PART: Final = "plan"
+"""The one part of a tally that is filled from a list."""
+
+_NO_OWNER: Final = "no shard works on the object that controls it"
+
+_NOBODY: Final = Distribution(choices={}, displaced=frozenset())
+
+
+class Action(StrEnum):
+    """What happens to an object."""
+
+    KEEP = "keep"
+    """It stays where it is."""
+    ASSIGN = "assign"
+    """It is given to a shard at once: nobody works on it."""
+    DRAIN = "drain"
+    """Its shard is or has been asked to let go; it moves when that has happened."""
+    RELABEL = "relabel"
+    """A controlled object: it is moved after its owner."""
+    NONE = "none"
+    """It has no shard and gets none: nothing controls it, or no shard may have it."""
+
+
+_ACTIONS: Final[Mapping[type[Step], Action]] = {
+    Assign: Action.ASSIGN,
+    Relabel: Action.RELABEL,
+    Drain: Action.DRAIN,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """One object and its step."""
+
+    obj: PartialObject
+    role: Role
+    key: str | None
+    """What it is placed by; None for an object of a controlled resource that nothing controls."""
+    current: ShardName | None
+    choice: Choice
+    """Where it belongs, or why nowhere."""
+    displaced: bool = False
+    """Whether its shard has too many: it is let go, wherever it goes then."""
+    step: Step
+    """What the resync does now."""
+    intent: Step
+    """The same, but a drain for an object whose shard has been asked to let go already."""
+
+    @property
+    def desired(self) -> ShardName | None:
+        """The shard that the object belongs on."""
+        return self.choice.shard
+
+    @property
+    def action(self) -> Action:
+        """What happens to the object."""
+        staying = Action.NONE if self.current is None else Action.KEEP
+        return _ACTIONS.get(type(self.intent), staying)
+
+    @property
+    def to(self) -> ShardName | None:
+        """The shard that the object is on when its step has been taken to its end."""
+        if isinstance(self.intent, Assign | Relabel):
+            return self.intent.shard
+        return self.desired if isinstance(self.intent, Drain) else self.current
+
+
+def plan_ring(
+    snapshot: RingSnapshot, objects: Iterable[tuple[Role, PartialObject]]
+) -> list[Planned]:
+    """Return the plan for all objects in scope, which may come in any order.
+
+    The tally of a strategy that sticks is filled with them, as they are.
+    """
+    ordered = sorted(objects, key=lambda pair: pair[0] is Role.CONTROLLED)
+    main = [obj for role, obj in ordered if role is not Role.CONTROLLED]
+    whole, owners = distribution_of(snapshot, main), Owners()
+    return [plan_object(snapshot, obj, role, owners, whole) for role, obj in ordered]
+
+
+def plan_object(
+    snapshot: RingSnapshot,
+    obj: PartialObject,
+    role: Role,
+    owners: Owners,
+    whole: Distribution = _NOBODY,
+) -> Planned:
+    """Plan one object; call it for all leading objects before the controlled ones.
+
+    A main object that is not part of `whole` is judged by itself.
+    """
+    key, current = snapshot.key_of(obj, role), snapshot.owner_of(obj)
+    if role is Role.CONTROLLED:
+        shard = owners.shard_for(snapshot, obj)
+        choice = Choice(shard, _NO_OWNER if is_unowned(snapshot, shard) else "")
+        step = plan_controlled(snapshot, obj, owners)
+        return Planned(
+            obj=obj, role=role, key=key, current=current, choice=choice, step=step, intent=step
+        )
+    identity = snapshot.identity_of(obj)
+    choice = whole.choices.get(identity) or choice_of(snapshot, obj)
+    displaced = identity in whole.displaced
+    position = position_of(snapshot, obj, choice.shard)
+    step = _step(position, choice, snapshot.members, displaced=displaced)
+    owners.note(snapshot, obj, step)
+    asked_anew = replace(position, draining=False)
+    return Planned(
+        obj=obj,
+        role=role,
+        key=key,
+        current=current,
+        choice=choice,
+        displaced=displaced,
+        step=step,
+        intent=_step(asked_anew, choice, snapshot.members, displaced=displaced)
+        if isinstance(step, Keep)
+        else step,
+    )
+
+
+def distribution_of(snapshot: RingSnapshot, main: Iterable[PartialObject]) -> Distribution:
+    """Return where each main object belongs, given all that there are.
+
+    It is empty for a strategy that follows, which decides about each by itself.  The tally of one
+    that sticks is filled.
+    """
+    if snapshot.tally is None:
+        return _NOBODY
+    objects = tuple(main)
+    entries = {snapshot.identity_of(obj): snapshot.entry_of(obj) for obj in objects}
+    snapshot.tally.replace(_PART, entries)
+    snapshot.tally.synced = True
+    return distribute((_placed(snapshot, obj) for obj in objects), snapshot.placer)
+
+
+def tally_after(snapshot: RingSnapshot, plan: Iterable[Planned]) -> Tally | None:
+    """Return the counts once the plan is carried out; None for a strategy that follows."""
+    if snapshot.tally is None:
+        return None
+    after = Tally()
+    for planned in plan:
+        if planned.role is not Role.CONTROLLED:
+            entry = snapshot.entry_on(planned.obj, planned.to, draining=False)
+            after.see(_PART, snapshot.identity_of(planned.obj), entry)
+    return after
+
+
+def why(planned: Planned) -> str:
+    """Return in words why the object's step is what it is."""
+    step = planned.step
+    if isinstance(step, Keep):
+        return step.why
+    if isinstance(step, Withdraw):
+        return "it belongs where it is: the request to let go is taken back"
+    if isinstance(step, Drain):
+        return _why_drained(planned, step.shard)
+    if isinstance(step, Relabel):
+        return f"it follows the object that controls it to {step.shard}"
+    lost = "it has no shard" if planned.current is None else f"{planned.current} is gone"
+    return f"{lost}, and it belongs on {step.shard}"
+
+
+def _why_drained(planned: Planned, owner: ShardName) -> str:
+    if planned.displaced:
+        goal = f"it goes to {planned.desired}" if planned.desired else planned.choice.reason
+        return f"{owner} has more objects than it may have, and has to let go of it; {goal}"
+    return f"it belongs on {planned.desired}; {owner} may be working on it and has to let go first"
+
+
+def _step(position: Position, choice: Choice, members: Members, *, displaced: bool) -> Step:
+    if choice.shard is not None:
+        return next_step(position, members)
+    if displaced and position.current is not None and not position.draining:
+        return Drain(position.current)
+    return Keep(choice.reason)
+
+
+def _placed(snapshot: RingSnapshot, obj: PartialObject) -> Placed:
+    """Return the object as it stands; one that has been sent to a shard counts there already."""
+    owner, directed = snapshot.owner_of(obj), snapshot.directed(obj)
+    is_sent = directed not in {None, owner} and choice_of(snapshot, obj).shard == directed
+    return Placed(
+        snapshot.demand_of(obj, directed if is_sent else owner),
+        snapshot.reader.groups_of(obj),
+        draining=snapshot.is_draining(obj) and not is_sent,
+        deleting=obj.metadata.deletion_timestamp is not None,
+    )

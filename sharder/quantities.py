@@ -1,0 +1,73 @@
+"""Kubernetes quantities as exact numbers: `4`, `500m`, `8Gi`, `1e3`.
+
+Source: apimachinery, pkg/api/resource/quantity.go.  The Kubernetes client's parser would load the
+whole client into every process; a test holds ours against it.
+"""
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Final
+
+_QUANTITY: Final = re.compile(
+    r"([0-9]{1,18}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})"
+    r"([eE][+-]?[0-9]{1,2}|[A-Za-z]{0,2})"
+)
+
+_POWERS: Final = dict(
+    zip(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), range(-9, 21, 3), strict=True)
+)
+_BINARY: Final = dict(zip(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), range(1, 7), strict=True))
+
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_./-]{0,251}[A-Za-z0-9])?")
+
+MAX_LENGTH: Final = 4096
+"""Characters of a list: whoever writes an annotation may make it 256 KiB long, and has it read
+again and again."""
+
+MAX_PARTS: Final = 32
+"""Resources that a list names, far more than are counted."""
+
+_SHOWN: Final = 40
+"""Characters of what cannot be understood that a message repeats."""
+
+
+def quantity(text: str) -> Decimal:
+    """Return the number that a quantity without a sign stands for, exact to 28 digits.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = _QUANTITY.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text[:_SHOWN]!r} is no quantity such as 4, 500m or 8Gi")
+    number, suffix = Decimal(found[1]), found[2]
+    if suffix in _POWERS:
+        return number.scaleb(_POWERS[suffix])
+    if suffix in _BINARY:
+        return number * Decimal(1024) ** _BINARY[suffix]
+    if suffix[-1].isdecimal():
+        return number.scaleb(int(suffix[1:]))
+    raise ValueError(f"{text!r} has the suffix {suffix!r}, which is none of a quantity")
+
+
+def quantities(text: str) -> Mapping[str, Decimal]:
+    """Return what a list such as `objects=6000,cpu=4,memory=8Gi` says, by resource.
+
+    Raises:
+        ValueError: it is none, or too long; the message names the part.
+    """
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"a list of quantities has at most {MAX_LENGTH} characters")
+    parts = text.split(",")
+    if len(parts) > MAX_PARTS:
+        raise ValueError(f"a list of quantities has at most {MAX_PARTS} parts")
+    found: dict[str, Decimal] = {}
+    for part in parts:
+        name, equals, amount = (piece.strip() for piece in part.partition("="))
+        if not equals or _NAME.fullmatch(name) is None:
+            raise ValueError(f"{part.strip()[:_SHOWN]!r} is not of the form resource=quantity")
+        if name in found:
+            raise ValueError(f"{name!r} stands there twice")
+        found[name] = quantity(amount)
+    return found

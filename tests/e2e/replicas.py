@@ -1,0 +1,73 @@
+"""Two sharders behind one port, as the pods of a Service are."""
+
+import asyncio
+import urllib.request
+
+from hack.demo import wait_until_ready
+from hack.playground import SYSTEM, Playground
+from sharder.kube.client import Client
+from sharder.kube.stores import leases
+from sharder.names import ObjectRef
+from tests.support.eventually import eventually
+from tests.support.forwarder import Forwarder
+
+REPLICAS = ("sharder-0", "sharder-1")
+FAST_ELECTION = {"leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "1s"}
+
+
+class Replicas:
+    """The sharders, reached through one port, as the pods of a Service are."""
+
+    def __init__(self, playground: Playground, service: Forwarder) -> None:
+        self.playground = playground
+        self._service = service
+
+    def start(self, **config: object) -> None:
+        """Start all that do not run, at the same moment."""
+        for name in REPLICAS:
+            self.playground.start_sharder(name, gracefulShutDown="0s", **config)
+        for name in REPLICAS:
+            asyncio.run(wait_until_ready(self.playground, name))
+        self.serve_from(*REPLICAS)
+
+    def stop(self) -> None:
+        """End all."""
+        for name in REPLICAS:
+            self.playground.stop(name)
+
+    def kill(self) -> None:
+        """End all by SIGKILL."""
+        for name in REPLICAS:
+            self.playground.kill(name)
+
+    async def metric(self, sharder: str, name: str, ring: str) -> float:
+        """Return the sum of a sharder's samples of a ring, 0 if there are none."""
+        url = f"http://127.0.0.1:{self.playground.metrics_port(sharder)}/metrics"
+
+        def read() -> str:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                content: bytes = answer.read()
+                return content.decode()
+
+        wanted = f"controller_sharding_{name}{{", f'controllerring="{ring}"'
+        lines = (await asyncio.to_thread(read)).splitlines()
+        return sum(float(x.split()[-1]) for x in lines if all(part in x for part in wanted))
+
+    def serve_from(self, *names: str) -> None:
+        """Lead the API server to these alone, as a Service does with pods that are ready."""
+        self._service.lead_to(*map(self.playground.webhook_port, names))
+
+    async def leader(self, client: Client) -> str:
+        """Return who holds the leader Lease, empty if nobody does."""
+        lease = await leases(client).get(ObjectRef(SYSTEM, "sharder"))
+        return (lease.spec.holder_identity or "").partition("_")[0]
+
+    async def until_another_leads(self, client: Client, first: str) -> str:
+        """Wait for a leader that is not `first` and return it."""
+
+        async def successor() -> str:
+            leader = await self.leader(client)
+            assert leader not in {first, ""}
+            return leader
+
+        return await eventually(successor, within=30)

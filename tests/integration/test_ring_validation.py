@@ -1,0 +1,176 @@
+"""What the API server says to somebody who writes a ring, with the real sharder behind it."""
+
+import asyncio
+import json
+import uuid
+
+from hack.kubectl import KubectlError
+from sharder.api.meta import Json
+from sharder.api.ring import Condition
+from sharder.controllers.leader import APPLY_SECONDS
+from sharder.errors import Rejected
+from sharder.kube.stores import RINGS, VALIDATING
+from sharder.names import VALIDATION_NAME
+from tests.support.eventually import eventually
+from tests.support.scene import Scene
+from tests.support.service import Service
+from tests.support.users import CONFIGMAPS, PODS, WITHIN
+
+SELF_CONTROLLED: Json = [
+    {"resource": "secrets"},
+    {"resource": "configmaps", "controlledResources": [{"resource": "secrets"}]},
+]
+"""The CRD takes it: a schema compares no two lists."""
+
+DUPLICATE = (
+    'spec.resources[1].controlledResources[0]: Duplicate value: "secrets": spec.resources[0] lists'
+    " it as a main resource, and an object is placed either by itself or with what controls it:"
+    " remove one of the two"
+)
+
+
+def manifest(**spec: Json) -> str:
+    return json.dumps(
+        {
+            "apiVersion": "sharding.timebertt.dev/v1alpha1",
+            "kind": "ControllerRing",
+            "metadata": {"name": f"ring-{uuid.uuid4().hex[:8]}"},
+            "spec": spec,
+        }
+    )
+
+
+async def kubectl(service: Service, *command: str, stdin: str | None = None) -> str:
+    """Return what a dry run of kubectl says if it fails, for which a warning is enough."""
+    try:
+        await asyncio.to_thread(
+            service.plane.kubectl, *command, "--dry-run=server", "--warnings-as-errors",
+            stdin=stdin,
+        )  # fmt: skip
+    except KubectlError as error:
+        return str(error).partition("--warnings-as-errors: ")[2]
+    return ""
+
+
+async def until_refused(service: Service) -> str:
+    """Wait until the API server asks about rings; return what it says of a wrong one."""
+
+    async def refused() -> str:
+        wrong = manifest(resources=SELF_CONTROLLED, shardNamespaces=["controllers"])
+        said = await kubectl(service, "apply", "-f", "-", stdin=wrong)
+        assert said
+        return said
+
+    return await eventually(refused, within=APPLY_SECONDS + WITHIN)
+
+
+async def slip_in(scene: Scene, spec: Json) -> None:
+    """Change a ring while the API server does not ask."""
+
+    async def written() -> None:
+        await scene.admin.delete(VALIDATING, VALIDATION_NAME)
+        try:
+            await scene.admin.patch(RINGS, scene.ring, {"spec": spec})
+        except Rejected as error:
+            raise AssertionError("it still asks") from error
+
+    await eventually(written, within=WITHIN)
+
+
+async def until_ready(scene: Scene, *, ready: bool) -> Condition:
+    async def told() -> Condition:
+        ring = await scene.admin.ring(scene.ring)
+        found = next(c for c in ring.status.conditions if c.type == "Ready")
+        assert found.observed_generation == ring.metadata.generation
+        assert found.status == str(ready), found.message
+        return found
+
+    return await eventually(told, within=WITHIN)
+
+
+async def test_a_resource_in_two_lists_is_refused_with_field_value_and_advice(
+    service: Service,
+) -> None:
+    said = await until_refused(service)
+
+    assert "is invalid" in said
+    assert said.endswith(DUPLICATE)
+
+
+async def test_a_selector_that_would_not_parse_is_refused(service: Service) -> None:
+    await until_refused(service)
+    selector: Json = {"matchLabels": {"team/a/b": "x"}}
+    wrong = manifest(namespaceSelector=selector, shardNamespaces=["controllers"])
+
+    said = await kubectl(service, "apply", "-f", "-", stdin=wrong)
+
+    assert 'spec.namespaceSelector.matchLabels: Invalid value: "team/a/b": write' in said
+
+
+async def test_a_strategy_that_is_not_installed_is_refused(service: Service) -> None:
+    await until_refused(service)
+    placement: Json = {"strategy": "Custom", "custom": "mine"}
+    wrong = manifest(placement=placement, shardNamespaces=["controllers"])
+
+    said = await kubectl(service, "apply", "-f", "-", stdin=wrong)
+
+    assert 'spec.placement.custom: Unsupported value: "mine": write one of fullest-first' in said
+
+
+async def test_a_ring_that_may_surprise_is_taken_with_a_warning_for_each_reason(
+    service: Service,
+) -> None:
+    await until_refused(service)
+    ring = manifest(
+        resources=[{"resource": "secrets"}, {"group": "example.com", "resource": "gizmos"}],
+        namespaceSelector={"matchLabels": {"example.com/nobody": "has"}},
+    )
+
+    said = await kubectl(service, "create", "-f", "-", stdin=ring)
+
+    *warnings, last = said.splitlines()
+    assert [warning.split(": ")[:2] for warning in warnings] == [
+        ["Warning", "spec.namespaceSelector"],
+        ["Warning", "spec.shardNamespaces"],
+        ["Warning", "spec.resources[1]"],
+    ]
+    assert last == "error: 3 warnings received"
+
+
+async def test_a_strategy_that_moves_most_objects_is_taken_with_a_warning(
+    service: Service,
+) -> None:
+    await until_refused(service)
+    async with service.scene(CONFIGMAPS, shardNamespaces=["controllers"]) as scene:
+        for strategy in ("BoundedLoad", "Rendezvous"):
+            patch = json.dumps({"spec": {"placement": {"strategy": strategy}}})
+            said = await kubectl(
+                service, "patch", "controllerring", scene.ring, "--type=merge", "-p", patch
+            )
+
+            moves = f"from ConsistentHash to {strategy} moves some"
+            assert (moves in said) is (strategy == "Rendezvous"), said
+
+
+async def test_a_ring_that_slipped_in_is_not_ready_until_it_is_mended_and_places_objects(
+    service: Service,
+) -> None:
+    async with service.scene(CONFIGMAPS, PODS) as scene:
+        await until_ready(scene, ready=True)
+        pods: Json = {"resource": "pods"}
+        twice: Json = [{"resource": "configmaps", "controlledResources": [pods]}, pods]
+
+        await slip_in(scene, {"resources": twice})
+        condition = await until_ready(scene, ready=False)
+        made = await scene.create(CONFIGMAPS, "config")
+
+        field = "spec.resources[0].controlledResources[0]: Duplicate value"
+        assert condition.reason == "ReconciliationFailed"
+        assert (
+            f'{field}: "pods": spec.resources[1] lists it as a main resource' in condition.message
+        )
+        assert scene.owner_of(made) == scene.wanted(made)
+
+        await scene.set_resources(CONFIGMAPS)
+        await until_ready(scene, ready=True)
+        assert await until_refused(service)

@@ -1,0 +1,143 @@
+"""What is so: a plain account of where objects are, and of who may have more.
+
+The code under test keeps sums up to date, here everything is counted anew each time.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from math import ceil
+
+from sharder.api.meta import PartialObject
+from sharder.keys import main_key
+from sharder.placement.shards import Shard
+from tests.property.model.cluster import Cluster
+from tests.property.model.core import (
+    SELECTED,
+    RingSnapshot,
+    ShardName,
+    Tally,
+    WeightedRendezvous,
+)
+from tests.property.model.counting import MAIN, PIN
+from tests.support.values import DRAIN, OWNER
+
+
+class Account:
+    """The main objects that the ring selects, judged by the shards that a replica knows."""
+
+    def __init__(self, cluster: Cluster, snapshot: RingSnapshot) -> None:
+        self.objects = [
+            obj
+            for resource in MAIN
+            for obj in cluster.objects_of(resource)
+            if obj.metadata.namespace in SELECTED
+        ]
+        self._snapshot = snapshot
+        self.available = snapshot.members.available
+        self.cordoned = {
+            name
+            for name, shard in snapshot.members.shards.items()
+            if shard.cordoned and name in self.available
+        }
+        self.owned = Counter(owner_of(obj) for obj in self.objects)
+        self.held = self.owned + Counter(goes for obj in self.objects if (goes := heading_of(obj)))
+        """With those that are about to come there: these take room already."""
+        self.staying = Counter(owner_of(obj) for obj in self.objects if not drains(obj))
+        self.pinned = Counter(
+            owner_of(obj)
+            for obj in self.objects
+            if not drains(obj) and pin_of(obj) == owner_of(obj)
+        )
+
+    def differs(self) -> str | None:
+        """Return in what the replica's tally differs from what is so; None if in nothing."""
+        tally = self._snapshot.tally
+        if tally is None or not tally.synced:
+            return "nothing yet"
+        for what, counted, there in self._compared(tally):
+            if counted != there:
+                return f"{what}: {counted} instead of {there}"
+        return None
+
+    def _compared(self, tally: Tally) -> Iterator[tuple[str, object, object]]:
+        yield "objects", tally.objects, len(self.objects)
+        yield "without owner", tally.unassigned, self.owned[ShardName("")]
+        yield "draining", tally.draining, sum(map(drains, filter(owner_of, self.objects)))
+        for obj in self.objects:
+            counted = tally.shard_of(self._snapshot.identity_of(obj)) or ""
+            yield str(obj.metadata.ref), counted, owner_of(obj)
+        for shard in (self.held.keys() | self._snapshot.members.standings.keys()) - {""}:
+            counts = tally.on(shard), tally.staying_on(shard), tally.pinned_on(shard)
+            yield shard, counts, (self.held[shard], self.staying[shard], self.pinned[shard])
+
+    def share(self) -> int | None:
+        """Return the automatic ceiling, None if there is a declared one."""
+        open_shards = len(self.available) - len(self.cordoned)
+        if self._capacity is not None or not open_shards:
+            return None
+        return ceil((len(self.objects) - sum(self.held[s] for s in self.cordoned)) / open_shards)
+
+    def limit(self, shard: ShardName) -> int | None:
+        """Return how many may stay on a shard; None: as many as are there."""
+        share = self.share()
+        if shard in self.cordoned:
+            return None
+        return self._capacity if share is None else max(share, self.pinned[shard])
+
+    def excess(self, shard: ShardName) -> int:
+        """Return how many the shard has too many, beside those that it was asked to let go."""
+        limit = self.limit(shard)
+        return 0 if limit is None else max(0, self.staying[shard] - limit)
+
+    def goal(self, obj: PartialObject) -> ShardName | None:
+        """Return where people want the object, if that shard is there."""
+        pin = pin_of(obj)
+        return pin if pin in self.available else None
+
+    def takers(self, obj: PartialObject) -> set[ShardName]:
+        """Return the shards that may get an object, which is among those counted or is new."""
+        goal = self.goal(obj)
+        open_shards = self.available - self.cordoned
+        if goal is not None:
+            open_shards &= {goal}
+        held, many = self.held.copy(), len(self.objects)
+        known = next((o for o in self.objects if main_key(o) == main_key(obj)), None)
+        if known is None:
+            many += 1
+        else:
+            held[owner_of(known)] -= 1
+            held[heading_of(known)] -= 1
+        many -= sum(held[shard] for shard in self.cordoned)
+        share = self._capacity or ceil(many / max(1, len(self.available) - len(self.cordoned)))
+        passes = goal is not None and self._capacity is None
+        return {shard for shard in open_shards if passes or held[shard] < share}
+
+    def weight(self, obj: PartialObject, shard: ShardName) -> tuple[bool, float, str]:
+        """Return what speaks for an object to stay on a shard that has too many."""
+        key = main_key(obj)
+        return pin_of(obj) == shard, WeightedRendezvous().score(key, Shard(name=shard)), key
+
+    @property
+    def _capacity(self) -> int | None:
+        return self._snapshot.ring.spec.placement.per_shard_capacity
+
+
+def owner_of(obj: PartialObject) -> ShardName:
+    """Return the owner, empty if there is none."""
+    return ShardName(obj.metadata.label(OWNER))
+
+
+def pin_of(obj: PartialObject) -> ShardName:
+    """Return where people want the object, empty if nowhere."""
+    return ShardName(obj.metadata.label(PIN))
+
+
+def drains(obj: PartialObject) -> bool:
+    """Tell whether the object's shard was asked to let go."""
+    return obj.metadata.has_label(DRAIN)
+
+
+def heading_of(obj: PartialObject) -> ShardName:
+    """Return where an object goes that was asked for because it is pinned there, else nothing."""
+    leaves = drains(obj) and owner_of(obj) and pin_of(obj) != owner_of(obj)
+    return pin_of(obj) if leaves else ShardName("")

@@ -1,0 +1,184 @@
+"""Laws of a ring whose strategy sticks: B1 to B4.
+
+B1: what a replica decides it counts at once.
+B2: whoever counts right gives nothing to a shard that may not have it, leaves nothing without
+owner that some shard may have, and asks nobody to let go without a reason.
+B3: a pass that nobody disturbs takes from each shard just what it has too many, the least drawn
+first, and leaves no request to let go that is not needed any more.
+B4: at rest (`model.rest`) no shard has too many, and all replicas count right.
+
+Two replicas, or one that counts late, may exceed a ceiling: that is why B2 and B3 judge only
+whoever counts right at that moment.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sharder.api.meta import PartialObject
+from sharder.names import GroupResource
+from tests.property.model.account import Account, drains, owner_of
+from tests.property.model.cluster import Cluster, Move
+from tests.property.model.core import (
+    SHARDER,
+    Assign,
+    Drain,
+    Review,
+    RingSnapshot,
+    Role,
+    ShardName,
+    Standing,
+    Step,
+    Withdraw,
+)
+from tests.property.model.counting import MAIN, Counting
+from tests.property.model.laws import expect
+
+
+class Ceilings:
+    """Judges what one replica decides by one snapshot."""
+
+    def __init__(self, cluster: Cluster, snapshot: RingSnapshot) -> None:
+        self._cluster = cluster
+        self._snapshot = snapshot
+        self._before: Account | None = None
+        """What was so before a decision; None if the replica did not know it, or counts not."""
+        self._is_believed_there = False
+        self._began: tuple[Account, int] | None = None
+        """The same before a pass, and the place in the log."""
+
+    def look(self, review: Review) -> None:
+        """Take note of what is so before a request is answered."""
+        self._before = self._informed()
+        tally = self._snapshot.tally
+        if tally is not None and review.old is None:
+            # It was deleted, unseen as yet: what is created under its name is not counted again.
+            counted = tally.shard_of(self._snapshot.identity_of(review.obj))
+            self._is_believed_there = counted is not None
+
+    def is_informed(self) -> bool:
+        """Tell whether the replica counts, and counts right."""
+        return self._informed() is not None
+
+    @contextmanager
+    def being_shown(self) -> Iterator[None]:
+        """B1: old news do not make anybody count wrong who counts right."""
+        was_informed = self.is_informed()
+        yield
+        if was_informed:
+            differs = Account(self._cluster, self._snapshot).differs()
+            expect("B1", differs is None, f"after old news it counts {differs}")
+
+    @contextmanager
+    def writing(self, move: Move, counting: Counting) -> Iterator[None]:
+        """B1: whoever counted right does so after a write of its own, which did not take long."""
+        was_informed, log, since = self.is_informed(), self._cluster.log, len(self._cluster.log)
+        world = counting.ages, self._cluster.refused
+        yield
+        is_alone = len(log) == since + 1 and world == (counting.ages, self._cluster.refused)
+        if was_informed and is_alone and log[-1].cause is move:
+            differs = Account(self._cluster, self._snapshot).differs()
+            expect("B1", differs is None, f"after a write it counts {differs}")
+
+    def judge_of(self, resource: GroupResource, obj: PartialObject) -> Callable[[Step], None]:
+        """Return what judges the step that is decided next; nothing if the object has changed."""
+        current = self._cluster.objects.get((resource, obj.metadata.ref))
+        before = self._informed() if resource in MAIN and current == obj else None
+
+        def judge(step: Step) -> None:
+            if before is not None:
+                self._judge_step(before, obj, step)
+
+        return judge
+
+    def judge_request(self, review: Review, obj: PartialObject) -> None:
+        """B1, B2: `obj` is what comes of a request that was just answered."""
+        tally, old = self._snapshot.tally, review.old
+        role = self._snapshot.roles[review.resource]
+        if tally is None or role is Role.CONTROLLED or review.writer == SHARDER:
+            return
+        owner = owner_of(obj)
+        was_let_go = old is not None and drains(old) and not drains(obj)
+        if old is not None and (role is Role.LEADING or (owner_of(old) and not was_let_go)):
+            return
+        counted = tally.shard_of(self._snapshot.identity_of(obj))
+        expect("B1", not owner or tally.synced, f"{obj.metadata.ref} went to {owner} blindly")
+        is_counted = counted == owner or self._is_believed_there
+        expect("B1", not owner or is_counted, f"{obj.metadata.ref} counts on {counted}")
+        if self._before is not None:
+            takers = self._before.takers(old if old is not None and was_let_go else obj)
+            expect("B2", not owner or owner in takers, f"{obj.metadata.ref} went to {owner}")
+            expect("B2", bool(owner) or not takers, f"{takers} could have {obj.metadata.ref}")
+
+    def begin(self) -> None:
+        """Take note of what is so before a pass."""
+        before = self._informed()
+        self._began = None if before is None else (before, len(self._cluster.log))
+
+    def end(self) -> None:
+        """B3: judge the pass, unless somebody else has written meanwhile."""
+        if self._began is None:
+            return
+        before, since = self._began
+        changes = self._cluster.log[since:]
+        moves = [c.cause for c in changes if isinstance(c.cause, Move)]
+        own = [m for m in moves if m.snapshot is self._snapshot]
+        if len(own) < len(changes):
+            return
+        after = self._informed()
+        if after is None:
+            return
+        asked = {
+            m.obj.metadata.uid: m.step.shard
+            for m in own
+            if isinstance(m.step, Drain) and m.resource in MAIN
+        }
+        is_pinned_away = any(self._is_wanted_elsewhere(before, obj) for obj in before.objects)
+        for shard in after.available:
+            excess = after.excess(shard)
+            expect("B3", not excess, f"{shard} keeps {excess} too many")
+            if not is_pinned_away:
+                self._judge_displaced(after, shard, asked)
+        for obj in after.objects:
+            takers = after.takers(obj) if self._is_stranded(obj) else set[ShardName]()
+            expect("B3", not takers, f"{takers} could have {obj.metadata.ref}")
+
+    def _judge_displaced(
+        self, after: Account, shard: ShardName, asked: dict[str, ShardName]
+    ) -> None:
+        mine = [obj for obj in after.objects if owner_of(obj) == shard]
+        draining = [obj for obj in mine if drains(obj)]
+        limit = after.limit(shard)
+        needed = limit is not None and after.staying[shard] == limit
+        expect("B3", needed or not draining, f"{shard} need not let go of {len(draining)}")
+        given = [after.weight(o, shard) for o in draining if o.metadata.uid in asked]
+        kept = [after.weight(o, shard) for o in mine if not drains(o)]
+        expect("B3", not given or not kept or max(given) < min(kept), f"{shard} gives the wrong")
+
+    def _judge_step(self, before: Account, obj: PartialObject, step: Step) -> None:
+        place = f"{obj.metadata.ref} on {owner_of(obj)!r}"
+        match step:
+            case Assign(shard):
+                expect("B2", shard in before.takers(obj), f"{place} goes to {shard}")
+            case Drain(shard):
+                leaves = self._snapshot.members.standing_of(shard) is Standing.LEAVING
+                reason = leaves or before.excess(shard) or self._is_wanted_elsewhere(before, obj)
+                expect("B2", bool(reason), f"{place} has to go without a reason")
+            case Withdraw():
+                limit = before.limit(owner_of(obj))
+                fits = limit is None or before.staying[owner_of(obj)] < limit
+                expect("B2", fits, f"{place} stays on a full shard")
+            case _:
+                pass
+
+    def _informed(self) -> Account | None:
+        if self._snapshot.tally is None:
+            return None
+        account = Account(self._cluster, self._snapshot)
+        return account if account.differs() is None else None
+
+    def _is_stranded(self, obj: PartialObject) -> bool:
+        owner = owner_of(obj)
+        return not owner or self._snapshot.members.standing_of(owner) is Standing.GONE
+
+    def _is_wanted_elsewhere(self, account: Account, obj: PartialObject) -> bool:
+        return account.goal(obj) not in {None, owner_of(obj)}

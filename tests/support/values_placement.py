@@ -1,0 +1,95 @@
+"""Small values for tests of placement: shards, a layout of them, objects, counts."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+from sharder.api.ring import PlacementSpec, StrategyName
+from sharder.names import ShardName
+from sharder.placement.demand import Demand, identity_of
+from sharder.placement.distribution import Placed
+from sharder.placement.entries import Entry
+from sharder.placement.groups import NO_GROUP
+from sharder.placement.placer import Placer
+from sharder.placement.shards import Shard
+from sharder.placement.strategy import Layout
+from sharder.placement.tally import Tally
+from tests.support.values import A
+
+BOUNDED = PlacementSpec(strategy=StrategyName.BOUNDED_LOAD)
+RENDEZVOUS = PlacementSpec(strategy=StrategyName.RENDEZVOUS)
+CONSISTENT = PlacementSpec(strategy=StrategyName.CONSISTENT_HASH)
+
+
+def shard(
+    name: str = A,
+    *,
+    region: str = "",
+    zone: str = "",
+    pool: str = "",
+    weight: float = 1.0,
+    room: int | None = None,
+    cordoned: bool = False,
+    ready: bool = True,
+) -> Shard:
+    """A shard; `room` is the capacity in objects that it declares."""
+    return Shard(
+        name=ShardName(name),
+        region=region,
+        zone=zone,
+        pool=pool,
+        weight=weight,
+        capacity={} if room is None else {"objects": Decimal(room)},
+        cordoned=cordoned,
+        ready=ready,
+    )
+
+
+def bounded(*, per_shard: int | None = None, per_pool: int | None = None) -> PlacementSpec:
+    """BoundedLoad with ceilings."""
+    return PlacementSpec(
+        strategy=StrategyName.BOUNDED_LOAD, per_shard_capacity=per_shard, pool_capacity=per_pool
+    )
+
+
+def layout(*shards: Shard, spec: PlacementSpec = BOUNDED, away: tuple[Shard, ...] = ()) -> Layout:
+    """A ring of available shards, and of those that are `away`."""
+    return Layout(spec=spec, shards=_by_name(*shards, *away), available=_by_name(*shards))
+
+
+def placer(*shards: Shard, spec: PlacementSpec = BOUNDED, away: tuple[Shard, ...] = ()) -> Placer:
+    """What places objects on the layout of these shards."""
+    return Placer(layout(*shards, spec=spec, away=away))
+
+
+def demand(
+    key: str = "object",
+    *,
+    on: ShardName | None = None,
+    pin: ShardName | None = None,
+    region: str = "",
+    zone: str = "",
+    pool: str = "",
+    group: int = NO_GROUP,
+) -> Demand:
+    """An object that is on a shard or nowhere, and asks for something or nothing."""
+    return Demand(key, identity_of(key), on, pin, region, zone, pool, group)
+
+
+def tally(held: Mapping[ShardName | None, int]) -> Tally:
+    """Counts of so many objects on each shard; None is nowhere."""
+    counts = Tally()
+    identity = 0
+    for name, many in held.items():
+        for _ in range(many):
+            counts.see("objects", identity, Entry(name))
+            identity += 1
+    return counts
+
+
+def placed(held: Mapping[str, ShardName | None]) -> list[Placed]:
+    """Objects by key, each with its shard."""
+    return [Placed(demand(key, on=name)) for key, name in held.items()]
+
+
+def _by_name(*shards: Shard) -> tuple[Shard, ...]:
+    return tuple(sorted(shards, key=lambda found: found.name))

@@ -1,0 +1,166 @@
+"""Facts about what the conditions of a ring say."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from sharder.api.ring import Condition, RingStatus
+from sharder.controllers.conditions import Claim, covered, exhausted, ready, watched
+from sharder.figures import Figures
+from sharder.names import GroupResource
+from tests.support.values import SECRETS, WIDGETS
+
+NOTHING = RingStatus()
+COUNTED = RingStatus(objects=10)
+ONCE_MISSING = RingStatus(conditions=(Condition(type="Watched", status="False"),))
+
+
+def figures(
+    objects: int = 10, *, unassigned: int = 0, unowned: int = 0, has_room: bool | None = None
+) -> Figures:
+    return Figures(
+        objects=objects,
+        unassigned=unassigned,
+        draining=0,
+        by_shard={},
+        has_room=has_room,
+        unowned=unowned,
+    )
+
+
+def said(claim: Claim | None) -> tuple[str, str, str]:
+    assert claim is not None
+    return claim.status, claim.reason, claim.message
+
+
+def test_a_ring_that_nothing_keeps_from_working_is_ready() -> None:
+    assert said(ready(None)) == ("True", "ReconciliationSucceeded", "the ring works")
+
+
+def test_a_problem_is_said() -> None:
+    assert said(ready("cannot read x")) == ("False", "ReconciliationFailed", "cannot read x")
+
+
+@pytest.mark.parametrize("unwatched", [(), None])
+def test_a_ring_whose_resources_may_be_watched_says_nothing_of_it(
+    unwatched: Sequence[GroupResource] | None,
+) -> None:
+    assert watched(NOTHING, unwatched) is None
+
+
+def test_a_missing_right_to_watch_is_said() -> None:
+    assert said(watched(NOTHING, (SECRETS, WIDGETS))) == (
+        "False",
+        "WatchMissing",
+        "listed every 30 s instead of watched: "
+        'add {apiGroups: [""], resources: [secrets], verbs: [get, list, watch, patch]} and '
+        '{apiGroups: ["example.com"], resources: [widgets], verbs: [get, list, watch, patch]} '
+        "to the sharder's ClusterRole (in the chart: shardedResources)",
+    )
+
+
+def test_a_right_to_watch_that_is_granted_is_said() -> None:
+    assert said(watched(ONCE_MISSING, ())) == (
+        "True",
+        "WatchAllowed",
+        "all resources of the ring may be watched",
+    )
+
+
+def test_as_long_as_nobody_knows_what_was_said_of_watches_stays() -> None:
+    assert watched(ONCE_MISSING, None) is None
+
+
+def test_a_ring_is_covered_when_every_object_has_an_available_owner() -> None:
+    claim = covered(NOTHING, figures(), available=2)
+
+    assert said(claim) == ("True", "AllOwned", "every object has an available owner")
+
+
+@pytest.mark.parametrize("available", [0, 2])
+def test_a_ring_without_objects_is_covered_with_shards_and_without(available: int) -> None:
+    claim = covered(NOTHING, figures(0), available=available)
+
+    assert said(claim)[:2] == ("True", "AllOwned")
+
+
+@pytest.mark.parametrize(("number", "objects"), [(1, "1 object"), (3, "3 objects")])
+def test_a_ring_is_not_covered_while_objects_lack_an_available_owner(
+    number: int, objects: str
+) -> None:
+    claim = covered(NOTHING, figures(unowned=number), available=2)
+
+    assert said(claim) == ("False", "ObjectsUnassigned", f"{objects} without an available owner")
+
+
+@pytest.mark.parametrize("unowned", [0, 10])
+def test_objects_without_any_shard_are_not_covered_whatever_was_counted(unowned: int) -> None:
+    claim = covered(NOTHING, figures(unowned=unowned), available=0)
+
+    assert said(claim) == ("False", "NoShards", "no shard is available")
+
+
+def test_that_there_is_no_shard_is_no_matter_of_counts() -> None:
+    claims = [covered(NOTHING, figures(), available=available) for available in (0, 2)]
+
+    assert [claim.counted for claim in claims if claim is not None] == [False, True]
+
+
+def test_as_long_as_nothing_is_counted_what_was_said_stays() -> None:
+    assert covered(COUNTED, None, available=2) is None
+    assert exhausted(None, available=2) is None
+
+
+def test_a_leader_that_has_not_counted_knows_that_objects_without_any_shard_have_none() -> None:
+    assert said(covered(COUNTED, None, available=0))[1] == "NoShards"
+    assert covered(NOTHING, None, available=0) is None
+
+
+@pytest.mark.parametrize(("number", "objects"), [(1, "1 object"), (3, "3 objects")])
+def test_capacity_is_exhausted_when_objects_wait_and_no_shard_has_room(
+    number: int, objects: str
+) -> None:
+    claim = exhausted(figures(unassigned=number, has_room=False), available=2)
+
+    assert said(claim) == (
+        "True",
+        "InsufficientCapacity",
+        f"{objects} could not be assigned, all shards at capacity",
+    )
+
+
+@pytest.mark.parametrize(("unassigned", "has_room"), [(0, True), (0, False), (3, True)])
+def test_capacity_suffices_while_nothing_waits_or_there_is_room(
+    unassigned: int, has_room: bool
+) -> None:
+    claim = exhausted(figures(unassigned=unassigned, has_room=has_room), available=2)
+
+    assert said(claim)[:2] == ("False", "SufficientCapacity")
+
+
+def test_a_strategy_without_ceilings_says_nothing_of_capacity() -> None:
+    claim = exhausted(figures(unassigned=3), available=2)
+
+    assert claim is not None
+    assert claim.holds is None
+
+
+def test_without_any_shard_nothing_is_said_of_capacity() -> None:
+    assert exhausted(figures(unassigned=3, has_room=False), available=0) is None
+
+
+def test_a_claim_is_said_by_a_condition_with_its_status_and_reason() -> None:
+    claim = Claim(type="Covered", holds=True, reason="AllOwned", message="3 objects")
+    known = Condition(type="Covered", status="True", reason="AllOwned", message="4 objects")
+    other = Condition(type="Covered", status="True", reason="Else")
+
+    assert [claim.is_said(c) for c in (known, other, None)] == [True, False, False]
+
+
+def test_a_claim_that_a_condition_does_not_apply_is_said_by_its_absence() -> None:
+    claim = Claim(type="Covered", holds=None)
+
+    assert [claim.is_said(c) for c in (None, Condition(type="Covered", status="False"))] == [
+        True,
+        False,
+    ]

@@ -1,0 +1,110 @@
+"""Strategies that are installed beside the sharder are found, and bad ones left out."""
+
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+from sharder.config.entry_points import installed
+from sharder.names import ShardName
+from sharder.placement.demand import Demand
+from sharder.placement.entries import Entry
+from sharder.placement.shards import Shard
+from sharder.placement.tally import Tally
+from tests.support.documents import ROOT
+
+SAMPLES = ROOT / "tests/support/custom_strategy"
+A, B = (Shard(name=ShardName(f"shard-{letter}")) for letter in "ab")
+
+
+@pytest.fixture
+def samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(SAMPLES)
+
+
+def install(path: Path, package: str, entry_points: str, module: str = "") -> None:
+    """Install a package into a directory: its description, and a module of the same name."""
+    info = path / f"{package}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[sharder.placement]\n{entry_points}\n")
+    (path / f"{package}.py").write_text(module)
+
+
+def why(record: logging.LogRecord) -> object:
+    return vars(record)["why"]
+
+
+def test_nothing_is_installed_with_the_sharder_itself() -> None:
+    assert installed() == {}
+
+
+@pytest.mark.usefixtures("samples")
+def test_an_installed_strategy_is_found_by_the_name_of_its_entry_point() -> None:
+    counts = Tally()
+    counts.see("objects", 1, Entry(A.name))
+
+    functions = installed()
+
+    assert functions.keys() == {"fullest-first", "nonsense"}
+    assert functions["fullest-first"](Demand("key", 2), (A, B), counts) == A.name
+    assert functions["nonsense"](Demand("key", 2), (A, B), counts) == "nowhere"
+
+
+@pytest.mark.usefixtures("samples")
+@pytest.mark.parametrize(
+    ("entry", "module", "reason"),
+    [
+        ("mine = absent_module:choose", "", "ModuleNotFoundError: No module named"),
+        ("mine = bad_strategy:choose", "", "AttributeError: module 'bad_strategy' has no"),
+        ("mine = bad_strategy:choose", "1 / 0", "ZeroDivisionError: division by zero"),
+        ("mine = bad_strategy:choose", "choose = 'shard-a'", "a str cannot be called"),
+        ("mine = bad_strategy", "", "a module cannot be called"),
+        ("mine = : ", "", "AttributeError: "),
+    ],
+)
+def test_one_that_cannot_be_used_is_left_out_with_one_warning(
+    entry: str,
+    module: str,
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.delitem(sys.modules, "bad_strategy", raising=False)
+    install(tmp_path, "bad_strategy", entry, module)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    functions = installed()
+
+    assert functions.keys() == {"fullest-first", "nonsense"}
+    assert [record.getMessage() for record in caplog.records] == [
+        "an installed strategy is left out"
+    ]
+    assert str(why(caplog.records[0])).startswith(f"{entry.strip()}: {reason}")
+
+
+def test_of_two_with_one_name_the_first_on_the_path_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for package in ("second_strategy", "first_strategy"):
+        module = f"def choose(demand, candidates, counts):\n    return {package!r}\n"
+        install(tmp_path / package, package, f"mine = {package}:choose", module)
+        monkeypatch.syspath_prepend(tmp_path / package)
+
+    functions = installed()
+
+    assert functions["mine"](Demand("key", 2), (A, B), Tally()) == "first_strategy"
+    assert [why(record) for record in caplog.records] == [
+        "mine = second_strategy:choose: the name stands for first_strategy:choose already"
+    ]
+
+
+def test_entry_points_of_other_groups_are_none_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "other_plugin", "\n[console_scripts]\nmine = other_plugin:choose")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert installed() == {}

@@ -1,0 +1,189 @@
+"""What docs/placement.md says is so: its tables, names, fields, reasons and its example."""
+
+import runpy
+import tomllib
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from hack.placement_tables import DOCUMENT, QUESTIONS, TABLES, rewritten
+from sharder import names
+from sharder.api.ring import AntiAffinity, GroupBy, PlacementSpec, StrategyName
+from sharder.config.entry_points import GROUP
+from sharder.metrics import Metrics
+from sharder.names import RingName, ShardName
+from sharder.placement.counts import NO_COUNTS
+from sharder.placement.demand import Demand
+from sharder.placement.entries import Entry
+from sharder.placement.least_loaded import LeastLoaded
+from sharder.placement.placer import Placer
+from sharder.placement.shards import Shard
+from sharder.placement.strategy import Layout
+from sharder.placement.tally import Tally
+from tests.support.documents import ROOT, blocks, code, read, section, tables
+
+PLACEMENT = Path("docs/placement.md")
+TEXT = read(PLACEMENT)
+SHARDS = tuple(Shard(name=ShardName(f"shard-{letter}")) for letter in "ab")
+A, B = SHARDS
+
+
+def block(language: str, containing: str = "") -> str:
+    """Return the block of the document that has a text in it."""
+    (found,) = (
+        block.text
+        for block in blocks(language)
+        if block.document == PLACEMENT and containing in block.text
+    )
+    return found
+
+
+def under(heading: str) -> str:
+    """Return what stands under a heading of the third level."""
+    _, _, rest = TEXT.partition(f"\n### {heading}\n")
+    return rest.partition("\n#")[0]
+
+
+def test_the_tables_are_what_the_code_works_out_today() -> None:
+    assert rewritten(TEXT) == TEXT
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_document_without_a_place_for_a_table_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        rewritten(TEXT.replace(f"<!-- {name}: begin -->", ""))
+
+
+def test_the_document_that_is_rewritten_is_the_one_that_is_read() -> None:
+    assert DOCUMENT == ROOT / PLACEMENT
+
+
+@pytest.mark.parametrize("strategy", StrategyName)
+def test_every_strategy_is_described_compared_and_traced_to_its_origin(
+    strategy: StrategyName,
+) -> None:
+    choice, comparison = tables(section(PLACEMENT, "Choose a strategy"))
+    origins = tables(section(PLACEMENT, "Where it comes from"))[0]
+
+    assert under(strategy)
+    assert f"`{strategy}`" in [row[1] for row in choice]
+    assert f"`{strategy}`" in [row[0] for row in comparison]
+    assert f"`{strategy}`" in [row[0] for row in origins]
+
+
+def test_the_comparison_says_which_strategies_stick() -> None:
+    comparison = tables(section(PLACEMENT, "Choose a strategy"))[1]
+    said = {code(row[0])[0]: row[2] for row in comparison}
+
+    known = {name.value: "sticks" if _placer(name).sticks else "follows" for name in StrategyName}
+    assert said == known
+
+
+def _placer(strategy: StrategyName) -> Placer:
+    spec = PlacementSpec(strategy=strategy)
+    return Placer(Layout(spec=spec, shards=SHARDS, available=SHARDS))
+
+
+def test_every_field_of_the_spec_is_in_the_table_and_no_other() -> None:
+    fields = set(PlacementSpec.__struct_encode_fields__) - {"groupBy"}
+    fields |= {f"groupBy.{name}" for name in GroupBy.__struct_encode_fields__}
+
+    rows = tables(section(PLACEMENT, "The fields"))[0]
+
+    assert {name for row in rows for name in code(row[0])} == fields
+
+
+def test_every_kind_of_anti_affinity_is_described() -> None:
+    (row,) = (
+        row for row in tables(section(PLACEMENT, "The fields"))[0] if row[0] == "`antiAffinity`"
+    )
+
+    assert set(AntiAffinity) <= set(code(row[2]))
+
+
+def test_what_shards_and_objects_may_say_has_the_names_of_the_code() -> None:
+    of_shards, of_objects = (
+        tables(under("What shards say"))[0],
+        tables(under("What objects say"))[0],
+    )
+
+    assert {code(row[0])[0] for row in of_shards} == {
+        names.CAPACITY_ANNOTATION,
+        names.WEIGHT_ANNOTATION,
+        names.POOL_ANNOTATION,
+        names.CORDONED_ANNOTATION,
+        names.REGION_LABEL,
+        names.ZONE_LABEL,
+    }
+    assert {code(row[0])[0] for row in of_objects} == {
+        names.pin_label(RingName("<ring>")),
+        names.POOL_LABEL,
+        names.WANTED_REGION_LABEL,
+        names.WANTED_ZONE_LABEL,
+    }
+
+
+def test_the_settings_of_the_sdk_are_those_in_its_own_document() -> None:
+    named = {cell for row in tables(under("What shards say"))[0] for cell in code(row[1])}
+
+    assert named <= set(code(read(Path("docs/sdk.md"))))
+    assert len(named) == 5
+
+
+def test_no_two_questions_have_one_answer() -> None:
+    assert len({question.objection() for question in QUESTIONS}) == len(QUESTIONS)
+
+
+def test_the_reason_that_is_shown_is_the_one_that_is_given() -> None:
+    spec = PlacementSpec(strategy=StrategyName.BOUNDED_LOAD, per_shard_capacity=100)
+    shards = (A, Shard(name=B.name, cordoned=True))
+    tally = Tally()
+    for identity in range(100):
+        tally.see(None, identity, Entry(A.name))
+
+    choice = Placer(Layout(spec=spec, shards=shards, available=shards)).place(
+        Demand("key", 100), tally
+    )
+
+    assert choice.reason == block("text", "no shard may have it").strip()
+
+
+def test_the_steps_of_least_loaded_are_those_in_the_code() -> None:
+    layout = Layout(spec=PlacementSpec(), shards=SHARDS, available=SHARDS)
+    steps = LeastLoaded(layout).narrow(Demand("key", 1), SHARDS, NO_COUNTS)
+
+    assert [code(row[0])[0] for row in tables(under("LeastLoaded"))[0]] == [s.name for s in steps]
+
+
+def test_the_series_that_are_named_exist() -> None:
+    registry = CollectorRegistry()
+    Metrics(registry, version="1", shard_states=())
+    series = {family.name for family in registry.collect()}
+
+    named = {name for name in TEXT.replace("{", " ").split() if "controller_sharding_" in name}
+
+    assert {name.strip("`()").removeprefix("max(") for name in named} <= series
+
+
+def test_the_example_of_a_function_fills_one_shard_after_the_other(tmp_path: Path) -> None:
+    project = tomllib.loads(block("toml"))
+    ((name, (module, function)),) = (
+        (name, value.split(":"))
+        for name, value in project["project"]["entry-points"][GROUP].items()
+    )
+    file = tmp_path / f"{module}.py"
+    file.write_text(block("python"))
+    custom = {name: runpy.run_path(str(file))[function]}
+    spec = PlacementSpec(strategy=StrategyName.CUSTOM, custom=name, per_shard_capacity=2)
+    placer = Placer(Layout(spec=spec, shards=SHARDS, available=SHARDS, custom=custom))
+    tally, chosen = Tally(), []
+
+    for identity in range(5):
+        choice = placer.place(Demand(f"key-{identity}", identity), tally)
+        chosen.append(choice.shard)
+        tally.see(None, identity, Entry(choice.shard))
+
+    assert project["tool"]["setuptools"]["py-modules"] == [module]
+    assert f"custom: {name}\n" in block("yaml", "strategy: Custom")
+    assert chosen == [B.name, B.name, A.name, A.name, None]

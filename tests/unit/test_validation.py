@@ -1,0 +1,461 @@
+"""Facts about what is refused of a ring, and what is only warned of."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sharder.api.ring import ControllerRing, StrategyName
+from sharder.names import GroupResource, ShardName
+from sharder.placement.counts import Counts
+from sharder.placement.demand import Demand
+from sharder.placement.shards import Shard
+from sharder.placement.strategy import Layout
+from sharder.validation import MAX_REFUSALS, Facts, Fault, Refusal, refusals, warnings
+from sharder.validation.cautions import MAX_WARNINGS
+from tests.support.manifests import ring_specs
+from tests.support.values import ring
+
+SECRETS, CONFIGMAPS = {"resource": "secrets"}, {"resource": "configmaps"}
+FOLLOWING = [StrategyName.CONSISTENT_HASH, StrategyName.RENDEZVOUS]
+STICKING = [name for name in StrategyName if name not in FOLLOWING]
+NAME = "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+
+
+def ring_with(**spec: object) -> ControllerRing:
+    return msgspec.convert({"metadata": {"name": "demo"}, "spec": spec}, ControllerRing)
+
+
+def placed_by(strategy: str, **placement: object) -> ControllerRing:
+    custom = {"custom": "mine"} if strategy == "Custom" else {}
+    return ring_with(placement={"strategy": strategy, **custom, **placement})
+
+
+def said(of: ControllerRing, *custom: str) -> list[str]:
+    return [str(refusal) for refusal in refusals(of, custom or ("mine",))]
+
+
+@pytest.mark.parametrize("name", ring_specs())
+def test_rings_written_for_the_reference_are_accepted(name: str) -> None:
+    assert said(ring_with(**ring_specs()[name])) == []
+
+
+@pytest.mark.parametrize("strategy", StrategyName)
+def test_every_strategy_is_accepted_by_itself(strategy: StrategyName) -> None:
+    assert said(placed_by(strategy)) == []
+
+
+def test_a_ring_without_resources_is_accepted() -> None:
+    assert said(ring_with()) == []
+
+
+def test_a_resource_that_is_main_twice_is_refused_where_it_stands_again() -> None:
+    assert said(ring_with(resources=[SECRETS, CONFIGMAPS, SECRETS])) == [
+        'spec.resources[2]: Duplicate value: "secrets": spec.resources[0] lists it already: write'
+        " all of it there, and remove this one"
+    ]
+
+
+def test_a_resource_that_is_controlled_twice_by_one_is_refused() -> None:
+    of = ring_with(resources=[{**SECRETS, "controlledResources": [CONFIGMAPS, CONFIGMAPS]}])
+
+    assert said(of) == [
+        'spec.resources[0].controlledResources[1]: Duplicate value: "configmaps":'
+        " spec.resources[0].controlledResources[0] lists it already: remove this one"
+    ]
+
+
+def test_a_resource_that_is_main_and_controlled_is_refused_where_it_is_controlled() -> None:
+    of = ring_with(resources=[CONFIGMAPS, {**SECRETS, "controlledResources": [CONFIGMAPS]}])
+
+    assert said(of) == [
+        'spec.resources[1].controlledResources[0]: Duplicate value: "configmaps":'
+        " spec.resources[0] lists it as a main resource, and an object is placed either by itself"
+        " or with what controls it: remove one of the two"
+    ]
+
+
+def test_a_resource_that_controls_its_own_kind_is_refused() -> None:
+    of = ring_with(resources=[{**SECRETS, "controlledResources": [SECRETS]}])
+
+    assert [r.field for r in refusals(of, ())] == ["spec.resources[0].controlledResources[0]"]
+
+
+def test_two_main_resources_may_control_objects_of_one() -> None:
+    pods = {"controlledResources": [{"resource": "pods"}]}
+    of = ring_with(resources=[{**SECRETS, **pods}, {**CONFIGMAPS, **pods}])
+
+    assert said(of) == []
+
+
+def test_resources_of_one_name_in_two_groups_are_two() -> None:
+    of = ring_with(resources=[{"resource": "jobs"}, {"group": "batch", "resource": "jobs"}])
+
+    assert said(of) == []
+
+
+@pytest.mark.parametrize("where", ["namespaceSelector", "objectSelector"])
+@pytest.mark.parametrize(
+    ("selector", "refused"),
+    [
+        (
+            {"matchLabels": {"a key": "x"}},
+            f'.matchLabels: Invalid value: "a key": write {NAME}, or such a name behind a DNS'
+            " domain and '/': example.com/team",
+        ),
+        (
+            {"matchLabels": {"a": "x y"}},
+            f'.matchLabels[a]: Invalid value: "x y": write {NAME}, or nothing',
+        ),
+        (
+            {"matchExpressions": [{"key": "", "operator": "Exists"}]},
+            f'.matchExpressions[0].key: Invalid value: "": write {NAME}, or such a name behind a'
+            " DNS domain and '/': example.com/team",
+        ),
+        (
+            {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]},
+            '.matchExpressions[0].operator: Unsupported value: "Gt": write one of DoesNotExist,'
+            " Exists, In, NotIn",
+        ),
+        (
+            {"matchExpressions": [{"key": "a", "operator": "In"}]},
+            ".matchExpressions[0].values: Required value: In needs at least one: add it, or write"
+            " the operator Exists",
+        ),
+        (
+            {"matchExpressions": [{"key": "a", "operator": "DoesNotExist", "values": ["x"]}]},
+            '.matchExpressions[0].values: Invalid value: ["x"]: DoesNotExist takes no values:'
+            " remove them, or write the operator NotIn",
+        ),
+        (
+            {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["x", "-"]}]},
+            f'.matchExpressions[0].values[1]: Invalid value: "-": write {NAME}, or nothing',
+        ),
+    ],
+)
+def test_a_selector_that_the_api_server_would_not_take_is_refused(
+    where: str, selector: object, refused: str
+) -> None:
+    assert said(ring_with(**{where: selector})) == [f"spec.{where}{refused}"]
+
+
+def test_a_selector_that_the_api_server_takes_is_accepted() -> None:
+    selector = {
+        "matchLabels": {"a": "", "example.com/b": "c"},
+        "matchExpressions": [
+            {"key": "a", "operator": "In", "values": ["", "x"]},
+            {"key": "a", "operator": "Exists"},
+            {"key": "a", "operator": "DoesNotExist", "values": []},
+        ],
+    }
+
+    assert said(ring_with(namespaceSelector=selector, objectSelector=selector)) == []
+
+
+@pytest.mark.parametrize("strategy", STICKING)
+def test_objects_that_stick_cannot_be_hashed_by_namespace(strategy: StrategyName) -> None:
+    of = ring_with(
+        resources=[SECRETS, {**CONFIGMAPS, "hashKey": "Namespace"}],
+        placement=msgspec.to_builtins(placed_by(strategy).spec.placement),
+    )
+
+    assert said(of) == [
+        f'spec.resources[1].hashKey: Invalid value: "Namespace": the strategy {strategy} places'
+        " each object by itself: write Object, or a strategy that follows (ConsistentHash,"
+        " Rendezvous)"
+    ]
+
+
+@pytest.mark.parametrize("strategy", FOLLOWING)
+def test_objects_that_follow_may_be_hashed_by_namespace(strategy: StrategyName) -> None:
+    hashed = {**SECRETS, "hashKey": "Namespace"}
+
+    assert said(ring_with(resources=[hashed], placement={"strategy": strategy})) == []
+
+
+def test_custom_without_a_name_is_refused() -> None:
+    field = "spec.placement.custom: Required value: the strategy Custom needs the name of an"
+    of = ring_with(placement={"strategy": "Custom"})
+
+    assert said(of, "b", "a") == [f"{field} installed entry point: write one of a, b"]
+    assert [str(refusal) for refusal in refusals(of, ())] == [
+        f"{field} installed entry point: none is installed"
+    ]
+
+
+def test_custom_by_a_name_that_is_not_installed_is_refused() -> None:
+    assert said(placed_by("Custom"), "theirs") == [
+        'spec.placement.custom: Unsupported value: "mine": write one of theirs; or install a'
+        " package with an entry point of that name in the group sharder.placement where the"
+        " sharder runs"
+    ]
+
+
+def test_a_name_without_custom_is_refused() -> None:
+    assert said(placed_by("Spread", custom="mine")) == [
+        'spec.placement.custom: Invalid value: "mine": only the strategy Custom takes it: remove'
+        " it, or write strategy: Custom"
+    ]
+
+
+@pytest.mark.parametrize("field", ["perShardCapacity", "poolCapacity"])
+def test_ceilings_need_a_strategy_that_sticks(field: str) -> None:
+    for strategy in FOLLOWING:
+        assert said(placed_by(strategy, **{field: 100})) == [
+            f"spec.placement.{field}: Invalid value: 100: the strategy {strategy} does not count"
+            " objects: remove it, or write a strategy that sticks (BoundedLoad, Spread,"
+            " LeastLoaded, Custom)"
+        ]
+    for strategy in STICKING:
+        assert said(placed_by(strategy, **{field: 1})) == []
+        assert said(placed_by(strategy, **{field: 0})) == [
+            f"spec.placement.{field}: Invalid value: 0: write 1 or more, or nothing for no limit"
+        ]
+
+
+@pytest.mark.parametrize("strategy", StrategyName)
+def test_groups_need_a_strategy_that_looks_at_them(strategy: StrategyName) -> None:
+    refused = said(placed_by(strategy, groupBy={"labels": ["app"], "owner": True}))
+
+    if strategy in {"Spread", "LeastLoaded", "Custom"}:
+        assert refused == []
+    else:
+        assert refused == [
+            'spec.placement.groupBy: Invalid value: ["labels", "owner"]: the strategy'
+            f" {strategy} does not look at groups: remove it, or write one of Spread,"
+            " LeastLoaded, Custom"
+        ]
+
+
+def test_an_empty_group_by_says_nothing() -> None:
+    assert said(placed_by("ConsistentHash", groupBy={"owner": False, "labels": []})) == []
+
+
+def test_what_groups_are_made_by_is_bounded_and_must_parse() -> None:
+    by = {"labels": ["a", "b", "c", "d/e/f"], "selectors": [{"matchLabels": {"-": ""}}] * 4}
+    fields = [refusal.field for refusal in refusals(placed_by("Spread", groupBy=by), ())]
+
+    assert fields == [
+        "spec.placement.groupBy.labels",
+        "spec.placement.groupBy.selectors",
+        "spec.placement.groupBy.labels[3]",
+        *(f"spec.placement.groupBy.selectors[{index}].matchLabels" for index in range(4)),
+    ]
+
+
+def test_zones_and_anti_affinity_are_for_least_loaded() -> None:
+    only = "only the strategy LeastLoaded takes it: remove it, or write strategy: LeastLoaded"
+    fields = {"antiAffinity": "Required", "minZones": 2}
+
+    assert said(placed_by("LeastLoaded", **fields)) == []
+    assert said(placed_by("Spread", **fields)) == [
+        f'spec.placement.antiAffinity: Invalid value: "Required": {only}',
+        f"spec.placement.minZones: Invalid value: 2: {only}",
+    ]
+
+
+@pytest.mark.parametrize("zones", [0, 101, -1])
+def test_zones_are_a_number_from_1_to_100(zones: int) -> None:
+    assert said(placed_by("LeastLoaded", minZones=zones)) == [
+        f"spec.placement.minZones: Invalid value: {zones}: write a number from 1 to 100"
+    ]
+
+
+def test_a_long_value_is_named_by_its_beginning() -> None:
+    (text,) = said(ring_with(objectSelector={"matchLabels": {"a": "x" * 10_000}}))
+
+    assert len(text) < 400
+    assert "xxx...: write" in text
+
+
+def test_no_more_is_told_at_a_time_than_can_be_read() -> None:
+    assert len(said(ring_with(resources=[SECRETS] * 1_000))) == MAX_REFUSALS
+
+
+def test_a_refusal_has_a_word_for_programs() -> None:
+    (refusal,) = refusals(ring_with(resources=[SECRETS, SECRETS]), ())
+
+    assert refusal == Refusal(
+        field="spec.resources[1]",
+        fault=Fault.DUPLICATE,
+        value="secrets",
+        advice="spec.resources[0] lists it already: write all of it there, and remove this one",
+    )
+    assert refusal.fault.cause == "FieldValueDuplicate"
+
+
+texts = st.sampled_from(["", "a", "b", "-", "In", "Exists", "x" * 70])
+selectors = st.fixed_dictionaries(
+    {},
+    optional={
+        "matchLabels": st.dictionaries(texts, texts),
+        "matchExpressions": st.lists(
+            st.fixed_dictionaries({"key": texts, "operator": texts, "values": st.lists(texts)})
+        ),
+    },
+)
+resources = st.fixed_dictionaries({"resource": texts, "group": texts})
+
+
+@given(
+    st.fixed_dictionaries(
+        {
+            "resources": st.lists(
+                st.builds(
+                    lambda main, controlled, key: {
+                        **main, "controlledResources": controlled, "hashKey": key
+                    },
+                    resources,
+                    st.lists(resources),
+                    st.sampled_from(["Object", "Namespace"]),
+                )
+            ),
+            "namespaceSelector": selectors,
+            "placement": st.fixed_dictionaries(
+                {
+                    "strategy": st.sampled_from(list(StrategyName)),
+                    "custom": texts,
+                    "minZones": st.integers(),
+                    "perShardCapacity": st.none() | st.integers(),
+                    "groupBy": st.fixed_dictionaries(
+                        {"labels": st.lists(texts), "selectors": st.lists(selectors)}
+                    ),
+                }
+            ),
+        }
+    )
+)  # fmt: skip
+def test_whatever_a_ring_says_is_judged_and_every_refusal_says_what_to_do(
+    spec: dict[str, object],
+) -> None:
+    for refusal in refusals(ring_with(**spec), ("a",)):
+        assert refusal.field.startswith("spec.")
+        assert any(w in refusal.advice for w in ("write", "remove", "add", "install"))
+
+
+def layout_of(count: int, strategy: str = "ConsistentHash") -> Layout:
+    shards = tuple(Shard(name=ShardName(f"shard-{number:04}")) for number in range(count))
+    placement = placed_by(strategy).spec.placement
+    return Layout(spec=placement, shards=shards, available=shards)
+
+
+QUIET = Facts(namespaces=1)
+NAMED = {"shardNamespaces": ["own"]}
+
+
+def changed(old: str, new: str, shards: int = 5) -> tuple[str, ...]:
+    """What is told about a change of the strategy alone."""
+    before = ring_with(placement={"strategy": old}, **NAMED)
+    after = ring_with(placement={"strategy": new}, **NAMED)
+    return warnings(before, after, replace(QUIET, layout=layout_of(shards, old)))
+
+
+def test_a_ring_without_surprises_is_not_warned_of() -> None:
+    assert warnings(None, ring_with(resources=[SECRETS], **NAMED), QUIET) == ()
+
+
+def test_what_is_not_known_leads_to_no_warning() -> None:
+    assert warnings(None, ring_with(resources=[SECRETS], **NAMED), Facts()) == ()
+
+
+def test_resources_that_are_not_served_are_named_with_their_place() -> None:
+    facts = replace(QUIET, unknown={GroupResource("", "configmaps"), GroupResource("a", "b")})
+    of = ring_with(
+        resources=[
+            {"resource": "b", "group": "a"},
+            {**SECRETS, "controlledResources": [CONFIGMAPS]},
+        ],
+        **NAMED,
+    )
+
+    assert warnings(None, of, facts) == (
+        "spec.resources[0]: the API server does not serve b.a: install its CRD, or correct the"
+        " name",
+        "spec.resources[1].controlledResources[0]: the API server does not serve configmaps:"
+        " install its CRD, or correct the name",
+    )
+
+
+def test_a_ring_that_selects_no_namespace_is_warned_of() -> None:
+    (warning,) = warnings(None, ring_with(**NAMED), Facts(namespaces=0))
+
+    assert warning.startswith("spec.namespaceSelector: it selects no namespace")
+
+
+def test_a_ring_that_anybody_may_join_is_warned_of() -> None:
+    (warning,) = warnings(None, ring(), QUIET)
+
+    assert warning.startswith("spec.shardNamespaces: without it, whoever may create Leases")
+
+
+def test_a_change_between_hashes_tells_how_much_it_moves() -> None:
+    assert changed("ConsistentHash", "Rendezvous") == (
+        "spec.placement.strategy: from ConsistentHash to Rendezvous moves some 80% of the objects,"
+        " each drained first; see what `sharder plan` says",
+    )
+
+
+@pytest.mark.parametrize("strategy", [*STICKING, StrategyName.CONSISTENT_HASH])
+def test_a_change_to_a_strategy_that_sticks_moves_nothing(strategy: StrategyName) -> None:
+    assert changed("ConsistentHash", strategy) == ()
+
+
+def test_a_change_that_moves_less_than_half_is_not_warned_of() -> None:
+    assert changed("BoundedLoad", "Rendezvous") == ()
+    assert changed("Spread", "ConsistentHash") != ()
+
+
+@pytest.mark.parametrize("shards", [0, 1])
+def test_where_there_is_no_choice_nothing_moves(shards: int) -> None:
+    assert changed("ConsistentHash", "Rendezvous", shards) == ()
+
+
+def test_many_shards_are_tried_with_fewer_keys() -> None:
+    (warning,) = changed("ConsistentHash", "Rendezvous", shards=1024)
+
+    assert "100%" in warning
+
+
+def test_a_new_ring_moves_nothing() -> None:
+    of = ring_with(placement={"strategy": "Rendezvous"}, **NAMED)
+
+    assert warnings(None, of, replace(QUIET, layout=layout_of(5))) == ()
+    assert warnings(of, ring_with(**NAMED), QUIET) == ()
+
+
+def test_an_installed_function_is_not_asked_for_a_warning() -> None:
+    def refuse(demand: Demand, candidates: object, counts: Counts) -> ShardName:
+        raise AssertionError(demand)
+
+    layout = replace(layout_of(3, "Custom"), custom={"mine": refuse})
+    before = ring_with(placement={"strategy": "Custom", "custom": "mine"}, **NAMED)
+
+    assert warnings(before, ring_with(**NAMED), replace(QUIET, layout=layout)) == ()
+
+
+def test_objects_that_no_shard_may_have_do_not_move() -> None:
+    cordoned = tuple(replace(shard, cordoned=True) for shard in layout_of(3).shards)
+    layout = replace(layout_of(3), shards=cordoned, available=cordoned)
+    before, after = (ring_with(placement={"strategy": s}, **NAMED) for s in FOLLOWING)
+
+    assert warnings(before, after, replace(QUIET, layout=layout)) == ()
+
+
+def test_no_more_is_warned_of_than_the_api_server_passes_on() -> None:
+    many = [{"resource": f"r{number}"} for number in range(100)]
+    unknown = {GroupResource("", f"r{number}") for number in range(100)}
+
+    told = warnings(None, ring_with(resources=many), replace(QUIET, unknown=unknown))
+
+    assert len(told) == MAX_WARNINGS
+    assert told[0].startswith("spec.shardNamespaces")
+
+
+def test_every_warning_fits_into_a_header() -> None:
+    long = GroupResource("g" * 40, "r" * 40)
+    of = ring_with(resources=[{"group": long.group, "resource": long.resource}])
+    facts = Facts(unknown={long}, namespaces=0)
+
+    assert all(len(warning) <= 256 for warning in warnings(None, of, facts))

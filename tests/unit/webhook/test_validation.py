@@ -1,0 +1,282 @@
+"""The endpoint that judges rings: it refuses what is wrong, and nothing because of us."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import pytest
+from typing_extensions import override
+
+from sharder.api.meta import Json
+from sharder.api.resource import Resource
+from sharder.api.ring import ControllerRing
+from sharder.errors import NotFound, Unavailable
+from sharder.names import GroupResource, RingName
+from sharder.snapshot import RingSnapshot
+from tests.support.fakes import FakeObjects
+from tests.unit.webhook.reviews import (
+    Exchange,
+    app_with,
+    exchange,
+    review_of,
+    validation_with,
+)
+from webhook import RingValidation
+from webhook.validation import DISCOVERY_SECONDS
+
+PATH = "/webhooks/validate/controllerring"
+SECRETS: Json = {"resource": "secrets"}
+TWICE: Json = {"resources": [SECRETS, SECRETS]}
+FINE: dict[str, Json] = {"resources": [SECRETS], "shardNamespaces": ["own"]}
+DEEP = '{"a":' * 5_000 + "1" + "}" * 5_000
+
+
+class Cause(msgspec.Struct, forbid_unknown_fields=True):
+    reason: str
+    message: str
+    field: str
+
+
+class Details(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    group: str
+    kind: str
+    causes: list[Cause]
+
+
+class Status(msgspec.Struct, forbid_unknown_fields=True):
+    status: str
+    reason: str
+    code: int
+    message: str
+    details: Details
+
+
+class Response(msgspec.Struct, forbid_unknown_fields=True):
+    """The whole response that we ever send."""
+
+    uid: str
+    allowed: bool
+    status: Status | None = None
+    warnings: list[str] = []
+
+
+class Answer(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", tag="AdmissionReview"):
+    api_version: str = msgspec.field(name="apiVersion")
+    response: Response
+
+
+class Odd(FakeObjects):
+    """Objects of which looking one up goes as a test says."""
+
+    def __init__(self, find: Callable[[GroupResource], Awaitable[Resource]]) -> None:
+        super().__init__()
+        self._find = find
+
+    @override
+    async def find(self, resource: GroupResource) -> Resource:
+        return await self._find(resource)
+
+
+def body_of(spec: Json, *, old: Json = None, operation: str = "", **metadata: Json) -> bytes:
+    """A review of a ring that is created, or updated where there is an old spec."""
+    named = {"name": "demo", **metadata}
+    return review_of(
+        {
+            "uid": "uid-1",
+            "name": "demo",
+            "operation": operation or ("CREATE" if old is None else "UPDATE"),
+            "object": {"metadata": named, "spec": spec},
+            "oldObject": None if old is None else {"metadata": {"name": "demo"}, "spec": old},
+        }
+    )
+
+
+def response_in(result: Exchange) -> Response:
+    assert (result.status, result.headers[b"content-type"]) == (200, b"application/json")
+    return msgspec.json.decode(result.body, type=Answer).response
+
+
+async def judged(body: bytes | str, validation: RingValidation | None = None) -> Response:
+    """What the webhook answers."""
+    body = body.encode() if isinstance(body, str) else body
+    return response_in(await exchange(app_with(validation=validation), body, path=PATH))
+
+
+async def test_a_ring_without_faults_is_allowed() -> None:
+    assert await judged(body_of(FINE)) == Response(uid="uid-1", allowed=True)
+
+
+async def test_a_refusal_names_field_value_and_what_to_write_instead() -> None:
+    response = await judged(body_of(TWICE))
+
+    advice = "spec.resources[0] lists it already: write all of it there, and remove this one"
+    message = f'Duplicate value: "secrets": {advice}'
+    assert response == Response(
+        uid="uid-1",
+        allowed=False,
+        status=Status(
+            status="Failure",
+            reason="Invalid",
+            code=422,
+            message=f"spec.resources[1]: {message}",
+            details=Details(
+                name="demo",
+                group="sharding.timebertt.dev",
+                kind="ControllerRing",
+                causes=[
+                    Cause(reason="FieldValueDuplicate", message=message, field="spec.resources[1]")
+                ],
+            ),
+        ),
+    )
+
+
+async def test_an_update_that_makes_a_ring_wrong_is_refused() -> None:
+    assert not (await judged(body_of(TWICE, old=FINE))).allowed
+
+
+async def test_an_update_that_changes_nothing_of_the_spec_is_not_judged() -> None:
+    response = await judged(body_of(TWICE, old=TWICE, labels={"a": "b"}))
+
+    assert response == Response(uid="uid-1", allowed=True)
+
+
+async def test_a_ring_that_is_being_deleted_is_not_judged() -> None:
+    response = await judged(body_of(TWICE, old=FINE, deletionTimestamp="2026-03-01T12:00:00Z"))
+
+    assert response == Response(uid="uid-1", allowed=True)
+
+
+async def test_nothing_but_a_write_is_judged() -> None:
+    assert (await judged(body_of(TWICE, operation="DELETE"))).allowed
+
+
+async def test_a_strategy_must_be_installed() -> None:
+    custom: Json = {**FINE, "placement": {"strategy": "Custom", "custom": "mine"}}
+
+    assert not (await judged(body_of(custom))).allowed
+    assert (await judged(body_of(custom), validation_with(custom={"mine"}))).allowed
+
+
+async def test_a_resource_that_is_not_served_and_a_ring_for_anybody_are_warned_of() -> None:
+    spec: Json = {"resources": [SECRETS, {"group": "a.b", "resource": "cs"}]}
+
+    response = await judged(body_of(spec), validation_with(selected=lambda _: ()))
+
+    assert response.allowed
+    assert [warning.partition(":")[0] for warning in response.warnings] == [
+        "spec.namespaceSelector",
+        "spec.shardNamespaces",
+        "spec.resources[1]",
+    ]
+
+
+async def test_the_namespaces_are_those_of_the_ring_as_it_is_to_be() -> None:
+    asked: list[ControllerRing] = []
+
+    def selected(of: ControllerRing) -> frozenset[str]:
+        asked.append(of)
+        return frozenset({"a"})
+
+    selector: Json = {"matchLabels": {"a": "b"}}
+    await judged(
+        body_of({**FINE, "namespaceSelector": selector}, old=FINE),
+        validation_with(selected=selected),
+    )
+
+    (of,) = asked
+    assert of.spec.namespace_selector is not None
+    assert of.spec.namespace_selector.match_labels == {"a": "b"}
+
+
+async def test_a_strategy_that_moves_most_objects_is_warned_of() -> None:
+    rendezvous: Json = {**FINE, "placement": {"strategy": "Rendezvous"}}
+
+    response = await judged(body_of(rendezvous, old=FINE))
+
+    assert response.allowed
+    assert "from ConsistentHash to Rendezvous moves some" in response.warnings[0]
+
+
+@pytest.mark.parametrize("error", [Unavailable("busy"), TimeoutError()])
+async def test_what_discovery_does_not_tell_is_not_warned_of(error: Exception) -> None:
+    async def find(resource: GroupResource) -> Resource:
+        if resource.resource == "gone":
+            raise NotFound("not served")
+        raise error
+
+    spec: Json = {**FINE, "resources": [{"resource": "gone"}, SECRETS, {"resource": "more"}]}
+
+    response = await judged(body_of(spec), validation_with(objects=Odd(find)))
+
+    assert [warning.partition(":")[0] for warning in response.warnings] == ["spec.resources[0]"]
+
+
+@pytest.mark.slow
+async def test_discovery_that_does_not_answer_is_not_waited_for_longer_than_the_api_server() -> (
+    None
+):
+    async def find(resource: GroupResource) -> Resource:
+        await asyncio.Event().wait()
+        raise AssertionError(resource)
+
+    async with asyncio.timeout(2 * DISCOVERY_SECONDS):
+        response = await judged(body_of(FINE), validation_with(objects=Odd(find)))
+
+    assert response == Response(uid="uid-1", allowed=True)
+
+
+async def test_a_failure_of_ours_lets_the_ring_pass_with_a_warning() -> None:
+    def fail(_: RingName) -> RingSnapshot | None:
+        raise RuntimeError("broken on purpose")
+
+    response = await judged(body_of(FINE), validation_with(rings=fail))
+
+    assert response.allowed
+    assert response.warnings == [
+        "the sharder failed to check this ring; its condition Ready will tell"
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        body_of({"resources": 1}),
+        body_of({"placement": {"strategy": "Newer"}}),
+        '{"request":{"uid":"uid-1","operation":"CREATE","object":' + DEEP + "}}",
+    ],
+)
+async def test_a_ring_that_cannot_be_read_passes_with_a_warning(body: bytes | str) -> None:
+    response = await judged(body)
+
+    assert response.allowed
+    assert response.warnings[0].startswith("the sharder cannot read this ring: ")
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"request":{"uid":""}}'])
+async def test_what_is_no_review_is_told_so(body: bytes) -> None:
+    result = await exchange(app_with(), body, path=PATH)
+
+    assert result.status == 400
+    assert result.body.startswith(b"no AdmissionReview: ")
+
+
+async def test_a_body_that_is_too_large_is_not_read() -> None:
+    validation = validation_with(max_request_bytes=10)
+
+    result = await exchange(app_with(validation=validation), body_of(FINE), path=PATH)
+
+    assert result.status == 413
+
+
+async def test_a_get_is_told_what_is_served() -> None:
+    result = await exchange(app_with(), method="GET", path=PATH)
+
+    assert (result.status, result.headers[b"allow"]) == (405, b"POST")
+
+
+async def test_who_goes_away_gets_no_answer() -> None:
+    result = await exchange(app_with(), body_of(FINE), path=PATH, is_cut=True)
+
+    assert result.status == 0

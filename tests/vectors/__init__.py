@@ -1,0 +1,40 @@
+"""Check our placement against vectors: python -m tests.vectors FILE…
+
+A file of vectors holds facts about another implementation.  Which one is told by a member that
+only its files have; each has a module here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from tests.vectors import gear, gnmic, ring, spread
+from tests.vectors.result import Result
+
+CHECKS: Final[Mapping[str, Callable[[bytes], Iterator[Result]]]] = {
+    "assign_vectors": gnmic.check,
+    "best_fit_vectors": gear.check,
+    "rings": ring.check,
+    "scoring_cases": spread.check,
+}
+"""How a file is checked, by a member that only such files have."""
+
+NOT_IN_SCOPE: Final = {"fragmentation_rate": "koordinator: rebalancing"}
+"""Files of systems that we do not reproduce yet, likewise."""
+
+
+def check(data: bytes) -> Iterator[Result]:
+    """Yield a result per case of a file of vectors."""
+    try:
+        members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        checks = [checked for member, checked in CHECKS.items() if member in members]
+        others = [system for member, system in NOT_IN_SCOPE.items() if member in members]
+        if checks:
+            yield from checks[0](data)
+        elif others:
+            yield Result(case=others[0], problems=("not in scope yet",))
+        else:
+            yield Result(case="file", problems=(f"unknown schema: {', '.join(members)}",))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        yield Result(case="file", problems=(f"not a file of vectors: {error}",))

@@ -1,0 +1,104 @@
+"""AdmissionReviews of ControllerRings as bytes, and what is found about the ring."""
+
+import msgspec
+
+from sharder.api.ring import ControllerRing
+from sharder.errors import InvalidObject
+from sharder.names import API_GROUP, RingName
+from sharder.validation import Refusal
+from webhook.review import Body, printable, uid_of
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A review that can be answered; `ring` is not there where there is nothing to judge."""
+
+    uid: str
+    name: RingName = RingName("")
+    operation: str = ""
+    ring: ControllerRing | None = msgspec.field(default=None, name="object")
+    old: ControllerRing | None = msgspec.field(default=None, name="oldObject")
+    problem: str = ""
+    """Why the request could not be read."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What is found about a ring: it is refused if anything is."""
+
+    refusals: tuple[Refusal, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+PASS = Verdict()
+
+
+def decode(body: Body) -> Request:
+    """Return what the API server asks.
+
+    Raises:
+        InvalidObject: not JSON, or no request.uid: there is no way to answer it.
+    """
+    try:
+        request = _REVIEW.decode(body).request
+    except RecursionError:
+        return Request(uid=uid_of(body), problem="it is nested too deeply")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Request(uid=uid_of(body), problem=str(error))
+    if not request.uid:
+        raise InvalidObject("request.uid is empty")
+    if request.operation not in {"CREATE", "UPDATE"}:
+        return Request(uid=request.uid)
+    return request
+
+
+def encode(request: Request, verdict: Verdict) -> bytes:
+    """Return the answer; a refusal names each field, as those of the API server do."""
+    warnings = tuple(printable(warning) for warning in verdict.warnings)
+    status = _status(request, verdict.refusals) if verdict.refusals else None
+    response = _Response(uid=request.uid, allowed=status is None, status=status, warnings=warnings)
+    return _ENCODER.encode(_Answer(response=response))
+
+
+class _Review(msgspec.Struct, frozen=True):
+    request: Request
+
+
+class _Cause(msgspec.Struct, frozen=True):
+    reason: str
+    message: str
+    field: str
+
+
+class _Details(msgspec.Struct, frozen=True):
+    name: str
+    causes: tuple[_Cause, ...]
+    group: str = API_GROUP
+    kind: str = "ControllerRing"
+
+
+class _Status(msgspec.Struct, frozen=True):
+    message: str
+    details: _Details
+    status: str = "Failure"
+    reason: str = "Invalid"
+    code: int = 422
+
+
+class _Response(msgspec.Struct, frozen=True, omit_defaults=True):
+    uid: str
+    allowed: bool
+    status: _Status | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class _Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="AdmissionReview"):
+    response: _Response
+    api_version: str = msgspec.field(name="apiVersion", default="admission.k8s.io/v1")
+
+
+_REVIEW = msgspec.json.Decoder(_Review)
+_ENCODER = msgspec.json.Encoder()
+
+
+def _status(request: Request, refusals: tuple[Refusal, ...]) -> _Status:
+    causes = tuple(_Cause(r.fault.cause, r.message, r.field) for r in refusals)
+    return _Status(message="; ".join(map(str, refusals)), details=_Details(request.name, causes))
