@@ -104,8 +104,10 @@ def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
             warning="the object has neither name nor generateName",
         )
     decision = _place(obj, snapshot, *admit(snapshot, named), name=named.metadata.name)
-    warning = decision.warning or "; ".join(snapshot.reader.mistakes_in(obj))
-    return replace(decision, warning=warning) if warning else decision
+    mistakes = [*snapshot.reader.mistakes_in(obj)]
+    if not mistakes:
+        return decision
+    return replace(decision, warning="; ".join(filter(None, (*mistakes, decision.warning))))
 
 
 def _named(obj: PartialObject, uid: str) -> PartialObject:

@@ -214,4 +214,6 @@ def _text(quoted: bytes) -> str:
 def printable(warning: str) -> str:
     """Fit the text into an HTTP header: the API server sends warnings in one each."""
     text = "".join(c if c.isprintable() else "?" for c in warning)
-    return text[:MAX_WARNING_CHARACTERS]
+    if len(text) <= MAX_WARNING_CHARACTERS:
+        return text
+    return text[: MAX_WARNING_CHARACTERS - 3] + "..."

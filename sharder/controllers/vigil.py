@@ -41,7 +41,8 @@ class _Seen:
     asked_at: float = 0.0
     patience: float = SOON_SECONDS
     """Seconds from then on in which the same excess is not asked for again."""
-    exhausted: bool | None = None
+    told: tuple[bool, bool] | None = None
+    """Whether objects waited without owner, and for want of room."""
 
 
 class Vigil:
@@ -121,10 +122,11 @@ class Vigil:
             self._look_again(snapshot.name)
 
     def _tell(self, snapshot: RingSnapshot, tally: Tally, seen: _Seen) -> None:
-        """Have the status written if the ring runs out of room, or gets some again."""
-        exhausted = bool(tally.unassigned) and not snapshot.placer.has_room(tally)
-        if exhausted != seen.exhausted:
-            seen.exhausted = exhausted
+        """Have the status written if objects begin or cease to wait, for room or otherwise."""
+        waiting = bool(tally.unassigned)
+        told = waiting, waiting and not snapshot.placer.has_room(tally)
+        if told != seen.told:
+            seen.told = told
             self._report(snapshot.name)
 
 

@@ -72,6 +72,8 @@ class Custom:
 
     def _why_missing(self) -> str:
         known = ", ".join(map(repr, self._installed)) or "nothing"
+        if not self._name:
+            return f"spec.placement.custom is empty: name one of what is installed ({known})"
         return (
             f"the strategy {self._name!r} is not installed (installed: {known}); beside the "
             "sharder, install a package with an entry point of that name in the group "

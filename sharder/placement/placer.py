@@ -41,8 +41,7 @@ class Placer:
         """Take a `strategy` that was built from an equal layout, or build one."""
         self.layout = layout
         self.strategy = strategy or STRATEGIES[layout.spec.strategy](layout)
-        nobody = Demand("", 0)
-        self._open = [s for s in layout.available if self._objection(s, nobody) is None]
+        self._open = [s for s in layout.available if s.name not in layout.closed]
         self._ready = [s for s in self._open if s.ready]
         ceilings = Ceilings(layout, self.strategy, NO_COUNTS, newcomers=1)
         self._limited = self.sticks and any(map(ceilings.bind, layout.available))
@@ -93,9 +92,14 @@ class Placer:
         return Ceilings(self.layout, self.strategy, counts)
 
     def has_room(self, counts: Counts) -> bool:
-        """Tell whether some shard can take an object that asks for nothing."""
+        """Tell whether some shard can take an object that asks for nothing.
+
+        Also if none gets anything new, whatever it has: room is not what is missing then.
+        """
         ceilings = Ceilings(self.layout, self.strategy, counts, newcomers=1)
-        return any(ceilings.objection(shard, pinned=False) is None for shard in self._open)
+        return not self._open or any(
+            ceilings.objection(shard, pinned=False) is None for shard in self._open
+        )
 
     def _rounds(self, demand: Demand, counts: Counts) -> Iterator[list[Shard]]:
         """Yield one candidate or more to choose from, and then more if none of them will do.
@@ -180,5 +184,8 @@ class Placer:
             each = [f"{shard}: {why}" for shard, why in sorted(rejected.items())]
         else:
             tally = Counter(rejected.values())
-            each = [f"{many} shards: {why}" for why, many in tally.most_common(MAX_NAMED)]
+            each = [
+                f"{many} shard{'' if many == 1 else 's'}: {why}"
+                for why, many in tally.most_common(MAX_NAMED)
+            ]
         return "no shard may have it: " + "; ".join(each)

@@ -90,7 +90,7 @@ class Pass:
         for resource in main:
             await self._noting(resource.id, self._rescue(resource, lock))
         for shard, excess in self._excess().items():
-            await self._noting(main[0].id, self._relieve(shard, excess))
+            await self._relieve(shard, excess)
         for resource in main:
             await self._noting(resource.id, self._follow(resource))
 
@@ -155,11 +155,7 @@ class Pass:
         """Ask a shard that has too many objects to let go of those that are drawn to it least."""
         displaced = Displaced[tuple[Resource, PartialObject]](excess)
         for main in self._snapshot.ring.spec.resources:
-            try:
-                await self._offer(main, shard, displaced)
-            except NotFound as error:
-                # Nothing of it exists that the shard could give up.
-                self._unreadable(main.id, error)
+            await self._noting(main.id, self._offer(main, shard, displaced))
         decide = partial(plan_displaced, self._snapshot, shard=shard)
         async with batch(self._mover.limit) as writes:
             for resource, obj in displaced.items():

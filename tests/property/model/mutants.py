@@ -404,8 +404,8 @@ MUTANTS = (
             Mutant(
                 name="does not count what a list leaves out as gone",
                 module="placement/tally.py",
-                old="both = dict.fromkeys((*self._parts.get(part, ()), *listed))",
-                new="both = dict.fromkeys(listed)",
+                old="for identity in self.shown_by(part) - entries.keys():",
+                new="for identity in set[int]():",
             ),
             Mutant(
                 name="takes what drains for staying",

@@ -180,7 +180,7 @@ def test_the_reason_counts_many_shards() -> None:
     counts = tally({one.name: 3 for one in full})
 
     assert placer(*full, spec=bounded(per_shard=3)).place(demand(), counts).reason == (
-        "no shard may have it: 4 shards: it is full: 3 of 3 objects; 1 shards: it is cordoned"
+        "no shard may have it: 4 shards: it is full: 3 of 3 objects; 1 shard: it is cordoned"
     )
 
 
@@ -243,8 +243,14 @@ def test_the_automatic_ceiling_always_leaves_room_for_one_more() -> None:
     assert placer(shard(A), shard(B)).has_room(tally({A: 2, B: 2}))
 
 
-def test_a_cordoned_shard_is_no_room() -> None:
-    assert not placer(shard(A, cordoned=True)).has_room(Tally())
+def test_where_every_shard_is_cordoned_it_is_not_room_that_is_missing() -> None:
+    assert placer(shard(A, cordoned=True)).has_room(Tally())
+
+
+def test_a_cordoned_shard_is_no_room_beside_others() -> None:
+    one = placer(shard(A, cordoned=True), shard(B), spec=bounded(per_shard=1))
+
+    assert not one.has_room(tally({B: 1}))
 
 
 def test_a_strategy_that_was_built_before_is_used_again() -> None:

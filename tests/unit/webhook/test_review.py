@@ -13,7 +13,14 @@ from sharder.names import GroupResource
 from sharder.patches import Operation
 from tests.support.values import SECRETS, obj
 from tests.unit.webhook.reviews import request_of, review_of
-from webhook.review import MAX_SCANNED_TOKENS, MAX_WARNING_CHARACTERS, Request, decode, encode
+from webhook.review import (
+    MAX_SCANNED_TOKENS,
+    MAX_WARNING_CHARACTERS,
+    Request,
+    decode,
+    encode,
+    printable,
+)
 
 DEEP = '{"a":' * 5_000 + "1" + "}" * 5_000
 
@@ -262,3 +269,10 @@ def test_what_is_decoded_is_what_was_sent(
     assert request.review.obj.metadata.name == name
     assert request.review.obj.metadata.labels == labels
     assert request.review.writer.username == username
+
+
+def test_a_warning_that_is_cut_says_so() -> None:
+    long, short = "w" * (MAX_WARNING_CHARACTERS + 1), "w" * MAX_WARNING_CHARACTERS
+
+    assert printable(long) == "w" * (MAX_WARNING_CHARACTERS - 3) + "..."
+    assert printable(short) == short
