@@ -117,8 +117,8 @@ def _placed(spec: PlacementSpec, owners: Owners) -> Iterable[Placed]:
     reader = Reader(RING, spec)
     for obj in secrets():
         key = main_key(obj)
-        demand = reader.demand(obj, key=key, identity=identity_of(key), current=owners.get(key))
-        yield Placed(demand, reader.groups_of(obj))
+        current = owners.get(key)
+        yield Placed(reader.demand(obj, key=key, identity=identity_of(key), current=current))
 
 
 def table(*heading: str, rows: Iterable[Sequence[object]]) -> str:

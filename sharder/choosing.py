@@ -20,10 +20,14 @@ NOT_COUNTED = Choice(None, "the objects of the ring are still being counted")
 
 def choose(snapshot: RingSnapshot, obj: PartialObject) -> Choice:
     """Return where the object belongs as it is, with the owner that its label names."""
+    return _choose(snapshot, demand_of(snapshot, obj), draining=snapshot.is_draining(obj))
+
+
+def demand_of(snapshot: RingSnapshot, obj: PartialObject) -> Demand:
+    """Return what the object asks for as it is; an owner that is not available is none."""
     owner = snapshot.owner_of(obj)
-    available = snapshot.members.standing_of(owner) is Standing.AVAILABLE if owner else False
-    demand = snapshot.demand_of(obj, owner if available else None)
-    return _choose(snapshot, demand, draining=snapshot.is_draining(obj))
+    available = owner is not None and snapshot.members.standing_of(owner) is Standing.AVAILABLE
+    return snapshot.demand_of(obj, owner if available else None)
 
 
 def choose_anew(snapshot: RingSnapshot, obj: PartialObject) -> Choice:

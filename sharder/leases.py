@@ -118,7 +118,7 @@ class Sighting:
         return self.since + 2 * duration_of(self.lease).total_seconds()
 
     def state(self, now: datetime, monotonic: float) -> ShardState:
-        """Return how the shard is, for people.
+        """Return how the shard is, for its state label; nothing is taken from it because of that.
 
         A held Lease is judged by its silence alone once it has been seen to be renewed; until
         then the times in it count too.

@@ -79,7 +79,7 @@ class Metrics:
             gauge("draining_objects", "Objects whose shard is asked to let go", resource),
             gauge("draining_oldest_seconds", "How long the oldest has been seen so", resource),
         ]
-        self._calculations = counts("ring_calculations_total", "Hash rings built", ring)
+        self._calculations = counts("ring_calculations_total", "Strategies built", ring)
         self._answers = counts(
             "admission_answers_total", "Answers of the webhook", (*ring, "outcome")
         )
@@ -158,7 +158,7 @@ class Metrics:
         self._loads.remove(ring)
 
     def calculated(self, ring: RingName) -> None:
-        """Count a hash ring that was built."""
+        """Count a strategy that was built from a ring's shards."""
         self._calculations.add(ring)
 
     def resynced(self, ring: RingName, seconds: float) -> None:

@@ -10,7 +10,7 @@ from sharder.choosing import choose, expected_of, has_too_many, reservation_on
 from sharder.keys import main_key
 from sharder.membership import Standing
 from sharder.names import ShardName
-from sharder.placement.displacement import Weight
+from sharder.placement.displacement import Hold
 from sharder.placement.strategy import Choice
 from sharder.placement.tally import Reservation
 from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw, next_step, position_of
@@ -139,11 +139,11 @@ def plan_displaced(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName)
     return Drain(shard, None if pin == shard else pin)
 
 
-def weight_of(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Weight:
+def hold_of(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Hold:
     """Return what speaks for a main object to stay on `shard`, which has too many."""
     key = snapshot.key_of(obj, Role.MAIN) or ""
     is_pinned = snapshot.reader.pin_of(obj) == shard
-    return Weight(is_pinned, snapshot.placer.score(key, shard), main_key(obj))
+    return Hold(is_pinned, snapshot.placer.score(key, shard), main_key(obj))
 
 
 def reservation_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Reservation | None:

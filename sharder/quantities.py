@@ -51,6 +51,11 @@ def quantity(text: str) -> Decimal:
     raise ValueError(f"{text!r} has the suffix {suffix!r}, which is none of a quantity")
 
 
+def plain(amount: Decimal) -> str:
+    """Return a number of `quantity` as one without suffix, exponent or trailing zeros."""
+    return f"{amount.normalize():f}"
+
+
 def quantities(text: str) -> Mapping[str, Decimal]:
     """Return what a list such as `objects=6000,cpu=4,memory=8Gi` says, by resource.
 

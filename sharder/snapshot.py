@@ -87,7 +87,7 @@ class RingSnapshot:
     def wanted(self, key: str | None) -> ShardName | None:
         """Return the shard that a key alone brings an object to, one that asks for nothing.
 
-        None without key or members.
+        None without key, or if no shard may have such an object.
         """
         return None if key is None else self.placer.place(Demand(key, 0), self.counts).shard
 
@@ -190,7 +190,8 @@ class RingSnapshot:
     def decides_like(self, other: "RingSnapshot") -> bool:
         """Tell whether both lead to the same steps for every object.
 
-        The ring's status and labels and the health of its available shards do not matter.
+        The ring's status and labels do not matter, nor whether available shards renew their
+        Leases in time: by that a strategy that sticks places objects, but moves none.
         """
         return self.places_like(other) and self.namespaces == other.namespaces
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from sharder.api.meta import PartialObject
 from sharder.api.resource import Resource
+from sharder.choosing import demand_of
 from sharder.cli.live import Cluster, View, objects_of, view_of
 from sharder.cli.reports import Explanation, PlacementView, ShardView
 from sharder.errors import ConfigError, NotFound
@@ -109,9 +110,8 @@ def _explained(cluster: Cluster, view: View, resource: Resource, planned: Planne
     states = states_of(snapshot.name, view.leases, cluster.now)
     is_controlled = snapshot.roles[resource.id] is Role.CONTROLLED
     in_scope = snapshot.selects(obj)
-    selector = snapshot.ring.spec.object_selector
     outside = f"its namespace {obj.metadata.namespace} is not selected by the ring"
-    if selector is not None and not selector.matches(obj.metadata.labels or {}):
+    if not snapshot.matches(obj):
         outside = "its labels are not selected by the ring"
     return Explanation(
         ring=snapshot.name,
@@ -136,9 +136,7 @@ def _placement(
     snapshot: RingSnapshot, obj: PartialObject, states: Mapping[ShardName, ShardState]
 ) -> PlacementView:
     """Ask the strategy about the object as it is, with a word about every shard."""
-    owner, members = snapshot.owner_of(obj), snapshot.members
-    known = owner is not None and members.standing_of(owner) is Standing.AVAILABLE
-    demand = snapshot.demand_of(obj, owner if known else None)
+    members, demand = snapshot.members, demand_of(snapshot, obj)
     told = snapshot.placer.explain(demand, snapshot.counts)
     others = {
         name: _UNAVAILABLE[members.standing_of(name)]

@@ -29,6 +29,7 @@ from sharder.preview.glance import members_of, selected_namespaces, states_of
 from sharder.preview.planning import plan_ring
 from sharder.preview.report import PlanReport, report
 from sharder.preview.supposition import AS_IT_IS, Supposition
+from sharder.quantities import plain
 from sharder.snapshot import RingSnapshot, Role, build
 
 T = TypeVar("T")
@@ -228,7 +229,6 @@ def _shard(lease: Lease, snapshot: RingSnapshot, census: Census, now: datetime) 
 
 def _capacity(snapshot: RingSnapshot, shard: Shard) -> dict[str, str]:
     """Return what the shard has room for; of objects no more than any shard of the ring."""
-    limits = (shard.ceiling, snapshot.ring.spec.placement.per_shard_capacity)
-    given = [Decimal(limit) for limit in limits if limit is not None]
-    declared = {**shard.capacity, OBJECTS: min(given)} if given else shard.capacity
-    return {name: f"{amount.normalize():f}" for name, amount in sorted(declared.items())}
+    ceiling = snapshot.placer.layout.declared_by(shard)
+    limit = {} if ceiling is None else {OBJECTS: Decimal(ceiling)}
+    return {name: plain(amount) for name, amount in sorted({**shard.capacity, **limit}.items())}

@@ -1,7 +1,9 @@
 """What the conditions of a ring say, but for since when; pure.
 
-Some follow from counts, which change all the time: `Claim.counted` marks those, so that neither
-a number in their message nor an object on its way is a reason to write the status.
+Some follow from counts, which change all the time.  That is marked twice: by type in
+`FROM_COUNTS`, so that a number in a message is no reason to write the status; and by claim in
+`Claim.counted`, so that an object on its way is none.  A condition of such a type may follow from
+more than counts for once, and then is believed at once.
 """
 
 from collections.abc import Sequence

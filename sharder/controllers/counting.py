@@ -7,7 +7,7 @@ is in scope.  Of such a one is kept how it will count, as of the others.
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from sharder.api.meta import PartialObject
 from sharder.api.resource import Resource
@@ -21,13 +21,10 @@ from sharder.placement.demand import identity_of
 from sharder.placement.entries import Entries, Entry
 from sharder.placement.tally import Tally
 from sharder.ports import Changed, Listed, Objects, Removed
-from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.backoff import UNSERVED, Rng, failures_after
 from sharder.runtime.polled import Polled
 from sharder.runtime.watch import follow
 from sharder.snapshot import RingSnapshot
-
-UNSERVED_BACKOFF: Final = Backoff(base=2.0, cap=30.0)
-"""Between looks for a resource that is not served, or may not be listed."""
 
 Observe = Callable[[RingSnapshot, PartialObject], None]
 
@@ -94,8 +91,9 @@ class Counting:
 
     async def run(self) -> NoReturn:
         """Follow for ever; what is not served has no objects."""
-        failures = 0
+        failures, clock = 0, self._means.clock
         while True:
+            began = clock.monotonic()
             try:
                 resource = await self._means.objects.find(self._part.resource)
                 # What has no namespaces is shown by another part, as soon as the World knows.
@@ -106,8 +104,8 @@ class Counting:
                 await self._finish()
             except ApiError:
                 pass
-            failures += 1
-            await self._means.clock.sleep(UNSERVED_BACKOFF.delay(failures, self._means.rng))
+            failures = failures_after(failures, clock.monotonic() - began)
+            await clock.sleep(UNSERVED.delay(failures, self._means.rng))
 
     def look_again(self) -> None:
         """Count what was too early, as far as its namespace is known now."""

@@ -15,7 +15,7 @@ class Series(Protocol):
     """Where the gauges are."""
 
     def calculated(self, ring: RingName) -> None:
-        """A hash ring was built."""
+        """A strategy was built from the ring's shards."""
         ...
 
     def set_ring(

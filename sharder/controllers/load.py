@@ -5,7 +5,6 @@ Only valid Leases make shards, so that nobody can add entries without end.
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
 from typing import Final, Protocol
 
 from sharder.api.ring import ShardStatus
@@ -16,6 +15,7 @@ from sharder.leases import is_held
 from sharder.membership import Membership
 from sharder.names import ObjectRef, RingName, ShardName
 from sharder.placement.shards import OBJECTS, Shard
+from sharder.quantities import plain
 from sharder.snapshot import RingSnapshot
 
 SHOW_SECONDS: Final = 5.0
@@ -76,7 +76,8 @@ def loads_of(snapshot: RingSnapshot, figures: Figures) -> list[ShardLoad]:
             namespace=ref.namespace,
             shard=shard.name,
             objects=figures.by_shard.get(shard.name, 0),
-            ceiling=_ceiling(snapshot, shard),
+            # A share that follows the counts is no capacity.
+            ceiling=snapshot.placer.layout.declared_by(shard),
         )
         for ref, shard in _shards(snapshot)
     ]
@@ -124,21 +125,9 @@ def _shards(snapshot: RingSnapshot) -> Iterator[tuple[ObjectRef, Shard]]:
         yield refs[name], members.shards.get(shard, Shard(name=shard))
 
 
-def _ceiling(snapshot: RingSnapshot, shard: Shard) -> int | None:
-    """Return what somebody has declared; a share that follows the counts is no capacity."""
-    declared = (shard.ceiling, snapshot.ring.spec.placement.per_shard_capacity)
-    return min((limit for limit in declared if limit is not None), default=None)
-
-
 def _capacity(snapshot: RingSnapshot, shard: Shard) -> dict[str, str]:
-    declared = {name: _plain(shard.capacity[name]) for name in sorted(shard.capacity)}
+    declared = {name: plain(shard.capacity[name]) for name in sorted(shard.capacity)}
     declared.pop(OBJECTS, None)
-    ceiling = _ceiling(snapshot, shard)
+    ceiling = snapshot.placer.layout.declared_by(shard)
     first = {} if ceiling is None else {OBJECTS: str(ceiling)}
     return dict([*first.items(), *declared.items()][:MAX_RESOURCES])
-
-
-def _plain(amount: Decimal) -> str:
-    """Return the number as a quantity without suffix or exponent."""
-    text = f"{amount:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text

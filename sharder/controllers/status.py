@@ -35,7 +35,7 @@ def status_of(
     Args:
         ring: As last seen.
         before: The status that the ring has; what is not said here is kept.
-        shards: Number of Leases with the ring's label.
+        shards: Number of valid Leases with the ring's label.
         available: Number of shards that may own objects.
         claims: What conditions are to say; those of other types are kept.
         now: Becomes the transition time where a condition flips.

@@ -106,7 +106,7 @@ class Tallies:
         if state is None:
             state = self._rings[ring] = _State(tally)
             tally.synced = False
-            tally.keep_parts(())  # of watches that have ended by an error
+            tally.clear()  # of watches that have ended by an error
         scope = snapshot.namespaces, snapshot.cluster_scoped
         if state.scope != scope:
             state.scope = scope

@@ -43,7 +43,11 @@ class Capacities:
     __slots__ = ("_common", "_limits")
 
     def __init__(self, layout: Layout) -> None:
-        self._limits = {s.name: _limit(layout, s) for s in (*layout.shards, *layout.available)}
+        # A limit of none counts as one of 1, which is exceeded likewise.
+        self._limits = {
+            shard: limit if limit is None else max(limit, 1)
+            for shard, limit in layout.declared.items()
+        }
         self._common = lcm(*filter(None, self._limits.values()))
 
     def loads(self, counts: Counts) -> ActiveLoads:
@@ -56,10 +60,3 @@ class Capacities:
             for shard, limit in self._limits.items()
         }
         return ActiveLoads(percent, loads)
-
-
-def _limit(layout: Layout, shard: Shard) -> int | None:
-    """Return the declared limit; one of none counts as one of 1, which is exceeded likewise."""
-    declared = (shard.ceiling, layout.spec.per_shard_capacity)
-    limit = min((limit for limit in declared if limit is not None), default=None)
-    return limit if limit is None else max(limit, 1)

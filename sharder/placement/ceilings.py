@@ -40,7 +40,7 @@ class Ceilings:
             strategy: Built from an equal layout.
             counts: Where the objects are.
             newcomers: Objects to be placed that are not counted yet.
-            own: Where room is taken for the one that is, if it is counted.
+            own: Where the object that is to be placed takes room already, if it is counted.
         """
         self._layout = layout
         self._spec = layout.spec

@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 
-class Weight(NamedTuple):
+class Hold(NamedTuple):
     """What speaks for an object to stay, the most important first; keys break ties."""
 
     pinned: bool
@@ -24,15 +24,15 @@ class _Offer(NamedTuple, Generic[T]):
 
 
 class _Reversed:
-    """A weight that sorts the other way round, for heaps have their least in front."""
+    """A hold that sorts the other way round, for heaps have their least in front."""
 
-    __slots__ = ("weight",)
+    __slots__ = ("hold",)
 
-    def __init__(self, weight: Weight) -> None:
-        self.weight = weight
+    def __init__(self, hold: Hold) -> None:
+        self.hold = hold
 
     def __lt__(self, other: "_Reversed") -> bool:
-        return other.weight < self.weight
+        return other.hold < self.hold
 
 
 class Displaced(Generic[T]):
@@ -43,9 +43,9 @@ class Displaced(Generic[T]):
         self._excess = excess
         self._heap: list[_Offer[T]] = []
 
-    def offer(self, weight: Weight, item: T) -> None:
+    def offer(self, hold: Hold, item: T) -> None:
         """Consider an object."""
-        entry = _Offer(_Reversed(weight), item)
+        entry = _Offer(_Reversed(hold), item)
         if len(self._heap) < self._excess:
             heappush(self._heap, entry)
         else:
@@ -53,5 +53,5 @@ class Displaced(Generic[T]):
 
     def items(self) -> list[T]:
         """Return what is to be given up, the least drawn first."""
-        ordered = sorted(self._heap, key=lambda offer: offer.against.weight)
+        ordered = sorted(self._heap, key=lambda offer: offer.against.hold)
         return [offer.item for offer in ordered]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sharder.names import ShardName
 from sharder.placement.demand import Demand
-from sharder.placement.displacement import Displaced, Weight
+from sharder.placement.displacement import Displaced, Hold
 from sharder.placement.entries import Entry
 from sharder.placement.placer import Placer
 from sharder.placement.strategy import Choice
@@ -22,15 +22,13 @@ class Placed(NamedTuple):
     """An object as it stands; `demand.current` is its shard, available or not."""
 
     demand: Demand
-    groups: tuple[int, ...] = ()
-    """Those it counts for."""
     draining: bool = False
     deleting: bool = False
 
     def on(self, shard: ShardName | None) -> Reservation:
         """Return how the object counts once it is on `shard`."""
         pinned = shard is not None and self.demand.pin == shard
-        entry = Entry(shard, self.groups, deleting=self.deleting, pinned=pinned)
+        entry = Entry(shard, self.demand.groups, deleting=self.deleting, pinned=pinned)
         return Reservation(self.demand.identity, entry)
 
 
@@ -119,7 +117,7 @@ class _Ring:
         found = Displaced[Placed](many)
         for placed in objects:
             key, pinned = placed.demand.key, placed.demand.pin == shard
-            found.offer(Weight(pinned, self._placer.score(key, shard), key), placed)
+            found.offer(Hold(pinned, self._placer.score(key, shard), key), placed)
         return found.items()
 
     def _place(self, placed: Placed) -> Choice:

@@ -1,4 +1,4 @@
-"""What is known of many objects, in some 100 bytes each."""
+"""What is known of many objects, in up to 200 bytes each with what is summed up of them."""
 
 from collections.abc import Hashable, Iterator, Mapping, MutableMapping
 from typing import Final, Generic, NamedTuple, TypeVar

@@ -1,9 +1,9 @@
-"""LeastLoaded: step by step fewer shards, then a weighted choice, the emptier the likelier.
+"""LeastLoaded: cut by cut fewer shards, then a weighted choice, the emptier the likelier.
 
 Source: the gear placement of OpenShift v2 (openshift/origin-server, rpc_find_all_available and
 select_best_fit_node_impl), where gears are objects, nodes are shards and districts are pools.
 Three of its faults are not repeated: zones are compared by their mean load and not by the sum,
-zones where no shard may have the object are not compared at all, and what a step prefers never
+zones where no shard may have the object are not compared at all, and what a cut prefers never
 leaves just whatever came last.
 """
 
@@ -17,7 +17,7 @@ from sharder.placement.counts import Counts
 from sharder.placement.demand import Demand
 from sharder.placement.draw import Draw, draw_by_hash, place_at, weights
 from sharder.placement.fellows import fellows_of
-from sharder.placement.narrowing import Narrowing, Step
+from sharder.placement.narrowing import Narrowing
 from sharder.placement.shards import Shard
 from sharder.placement.strategy import Choice, Layout
 
@@ -39,7 +39,7 @@ class LeastLoaded:
         return None
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
-        """Return one of the shards that the last step keeps, or the step that keeps none."""
+        """Return one of the shards that the last cut keeps, or the cut that keeps none."""
         last = self._narrowing(demand, counts).last(candidates, self._effective)
         many = len(last.kept)
         if not many:
@@ -49,21 +49,17 @@ class LeastLoaded:
         position = self._draw(demand, sum(weights(many)))
         return Choice(last.kept[place_at(position, many)].name)
 
-    def narrow(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> list[Step]:
-        """Return the steps up to the draw, or up to the first that keeps no shard."""
-        return self._narrowing(demand, counts).steps(candidates)
-
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:
-        """Return what each is like, and which step dropped it or what weight it is drawn with."""
+        """Return what each is like, and which cut dropped it or what weight it is drawn with."""
         narrowing = self._narrowing(demand, counts)
-        steps = narrowing.steps(candidates)
+        cuts = narrowing.cuts(candidates)
         fates: dict[ShardName, str] = {}
-        kept = [tuple(candidates), *(step.kept for step in steps)]
-        for step, (before, after) in zip(steps, pairwise(kept), strict=True):
+        kept = [tuple(candidates), *(cut.kept for cut in cuts)]
+        for cut, (before, after) in zip(cuts, pairwise(kept), strict=True):
             dropped = (shard for shard in before if shard not in after)
-            fates |= {s.name: f"dropped by {step.name}: {step.objection}" for s in dropped}
+            fates |= {s.name: f"dropped by {cut.name}: {cut.objection}" for s in dropped}
         many = len(kept[-1])
         for shard, weight in zip(kept[-1], weights(many), strict=True):
             fates[shard.name] = f"in the draw with a weight of {weight} of {sum(weights(many))}"

@@ -1,4 +1,4 @@
-"""The steps of LeastLoaded, in order: each keeps some of the shards that the one before kept.
+"""The cuts of LeastLoaded, in order: each keeps some of the shards that the one before kept.
 
 Those that ask for something may keep none, and the object has to wait; those that prefer
 something always keep some (docs/placement.md, "LeastLoaded").
@@ -22,8 +22,8 @@ FEWEST: Final = 4
 Shards: TypeAlias = tuple[Shard, ...]
 
 
-class Step(NamedTuple):
-    """What one step did."""
+class Cut(NamedTuple):
+    """What one cut did."""
 
     name: str
     kept: Shards
@@ -31,15 +31,15 @@ class Step(NamedTuple):
     """What speaks against those that it dropped; if it kept none, why the object has to wait."""
 
 
-Work: TypeAlias = Callable[["Narrowing", Shards], Step]
-"""Does one step."""
+Work: TypeAlias = Callable[["Narrowing", Shards], Cut]
+"""Does one cut."""
 
-Steps: TypeAlias = tuple[tuple[bool, Work], ...]
+Cuts: TypeAlias = tuple[tuple[bool, Work], ...]
 """Each with whether it asks for something, so that it may keep no shard."""
 
 
 class Narrowing:
-    """What the steps look at, for one object at one moment."""
+    """What the cuts look at, for one object at one moment."""
 
     __slots__ = ("_capacities", "_counts", "_fellows", "_layout", "_loads")
 
@@ -52,19 +52,19 @@ class Narrowing:
         self._capacities = capacities
         self._loads: ActiveLoads | None = None
 
-    def steps(self, candidates: Sequence[Shard]) -> list[Step]:
-        """Return the steps for one candidate or more, up to the first that keeps none.
+    def cuts(self, candidates: Sequence[Shard]) -> list[Cut]:
+        """Return the cuts for one candidate or more, up to the first that keeps none.
 
         If all keep some, the last one has the fullest first, equals by name.
         """
-        return list(self._steps(candidates))
+        return list(self._cuts(candidates))
 
-    def last(self, candidates: Sequence[Shard], effective: Steps) -> Step:
+    def last(self, candidates: Sequence[Shard], effective: Cuts) -> Cut:
         """Return the last of them, or an earlier one that leaves one shard alone for good.
 
-        Asked are the `effective` steps of the layout; the others would drop nothing.
+        Asked are the `effective` cuts of the layout; the others would drop nothing.
         """
-        last = Step("", tuple(candidates), "")
+        last = Cut("", tuple(candidates), "")
         for demands, work in effective:
             if len(last.kept) == 1 and not demands:
                 break
@@ -73,7 +73,7 @@ class Narrowing:
                 break
         return last
 
-    def _steps(self, candidates: Sequence[Shard]) -> Iterator[Step]:
+    def _cuts(self, candidates: Sequence[Shard]) -> Iterator[Cut]:
         kept = tuple(candidates)
         for _, work in self._all():
             done = work(self, kept)
@@ -83,8 +83,8 @@ class Narrowing:
                 return
 
     @classmethod
-    def effective(cls, layout: Layout) -> Steps:
-        """Return the steps that can drop a shard of the layout: most have nothing to do there."""
+    def effective(cls, layout: Layout) -> Cuts:
+        """Return the cuts that can drop a shard of the layout: most have nothing to do there."""
         spec, available = layout.spec, layout.available
         idle: dict[Work, bool] = {
             cls._apart_from_fellows: spec.anti_affinity is not AntiAffinity.REQUIRED,
@@ -94,10 +94,10 @@ class Narrowing:
             cls._pooled: len({bool(shard.pool) for shard in available}) < 2,
             cls._pools_with_room: spec.pool_capacity is None,
         }
-        return tuple(step for step in cls._all() if not idle.get(step[1], False))
+        return tuple(cut for cut in cls._all() if not idle.get(cut[1], False))
 
     @classmethod
-    def _all(cls) -> Steps:
+    def _all(cls) -> Cuts:
         return (
             (True, cls._apart_from_fellows),
             (True, cls._in_region_of_fellows),
@@ -112,7 +112,7 @@ class Narrowing:
         )
 
     def word_on(self, shard: Shard) -> str:
-        """Return what the steps see in a shard."""
+        """Return what the cuts see in a shard."""
         word = f"active load {self.loads.shown(self.loads.of[shard.name])}"
         if not self._fellows.on:
             return word
@@ -123,90 +123,90 @@ class Narrowing:
 
     @property
     def loads(self) -> ActiveLoads:
-        """How full the shards are; worked out when a step asks for it, for others often decide."""
+        """How full the shards are; worked out when a cut asks for it, for others often decide."""
         if self._loads is None:
             self._loads = self._capacities.loads(self._counts)
         return self._loads
 
-    def _apart_from_fellows(self, shards: Shards) -> Step:
+    def _apart_from_fellows(self, shards: Shards) -> Cut:
         name = "antiAffinity"
         if self._layout.spec.anti_affinity is not AntiAffinity.REQUIRED:
-            return Step(name, shards, "")
+            return Cut(name, shards, "")
         kept = tuple(s for s in shards if not self._fellows.here(s))
         if kept:
-            return Step(name, kept, "it holds a member of the group")
+            return Cut(name, kept, "it holds a member of the group")
         every = f"every shard that may have it ({len(shards)}) holds a member of its group"
-        return Step(name, kept, f"antiAffinity Required: {every}")
+        return Cut(name, kept, f"antiAffinity Required: {every}")
 
-    def _in_region_of_fellows(self, shards: Shards) -> Step:
+    def _in_region_of_fellows(self, shards: Shards) -> Cut:
         name, regions = "region", self._fellows.regions
         if not regions:
-            return Step(name, shards, "")
+            return Cut(name, shards, "")
         kept = tuple(s for s in shards if s.region in regions)
         where = f"the group is in the region {', '.join(sorted(regions))}"
         if kept:
-            return Step(name, kept, where)
-        return Step(name, kept, f"{where}, no shard that may have it ({len(shards)}) is there")
+            return Cut(name, kept, where)
+        return Cut(name, kept, f"{where}, no shard that may have it ({len(shards)}) is there")
 
-    def _with_enough_zones(self, shards: Shards) -> Step:
+    def _with_enough_zones(self, shards: Shards) -> Cut:
         name, minimum = "minZones", self._layout.spec.min_zones
         # One zone is no demand: shards that have no zones at all meet it.
         if not self._fellows.on or minimum <= 1:
-            return Step(name, shards, "")
+            return Cut(name, shards, "")
         zones = {s.place for s in shards if s.zone} | self._fellows.in_zone.keys()
         if len(zones) >= minimum:
-            return Step(name, shards, "")
+            return Cut(name, shards, "")
         some = "1 zone" if len(zones) == 1 else f"{len(zones)} zones"
-        return Step(name, (), f"the group may use {some}, minZones is {minimum}")
+        return Cut(name, (), f"the group may use {some}, minZones is {minimum}")
 
-    def _zoned(self, shards: Shards) -> Step:
+    def _zoned(self, shards: Shards) -> Cut:
         kept = tuple([s for s in shards if s.zone]) or shards
-        return Step("zoned", kept, "it has no zone, others have")
+        return Cut("zoned", kept, "it has no zone, others have")
 
-    def _zones_with_fewest_fellows(self, shards: Shards) -> Step:
+    def _zones_with_fewest_fellows(self, shards: Shards) -> Cut:
         kept = _least(shards, self._fellows.near)
-        return Step("members in zone", kept, "another zone has fewer of the group")
+        return Cut("members in zone", kept, "another zone has fewer of the group")
 
-    def _zones_with_lowest_load(self, shards: Shards) -> Step:
+    def _zones_with_lowest_load(self, shards: Shards) -> Cut:
         name, objection = "load of zone", "the mean load of another zone is lower"
         # As upstream: the first of a group may go to any zone.
         if not self._fellows.on or not shards[0].zone:
-            return Step(name, shards, objection)
+            return Cut(name, shards, objection)
         zones = defaultdict[tuple[str, str], list[int]](list)
         for shard in shards:
             zones[shard.place].append(self.loads.of[shard.name])
         if len(zones) == 1:
-            return Step(name, shards, objection)
+            return Cut(name, shards, objection)
         scale = lcm(*map(len, zones.values()))
         means = {place: sum(loads) * (scale // len(loads)) for place, loads in zones.items()}
-        return Step(name, _least(shards, lambda shard: means[shard.place]), objection)
+        return Cut(name, _least(shards, lambda shard: means[shard.place]), objection)
 
-    def _pooled(self, shards: Shards) -> Step:
+    def _pooled(self, shards: Shards) -> Cut:
         kept = tuple([s for s in shards if s.pool]) or shards
-        return Step("pooled", kept, "it has no pool, others have")
+        return Cut("pooled", kept, "it has no pool, others have")
 
-    def _fewest_fellows(self, shards: Shards) -> Step:
+    def _fewest_fellows(self, shards: Shards) -> Cut:
         kept = _least(shards, self._fellows.here)
-        return Step("members", kept, "another shard holds fewer of the group")
+        return Cut("members", kept, "another shard holds fewer of the group")
 
-    def _lower_loads(self, shards: Shards) -> Step:
+    def _lower_loads(self, shards: Shards) -> Cut:
         order, many = self._fullest_first(shards), len(shards)
         if many <= FEWEST:
-            return Step("load", order, "")
+            return Cut("load", order, "")
         mean = self.loads.mean(shards)
         # A hundredth of what is free at the mean may come on top of it.
-        cut = mean + (100 * self.loads.percent - mean) / 100
-        most = floor(cut)
+        bound = mean + (100 * self.loads.percent - mean) / 100
+        most = floor(bound)
         above = sum(self.loads.of[s.name] > most for s in order)
         dropped = max(0, min(above, many - max(FEWEST, many // 5)))
-        objection = f"its load is above the cut of {self.loads.shown(cut)}"
-        return Step("load", order[dropped:], objection)
+        objection = f"its load is above the cut of {self.loads.shown(bound)}"
+        return Cut("load", order[dropped:], objection)
 
-    def _pools_with_room(self, shards: Shards) -> Step:
+    def _pools_with_room(self, shards: Shards) -> Cut:
         name, limit = "room of pool", self._layout.spec.pool_capacity
         # Pools without a limit are all as roomy as one another.
         if limit is None or not shards[0].pool:
-            return Step(name, shards, "")
+            return Cut(name, shards, "")
         pools = {shard.pool for shard in shards}
         room = {
             pool: limit - sum(self._counts.on(s.name) for s in self._layout.pools[pool])
@@ -216,7 +216,7 @@ class Narrowing:
         roomy = sum(room[s.pool] >= limit // 2 for s in shards)
         take = max(FEWEST, many * 4 // 5, roomy)
         kept = sorted(shards, key=lambda shard: room[shard.pool])[-take:]
-        return Step(name, self._fullest_first(kept), "other pools have more room")
+        return Cut(name, self._fullest_first(kept), "other pools have more room")
 
     def _fullest_first(self, shards: Sequence[Shard]) -> Shards:
         if len(shards) == 1:

@@ -6,9 +6,8 @@ zone whose shards are full would look empty (kubernetes#71327).  Scores are exac
 point makes some of upstream's one too low.
 """
 
-from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import ClassVar, Final, NamedTuple, TypeAlias
+from typing import ClassVar, Final, NamedTuple
 
 from sharder.names import ShardName
 from sharder.placement.counts import Counts
@@ -25,9 +24,6 @@ FULL_SCORE: Final = 100
 _ZONE_PARTS: Final = 2
 _PARTS: Final = 3
 """Two thirds of the score are the zone's, one third is the shard's: upstream's zoneWeighting."""
-
-Place: TypeAlias = tuple[str, str]
-"""Region and zone."""
 
 
 class Spread:
@@ -48,7 +44,7 @@ class Spread:
         fellows = fellows_of(demand, self._layout, counts)
         equals = candidates
         if fellows.on:
-            scores = _scores(candidates, fellows)
+            scores = spread_scores(candidates, fellows)
             highest = max(scores)
             equals = [s for s, score in zip(candidates, scores, strict=True) if score == highest]
         return Choice(best(self._layout.ranking, demand.key, equals).name)
@@ -70,29 +66,20 @@ class Spread:
             zone = f"{fellows.near(shard)} in its zone" if shard.zone else "it has no zone"
             return f"score {score} of {FULL_SCORE}: {here}, {zone}"
 
-        scores = _scores(candidates, fellows)
+        scores = spread_scores(candidates, fellows)
         return {s.name: remark(s, score) for s, score in zip(candidates, scores, strict=True)}
 
 
-def spread_scores(
-    members: Sequence[int], places: Sequence[Place | None], full: int = FULL_SCORE
-) -> list[int]:
+def spread_scores(shards: Sequence[Shard], fellows: Fellows, full: int = FULL_SCORE) -> list[int]:
     """Return how well each shard suits one member more, from 0 to `full`: the more the better.
 
     Args:
-        members: How many of the group each shard of the ring has.
-        places: Where each is, None for one in no zone: only its own members count.
+        shards: Which are asked for; of one in no zone only its own members count.
+        fellows: Where the members are, on all shards of the ring.
         full: The scale; kube-scheduler had 10 up to 1.17, and 100 since.
     """
-    zones = Counter[Place]()
-    for here, place in zip(members, places, strict=True):
-        if place is not None:
-            zones[place] += here
-    scale = _Scale.of(members, zones.values(), full)
-    return [
-        scale.score(here, None if place is None else zones[place])
-        for here, place in zip(members, places, strict=True)
-    ]
+    scale = _Scale.of(fellows.on.values(), fellows.in_zone.values(), full)
+    return [scale.score(fellows.here(s), fellows.near(s) if s.zone else None) for s in shards]
 
 
 class _Scale(NamedTuple):
@@ -117,8 +104,3 @@ class _Scale(NamedTuple):
         by_shard = (_PARTS - _ZONE_PARTS) * shard_room * zone_most
         by_zone = _ZONE_PARTS * (zone_most - near) * shard_most
         return full * (by_shard + by_zone) // (_PARTS * shard_most * zone_most)
-
-
-def _scores(shards: Sequence[Shard], fellows: Fellows) -> list[int]:
-    scale = _Scale.of(fellows.on.values(), fellows.in_zone.values(), FULL_SCORE)
-    return [scale.score(fellows.here(s), fellows.near(s) if s.zone else None) for s in shards]

@@ -1,4 +1,4 @@
-"""The strategies by name; a new one is a module of its own and a line here."""
+"""The strategies by name; what a new one needs besides is listed (docs/architecture.md)."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

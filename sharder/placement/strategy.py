@@ -1,7 +1,7 @@
 """What a strategy is: how one of several shards that all may have an object is chosen.
 
 A strategy is built for a ring's shards and asked for each object.  A new one is a module with a
-class like these, and one line in `sharder.placement.strategies`.
+class like these; what else must know it is listed (docs/architecture.md, "To change X").
 """
 
 from collections import defaultdict
@@ -64,13 +64,12 @@ class Layout:
     @cached_property
     def declared(self) -> Mapping[ShardName, int | None]:
         """The ceilings that the shards and the ring declare; None: there is no limit."""
-        return {
-            name: min(
-                (n for n in (s.ceiling, self.spec.per_shard_capacity) if n is not None),
-                default=None,
-            )
-            for name, s in self.by_name.items()
-        }
+        return {name: self.declared_by(shard) for name, shard in self.by_name.items()}
+
+    def declared_by(self, shard: Shard) -> int | None:
+        """Return the same of a shard that need not be one of these."""
+        limits = (shard.ceiling, self.spec.per_shard_capacity)
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @cached_property
     def closed(self) -> Mapping[ShardName, Shard]:

@@ -36,6 +36,8 @@ class _Assumed(NamedTuple):
     entry: Entry
     before: ShardName | None
     """The owner that was known when it was assumed."""
+    passed: frozenset[Entry]
+    """What was assumed before it and is not shown yet: no news when it is."""
     lives: int
 
 
@@ -152,8 +154,10 @@ class Tally:
         identity, entry = reservation
         before = self._current(identity)
         pending = self._assumed.get(identity)
-        owner = pending.before if pending is not None else before.shard if before else None
-        self._assumed[identity] = _Assumed(entry, owner, LIVES)
+        owner, passed = before.shard if before else None, frozenset[Entry]()
+        if pending is not None:
+            owner, passed = pending.before, pending.passed | {pending.entry}
+        self._assumed[identity] = _Assumed(entry, owner, passed, LIVES)
         self._count(before, entry)
 
     def forget(self, identity: int) -> None:
@@ -202,9 +206,9 @@ class Tally:
         self._parts = {leaving if p == part else p: known for p, known in self._parts.items()}
         return self._emptying(leaving)
 
-    def keep_parts(self, parts: Iterable[Hashable]) -> None:
-        """Drop all other parts, at once: they are listed no more."""
-        for part in self._parts.keys() - set(parts):
+    def clear(self) -> None:
+        """Drop all parts, at once: they are listed no more."""
+        for part in list(self._parts):
             for _ in self.dropping(part):
                 pass
 
@@ -287,4 +291,4 @@ def _settles(entry: Entry | None, assumed: _Assumed) -> bool:
         return True
     if entry.shard is None and assumed.entry.shard != assumed.before:
         return False
-    return entry.shard != assumed.before
+    return entry.shard != assumed.before and entry not in assumed.passed

@@ -214,7 +214,6 @@ def _placed(snapshot: RingSnapshot, obj: PartialObject) -> Placed:
     is_sent = directed not in {None, owner} and choice_of(snapshot, obj).shard == directed
     return Placed(
         snapshot.demand_of(obj, directed if is_sent else owner),
-        snapshot.reader.groups_of(obj),
         draining=snapshot.is_draining(obj) and not is_sent,
         deleting=obj.metadata.deletion_timestamp is not None,
     )

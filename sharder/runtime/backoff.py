@@ -1,7 +1,10 @@
 """How long to wait after failures."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+HEALTHY_SECONDS: Final = 120.0
+"""What went on for so long fails for the first time, as with client-go's reflector."""
 
 
 class Rng(Protocol):
@@ -30,3 +33,12 @@ class Backoff:
         # 2**1024 overflows a float; the cap is reached long before.
         whole = min(self.cap, self.base * 2.0 ** min(failures - 1, 64))
         return whole * (1 + rng.random()) / 2
+
+
+UNSERVED: Final = Backoff(base=2.0, cap=30.0)
+"""Between looks for a resource that is not served: soon after it is, objects wait for us."""
+
+
+def failures_after(failures: int, lasted: float) -> int:
+    """Return how many failures in a row there are with one more, after `lasted` seconds."""
+    return 1 if lasted >= HEALTHY_SECONDS else failures + 1

@@ -19,12 +19,11 @@ from sharder.api.meta import ObjectMeta
 from sharder.clock import Clock
 from sharder.errors import ApiError, Expired
 from sharder.ports import Bookmark, Changed, Listed, Removed, Watchable, WatchEvent
-from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.backoff import Backoff, Rng, failures_after
 from sharder.runtime.trouble import OnError, Trouble, ignore
 
 BACKOFF: Final = Backoff(base=0.8, cap=5.0)
 _SHORT_SECONDS: Final = 1.0
-_HEALTHY_SECONDS: Final = 120.0
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ def after(place: Place, outcome: Outcome[V]) -> Place:
         case Failed(error, lasted):
             return Place(
                 version="" if isinstance(error, Expired) else place.version,
-                failures=1 if lasted >= _HEALTHY_SECONDS else place.failures + 1,
+                failures=failures_after(place.failures, lasted),
             )
 
 

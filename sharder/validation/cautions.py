@@ -97,10 +97,11 @@ def _movement(
 
 
 def _moving(layout: Layout, before: PlacementSpec, after: PlacementSpec) -> float:
-    """Return the part of a sample that is elsewhere afterwards; a strategy that sticks moves none.
+    """Return the part of a sample that is elsewhere afterwards; none for a strategy that sticks.
 
-    What only the objects themselves know, such as groups and pins, is left out.  An installed
-    function is not asked: it may take any time, and expects to be asked by one thread.
+    That moves only what exceeds a ceiling, which is not tried.  What only the objects themselves
+    know, such as groups and pins, is left out.  An installed function is not asked: it may take
+    any time, and expects to be asked by one thread.
     """
     will = Placer(replace(layout, spec=after))
     if will.sticks or before.strategy is StrategyName.CUSTOM or not layout.available:

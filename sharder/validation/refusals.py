@@ -27,7 +27,7 @@ from sharder.validation.selectors import key_refusals, selector_refusals
 MAX_REFUSALS: Final = 20
 """Told at a time, to bound messages; whoever mends these is told the next."""
 
-MAX_TRAITS: Final = 3
+MAX_LISTED: Final = 3
 """Labels, and likewise selectors, of `groupBy`: an object counts for every set of its traits."""
 
 MAX_ZONES: Final = 100
@@ -150,12 +150,12 @@ def _groups(placement: PlacementSpec) -> Iterator[Refusal]:
             f" write one of {', '.join(_GROUPING)}",
         )
     for name, traits in (("labels", by.labels), ("selectors", by.selectors)):
-        if len(traits) > MAX_TRAITS:
+        if len(traits) > MAX_LISTED:
             yield Refusal(
                 field=f"{field}.{name}",
                 fault=Fault.INVALID,
                 value=len(traits),
-                advice=f"so many are too many: write at most {MAX_TRAITS}",
+                advice=f"so many are too many: write at most {MAX_LISTED}",
             )
     for index, key in enumerate(by.labels):
         yield from key_refusals(f"{field}.labels[{index}]", key)

@@ -115,8 +115,8 @@ def rings_full(draw: st.DrawFn) -> list[Placed]:
     found = []
     for number in range(draw(st.integers(0, 14))):
         demand = draw(demands(f"object-{number}"))
-        groups = (demand.group,) if demand.group else ()
-        found.append(Placed(demand, groups, draining=draw(seldom), deleting=draw(seldom)))
+        demand = demand._replace(groups=(demand.group,) if demand.group else ())
+        found.append(Placed(demand, draining=draw(seldom), deleting=draw(seldom)))
     return found
 
 
@@ -135,9 +135,7 @@ def after(objects: Iterable[Placed], found: Distribution, of: Layout) -> list[Pl
     for one in objects:
         now = found.choices[one.demand.identity].shard
         lost = one.demand.current if one.demand.current not in of.names else None
-        moved.append(
-            Placed(one.demand._replace(current=now or lost), one.groups, deleting=one.deleting)
-        )
+        moved.append(Placed(one.demand._replace(current=now or lost), deleting=one.deleting))
     return moved
 
 

@@ -306,8 +306,12 @@ def replacing(part: int, found: dict[int, Entry]) -> Callable[[Tally], None]:
     return lambda tally: tally.replace(PARTS[part], own)
 
 
-def keeping(part: int) -> Callable[[Tally], None]:
-    return lambda tally: tally.keep_parts([PARTS[part]])
+def dropping(part: int) -> Callable[[Tally], None]:
+    def drop(tally: Tally) -> None:
+        for _ in tally.dropping(PARTS[part]):
+            pass
+
+    return drop
 
 
 steps = (
@@ -315,7 +319,8 @@ steps = (
     | st.builds(assuming, identities, entries)
     | st.builds(forgetting, identities)
     | st.builds(replacing, st.integers(0, 1), st.dictionaries(identities, entries))
-    | st.builds(keeping, st.integers(0, 1))
+    | st.builds(dropping, st.integers(0, 1))
+    | st.just(Tally.clear)
     | st.just(Tally.age)
 )
 

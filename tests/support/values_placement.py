@@ -1,19 +1,30 @@
 """Small values for tests of placement: shards, a layout of them, objects, counts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import TypeAlias
+
+from typing_extensions import override
 
 from sharder.api.ring import PlacementSpec, StrategyName
 from sharder.names import ShardName
+from sharder.placement.active_load import Capacities
+from sharder.placement.counts import Counts, NoCounts
 from sharder.placement.demand import Demand, identity_of
 from sharder.placement.distribution import Placed
 from sharder.placement.entries import Entry
+from sharder.placement.fellows import fellows_of
 from sharder.placement.groups import NO_GROUP
+from sharder.placement.narrowing import Cut, Narrowing
 from sharder.placement.placer import Placer
 from sharder.placement.shards import Shard
+from sharder.placement.spread import FULL_SCORE, spread_scores
 from sharder.placement.strategy import Layout
 from sharder.placement.tally import Tally
 from tests.support.values import A
+
+Place: TypeAlias = tuple[str, str]
+"""Region and zone."""
 
 BOUNDED = PlacementSpec(strategy=StrategyName.BOUNDED_LOAD)
 RENDEZVOUS = PlacementSpec(strategy=StrategyName.RENDEZVOUS)
@@ -84,6 +95,37 @@ def tally(held: Mapping[ShardName | None, int]) -> Tally:
             counts.see("objects", identity, Entry(name))
             identity += 1
     return counts
+
+
+class Members(NoCounts):
+    """Counts of the members of one group, of which there may be more than anybody could list."""
+
+    def __init__(self, on: Mapping[ShardName, int]) -> None:
+        self._on = on
+
+    @override
+    def members_of(self, group: int) -> Mapping[ShardName, int]:
+        """Return them whatever the group."""
+        return self._on
+
+
+def spread_of(
+    members: Sequence[int], places: Sequence[Place | None], full: int = FULL_SCORE
+) -> list[int]:
+    """Return the scores of shards that have so many members, and are there or in no zone."""
+    named = [
+        shard(f"shard-{number}", region=region, zone=zone)
+        for number, (region, zone) in enumerate(place or ("", "") for place in places)
+    ]
+    on = {s.name: many for s, many in zip(named, members, strict=True)}
+    fellows = fellows_of(demand(group=1), layout(*named), Members(on))
+    return spread_scores(named, fellows, full)
+
+
+def cuts_of(of: Layout, asking: Demand, candidates: Sequence[Shard], counts: Counts) -> list[Cut]:
+    """Return what LeastLoaded drops of the candidates for an object, cut by cut."""
+    fellows = fellows_of(asking, of, counts)
+    return Narrowing(of, counts, fellows, Capacities(of)).cuts(candidates)
 
 
 def placed(held: Mapping[str, ShardName | None]) -> list[Placed]:

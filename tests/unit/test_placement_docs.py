@@ -16,12 +16,12 @@ from sharder.names import RingName, ShardName
 from sharder.placement.counts import NO_COUNTS
 from sharder.placement.demand import Demand
 from sharder.placement.entries import Entry
-from sharder.placement.least_loaded import LeastLoaded
 from sharder.placement.placer import Placer
 from sharder.placement.shards import Shard
 from sharder.placement.strategy import Layout
 from sharder.placement.tally import Tally
 from tests.support.documents import ROOT, blocks, code, read, section, tables
+from tests.support.values_placement import cuts_of
 
 PLACEMENT = Path("docs/placement.md")
 TEXT = read(PLACEMENT)
@@ -149,11 +149,13 @@ def test_the_reason_that_is_shown_is_the_one_that_is_given() -> None:
     assert choice.reason == block("text", "no shard may have it").strip()
 
 
-def test_the_steps_of_least_loaded_are_those_in_the_code() -> None:
+def test_the_cuts_of_least_loaded_are_those_in_the_code() -> None:
     layout = Layout(spec=PlacementSpec(), shards=SHARDS, available=SHARDS)
-    steps = LeastLoaded(layout).narrow(Demand("key", 1), SHARDS, NO_COUNTS)
+    cuts = cuts_of(layout, Demand("key", 1), SHARDS, NO_COUNTS)
 
-    assert [code(row[0])[0] for row in tables(under("LeastLoaded"))[0]] == [s.name for s in steps]
+    assert [code(row[0])[0] for row in tables(under("LeastLoaded"))[0]] == [
+        cut.name for cut in cuts
+    ]
 
 
 def test_the_series_that_are_named_exist() -> None:

@@ -16,11 +16,12 @@ from sharder.placement.demand import Demand
 from sharder.placement.draw import Draw, draw_by_hash
 from sharder.placement.entries import Entry
 from sharder.placement.least_loaded import LeastLoaded
-from sharder.placement.narrowing import Step
+from sharder.placement.narrowing import Cut
 from sharder.placement.placer import Placer
 from sharder.placement.shards import OBJECTS, Shard
 from sharder.placement.strategy import Choice, Layout
 from sharder.placement.tally import Reservation, Tally
+from tests.support.values_placement import cuts_of
 from tests.vectors.gear_file import Application, Server
 
 GROUP: Final = 1
@@ -101,12 +102,12 @@ class Scene:
         strategy = LeastLoaded(layout, draw=lambda demand, total: position)
         return Placer(layout, strategy).place(Demand("", 0, group=GROUP), self.tally).shard
 
-    def narrow(self) -> dict[str, Step]:
-        """Return the steps for a new gear, by name."""
+    def narrow(self) -> dict[str, Cut]:
+        """Return the cuts for a new gear, by name."""
         layout = self.layout
         demand = Demand("", 0, group=GROUP)
-        steps = LeastLoaded(layout).narrow(demand, layout.available, self.tally)
-        return {step.name: step for step in steps}
+        cuts = cuts_of(layout, demand, layout.available, self.tally)
+        return {cut.name: cut for cut in cuts}
 
 
 def scene_of(

@@ -17,9 +17,10 @@ from sharder.names import RingName, ShardName
 from sharder.placement.demand import Demand, Reader
 from sharder.placement.entries import Entry
 from sharder.placement.shards import Shard
-from sharder.placement.spread import Place, Spread, spread_scores
+from sharder.placement.spread import Spread
 from sharder.placement.strategy import Layout
 from sharder.placement.tally import Reservation, Tally
+from tests.support.values_placement import Place, spread_of
 from tests.vectors.result import Result, differences
 
 GROUP = 1
@@ -182,7 +183,7 @@ def _check_scores(
 ) -> tuple[str, ...]:
     places = _places(shards)
     exact = _unrounded(members, places, expected, full)
-    return _named(f"of {full}", shards, exact, spread_scores(members, places, full))
+    return _named(f"of {full}", shards, exact, spread_of(members, places, full))
 
 
 def _unrounded(

@@ -23,16 +23,10 @@ from sharder.controllers.world import World
 from sharder.errors import ApiError, Forbidden, NotFound
 from sharder.names import RingName
 from sharder.ports import Objects
-from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.backoff import UNSERVED, Rng, failures_after
 from sharder.runtime.polled import Polled
 from sharder.runtime.watch import follow
 from sharder.snapshot import RingSnapshot
-
-UNSERVED_BACKOFF = Backoff(base=2.0, cap=30.0)
-"""Between looks for a resource that is not served: soon after it is, objects wait for us."""
-
-_HEALTHY_SECONDS = 120.0
-"""After so long a watch that ends counts as the first that does."""
 
 _log = logging.getLogger(__name__)
 
@@ -180,9 +174,8 @@ class Exceptions:
                 resource = await self._objects.find(watch.flow.resource)
                 await self._follow_all(watch, resource, state.backlogs[watch.flow])
             except ApiError:
-                lasted = self._clock.monotonic() - began
-                failures = 1 if lasted >= _HEALTHY_SECONDS else failures + 1
-                await self._clock.sleep(UNSERVED_BACKOFF.delay(failures, self._rng))
+                failures = failures_after(failures, self._clock.monotonic() - began)
+                await self._clock.sleep(UNSERVED.delay(failures, self._rng))
 
     async def _follow_all(self, watch: Watch, resource: Resource, seen: Backlogs) -> None:
         slices = watch.cover if resource.namespaced else WHOLE

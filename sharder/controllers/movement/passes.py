@@ -27,11 +27,11 @@ from sharder.plan import Keep, Step
 from sharder.planner import (
     Owners,
     Promises,
+    hold_of,
     plan_controlled,
     plan_displaced,
     plan_main,
     plan_owned,
-    weight_of,
 )
 from sharder.ports import Objects
 from sharder.runtime.watch import closing
@@ -172,7 +172,7 @@ class Pass:
         with naming_the_rule(resource.id):
             async for obj in self._stream(resource, f"{self._snapshot.owner_label}={shard}"):
                 if self._snapshot.selects(obj) and self._snapshot.entry_of(obj).stays:
-                    displaced.offer(weight_of(self._snapshot, obj, shard), (resource, obj))
+                    displaced.offer(hold_of(self._snapshot, obj, shard), (resource, obj))
 
     async def _follow(self, main: RingResource) -> None:
         """Ask shards to let go of what belongs elsewhere, and take such requests back."""

@@ -19,13 +19,13 @@ from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw, next_step
 from sharder.planner import (
     Owners,
     Promises,
+    hold_of,
     plan_controlled,
     plan_displaced,
     plan_main,
     plan_owned,
     reservation_of,
     wanted_of,
-    weight_of,
 )
 from sharder.ring import ConsistentHash
 from sharder.snapshot import RingSnapshot, Role, build
@@ -66,6 +66,7 @@ __all__ = [
     "admit",
     "care_for",
     "duration_of",
+    "hold_of",
     "is_held",
     "next_step",
     "patch_of",
@@ -80,7 +81,6 @@ __all__ = [
     "snapshot_of",
     "taken",
     "wanted_of",
-    "weight_of",
 ]
 
 SELECTED = frozenset({"default"})

@@ -20,6 +20,7 @@ from tests.property.model.world import PERSON, PLACES, World
 from tests.support.values_placement import bounded
 
 capacities = st.sampled_from([None, None, 2, 3])
+low_capacities = st.sampled_from([1, 2])
 pins: st.SearchStrategy[str | None] = st.none() | names
 
 
@@ -58,14 +59,23 @@ class Counted(Everyday):
             *place, {"example.com/edited": str(self.world.cluster.revision)}, writer=PERSON
         )
 
-    @rule(steps=st.integers(0, 12), number=st.integers(0, 9))
-    def there_is_room_again(self, steps: int, number: int) -> None:
+    @rule(capacity=low_capacities, steps=st.integers(0, 12), number=st.integers(0, 9))
+    def there_is_room_again(self, capacity: int, steps: int, number: int) -> None:
         """While the first sharder has shards let go of what they have too many."""
-        self.world.set_capacity(2)
+        self.world.set_capacity(capacity)
         self.time_passes(1)
-        self.a_sharder_resyncs(0, steps, Fate.ARRIVES)
+        self.a_sharder_resyncs(0, steps + 1, Fate.ARRIVES)
         self.somebody_deletes_an_object(number)
         self.world.sharders[0].counting.show_all()
+        self.world.go_on_without_shards()
+
+    @rule(low=low_capacities, capacity=capacities)
+    def ceilings_fall_and_rise(self, low: int, capacity: int | None) -> None:
+        """Before any shard has let go of what it has too many."""
+        for each in (low, capacity):
+            self.world.set_capacity(each)
+            self.time_passes(1)
+            self.world.go_on_without_shards()
 
     @rule(steps=st.integers(1, 12), capacity=capacities)
     def old_news_arrive(self, steps: int, capacity: int | None) -> None:
@@ -91,6 +101,8 @@ class Counted(Everyday):
         """While the first sharder is giving its objects away."""
         self.the_ring_changes(name, "dies", steps)
         self.a_shard_starts(name)
+        self.time_passes(1)
+        self.world.go_on_without_shards()
 
     @rule(number=st.integers(0, 9))
     def somebody_deletes_an_object(self, number: int) -> None:

@@ -27,6 +27,7 @@ names = st.sampled_from(NAMES)
 places = st.sampled_from(PLACES)
 replicas = st.sampled_from([0, 0, 0, 1])
 writers = st.sampled_from([GITOPS, GITOPS, NEIGHBOUR, PERSON])
+mishaps = st.sampled_from([*Mishap, Mishap.MADE_ANEW, Mishap.MADE_ANEW])
 fates = st.sampled_from([Fate.ARRIVES] * 5 + list(Fate))
 resources = st.sampled_from([WIDGETS, SECRETS])
 edits: st.SearchStrategy[dict[str, str | None]] = st.sampled_from(
@@ -253,7 +254,7 @@ class Protocol(Everyday):
             place = move.resource, move.obj.metadata.ref
             self.world.write_labels(*place, edit, writer=writer)
 
-    @rule(name=names, mishap=st.sampled_from(Mishap), replica=replicas)
+    @rule(name=names, mishap=mishaps, replica=replicas)
     def a_lease_comes_to_grief(self, name: ShardName, mishap: Mishap, replica: int) -> None:
         """Meanwhile its shard is cut off and works on; the sharder learns of it, and resyncs."""
         self.world.mishandle_lease(self.world.shards[name], mishap, self.world.sharders[replica])

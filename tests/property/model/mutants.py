@@ -321,8 +321,8 @@ MUTANTS = (
             Mutant(
                 name="displaces the most drawn first",
                 module="placement/displacement.py",
-                old="return other.weight < self.weight",
-                new="return self.weight < other.weight",
+                old="return other.hold < self.hold",
+                new="return self.hold < other.hold",
             ),
             Mutant(
                 name="displaces what is pinned",

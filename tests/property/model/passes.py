@@ -24,6 +24,7 @@ from tests.property.model.core import (
     Role,
     ShardName,
     Step,
+    hold_of,
     next_step,
     patch_of,
     plan_controlled,
@@ -33,7 +34,6 @@ from tests.property.model.core import (
     position_of,
     reservation_of,
     wanted_of,
-    weight_of,
 )
 from tests.property.model.counting import MAIN, Counting
 from tests.property.model.laws import expect
@@ -230,7 +230,7 @@ class Pass(Walk):
                 for obj in self.cluster.objects_of(resource):
                     has_it = self.snapshot.owner_of(obj) == shard
                     if has_it and self.snapshot.selects(obj) and self.snapshot.entry_of(obj).stays:
-                        displaced.offer(weight_of(self.snapshot, obj, shard), (resource, obj))
+                        displaced.offer(hold_of(self.snapshot, obj, shard), (resource, obj))
             yield None
             for resource, obj in displaced.items():
                 decide = partial(plan_displaced, self.snapshot, shard=shard)

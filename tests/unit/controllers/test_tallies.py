@@ -12,7 +12,7 @@ from sharder.api.ring import ControllerRing, RingResource
 from sharder.api.selector import LabelSelector
 from sharder.controllers.subscribers import Subscriber
 from sharder.controllers.tallies import figures_of
-from sharder.errors import Forbidden, Unavailable
+from sharder.errors import Forbidden, NotFound, Unavailable
 from sharder.figures import Figures
 from sharder.names import GroupResource, RingName, ShardName
 from sharder.placement.entries import Entry
@@ -421,6 +421,28 @@ async def test_a_resource_without_namespaces_that_is_served_late_is_counted_once
         assert cluster.snapshot.cluster_scoped == {THINGS}
         assert (tally_of(cluster).synced, tally_of(cluster).by_shard()) == (True, {A: 3})
     assert [call.verb for call in cluster.objects.calls if call.verb == "list"] == ["list"]
+
+
+async def test_a_watch_that_lasted_for_two_minutes_fails_for_the_first_time() -> None:
+    cluster = Cluster(bounded())
+    gone = on("find", WIDGETS, raising(NotFound("not served")))
+    broken = on("watch", WIDGETS, raising(NotFound("not served")))
+    cluster.objects.before.append(gone)
+
+    async with counted(cluster, A):
+        await cluster.add(WIDGETS, "w", owner=A)
+        await cluster.clock.advance(100)
+        cluster.objects.before.remove(gone)
+        await cluster.clock.advance(160)
+        cluster.objects.before.append(broken)
+        cluster.objects.inner.stores[WIDGETS].hang_up()
+        await cluster.clock.advance(0.5)
+        during = tally_of(cluster).objects
+        cluster.objects.before.remove(broken)
+        await cluster.clock.advance(3)
+        after = tally_of(cluster).objects
+
+    assert (during, after) == (0, 1)
 
 
 async def test_others_have_their_turn_while_much_is_found_to_be_gone() -> None:

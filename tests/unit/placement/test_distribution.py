@@ -207,7 +207,8 @@ def test_groups_are_counted_while_the_ring_is_distributed() -> None:
         spec=PlacementSpec(strategy=StrategyName.SPREAD),
     )
 
-    found = distribute([Placed(demand(key, group=web), (web,)) for key in "uvwxyz"], of)
+    objects = [Placed(demand(key, group=web)._replace(groups=(web,))) for key in "uvwxyz"]
+    found = distribute(objects, of)
 
     assert sorted(owners(found, *"uvwxyz"), key=str) == [A, A, B, B, C, C]
 

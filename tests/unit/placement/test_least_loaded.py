@@ -21,6 +21,7 @@ from sharder.placement.ranking import WeightedRendezvous, best
 from sharder.placement.shards import OBJECTS, Shard
 from sharder.placement.strategy import Choice, Layout
 from sharder.placement.tally import Reservation, Tally
+from tests.support.values_placement import cuts_of
 
 WEB = 7
 """A group."""
@@ -64,8 +65,7 @@ class Ring:
         self.layout = Layout(
             spec=placement or spec(), shards=(*available, *lost), available=tuple(available)
         )
-        self.strategy = LeastLoaded(self.layout)
-        self.placer = Placer(self.layout, self.strategy)
+        self.placer = Placer(self.layout, LeastLoaded(self.layout))
         self.tally = Tally()
         self._next = 1
 
@@ -87,8 +87,8 @@ class Ring:
 
     def left(self, group: int = NO_GROUP) -> list[str]:
         """Return which shards are left for a new object, the fullest first."""
-        steps = self.strategy.narrow(demand(group=group), self.layout.available, self.tally)
-        return [shard.name for shard in steps[-1].kept]
+        cuts = cuts_of(self.layout, demand(group=group), self.layout.available, self.tally)
+        return [shard.name for shard in cuts[-1].kept]
 
     def place(self, group: int = NO_GROUP) -> Choice:
         """Place a new object that is not counted."""
@@ -517,7 +517,7 @@ def test_what_is_drawn_is_below_the_total(key: str, total: int) -> None:
 # Explanations
 
 
-def test_every_candidate_is_told_in_which_step_it_was_dropped() -> None:
+def test_every_candidate_is_told_by_which_cut_it_was_dropped() -> None:
     home = shard("home", "z1")
     near, far, high = shard("near", "z1"), shard("far", "z2"), shard("high", "z3")
     abroad, nowhere = shard("abroad", "z1", region="r2"), shard("nowhere")
@@ -582,7 +582,7 @@ def scenes(draw: st.DrawFn) -> tuple[PlacementSpec, list[tuple[Shard, bool, int,
 
 def built(
     placement: PlacementSpec, shards: Sequence[tuple[Shard, bool, int, int]]
-) -> tuple[LeastLoaded, list[Shard], Tally]:
+) -> tuple[Layout, list[Shard], Tally]:
     """Return what is asked, whatever the order of `shards`."""
     available = [shard for shard, is_available, _, _ in shards if is_available]
     tally = Tally()
@@ -593,7 +593,7 @@ def built(
     layout = Layout(
         spec=placement, shards=tuple(shard for shard, *_ in shards), available=tuple(available)
     )
-    return LeastLoaded(layout), available, tally
+    return layout, available, tally
 
 
 @given(scenes(), st.randoms(use_true_random=False), st.sampled_from([WEB, NO_GROUP]), st.text())
@@ -604,9 +604,10 @@ def test_no_order_of_input_matters(
     key: str,
 ) -> None:
     placement, shards = scene
-    strategy, available, tally = built(placement, shards)
+    layout, available, tally = built(placement, shards)
     random.shuffle(shards)
-    again, otherwise, recounted = built(placement, shards)
+    reordered, otherwise, recounted = built(placement, shards)
+    strategy, again = LeastLoaded(layout), LeastLoaded(reordered)
     asked = demand(key, group=group)
 
     if available:
@@ -622,24 +623,24 @@ def test_no_order_of_input_matters(
 def test_the_answer_is_a_candidate_or_a_reason(
     scene: tuple[PlacementSpec, list[tuple[Shard, bool, int, int]]], group: int, key: str
 ) -> None:
-    strategy, available, tally = built(*scene)
+    layout, available, tally = built(*scene)
 
     if available:
-        choice = strategy.choose(demand(key, group=group), available, tally)
+        choice = LeastLoaded(layout).choose(demand(key, group=group), available, tally)
         assert choice.shard in {shard.name for shard in available} or (
             choice.shard is None and choice.reason and group == WEB
         )
 
 
 @given(scenes(), st.text())
-def test_each_step_keeps_some_of_what_the_one_before_kept(
+def test_each_cut_keeps_some_of_what_the_one_before_kept(
     scene: tuple[PlacementSpec, list[tuple[Shard, bool, int, int]]], key: str
 ) -> None:
-    strategy, available, tally = built(*scene)
+    layout, available, tally = built(*scene)
 
     if available:
         kept = set(available)
-        for step in strategy.narrow(demand(key, group=WEB), available, tally):
-            assert set(step.kept) <= kept
-            assert len(step.kept) == len(set(step.kept))
-            kept = set(step.kept)
+        for cut in cuts_of(layout, demand(key, group=WEB), available, tally):
+            assert set(cut.kept) <= kept
+            assert len(cut.kept) == len(set(cut.kept))
+            kept = set(cut.kept)

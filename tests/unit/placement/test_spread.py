@@ -17,9 +17,10 @@ from sharder.placement.entries import Entry
 from sharder.placement.groups import NO_GROUP
 from sharder.placement.ranking import WeightedRendezvous, best
 from sharder.placement.shards import Shard
-from sharder.placement.spread import Place, Spread, spread_scores
+from sharder.placement.spread import Spread
 from sharder.placement.strategy import Layout
 from sharder.placement.tally import Reservation, Tally
+from tests.support.values_placement import Place, spread_of
 
 APP = PlacementSpec(strategy=StrategyName.SPREAD, group_by=GroupBy(labels=("app",)))
 READER = Reader(RingName("demo"), APP)
@@ -98,14 +99,14 @@ def held_of(group: int, counts: Counts, shards: Sequence[Shard] = SIX) -> dict[S
 def test_a_score_is_two_thirds_the_zones_and_one_third_the_shards(
     members: list[int], places: list[Place | None], scores: list[int]
 ) -> None:
-    assert spread_scores(members, places) == scores
+    assert spread_of(members, places) == scores
 
 
 def test_a_score_is_exact_where_floating_point_is_one_too_low() -> None:
     upstream = 100 * (29 / 50) * (1 - 2 / 3) + 2 / 3 * (100 * (29 / 50))
 
     assert int(upstream) == 57
-    assert spread_scores([21, 50], [Z1, Z2]) == [58, 0]
+    assert spread_of([21, 50], [Z1, Z2]) == [58, 0]
 
 
 @given(
@@ -128,7 +129,7 @@ def test_a_score_is_upstreams_formula_rounded_down(
         for here, place in shards
     ]
 
-    assert spread_scores(members, places, full) == [int(full * score) for score in exact]
+    assert spread_of(members, places, full) == [int(full * score) for score in exact]
 
 
 def test_an_object_goes_to_the_zone_with_fewest_of_its_group() -> None:

@@ -20,6 +20,11 @@ def counted(*entries: Entry) -> Tally:
     return tally
 
 
+def drop(tally: Tally, part: str) -> None:
+    for _ in tally.dropping(part):
+        pass
+
+
 def sums(tally: Tally) -> dict[str, object]:
     """All that is summed up."""
     return {
@@ -229,6 +234,18 @@ def test_an_old_event_does_not_refute_the_second_of_two_assumptions() -> None:
     assert tally.reserved(0) == C
 
 
+def test_the_first_of_two_moves_does_not_refute_what_was_assumed_of_the_second() -> None:
+    tally = counted(Entry(A))
+    tally.assume(Reservation(0, Entry(B)))
+    tally.assume(Reservation(0, Entry(B, draining=True)))
+
+    tally.see(WIDGETS, 0, Entry(B))
+    assert tally.draining == 1
+
+    tally.see(WIDGETS, 0, Entry(B, pinned=True))
+    assert tally.draining == 0
+
+
 @pytest.mark.parametrize("seen", [Entry(C), None])
 def test_another_outcome_refutes_an_assumption(seen: Entry | None) -> None:
     tally = counted(Entry(A))
@@ -342,13 +359,22 @@ def test_a_new_list_settles_assumptions_as_events_do() -> None:
     assert tally.by_shard() == {B: 3}
 
 
-def test_parts_that_are_listed_no_more_are_dropped() -> None:
+def test_a_part_that_is_listed_no_more_is_dropped() -> None:
     tally = counted(Entry(A), Entry(B))
     tally.see(SECRETS, 50, Entry(C))
 
-    tally.keep_parts([SECRETS, "gadgets"])
+    drop(tally, WIDGETS)
 
     assert sums(tally) == sums(counted(Entry(C)))
+
+
+def test_all_parts_are_dropped_at_once() -> None:
+    tally = counted(Entry(A), Entry(B))
+    tally.see(SECRETS, 50, Entry(C))
+
+    tally.clear()
+
+    assert sums(tally) == sums(Tally())
 
 
 @pytest.mark.parametrize("assumed", [False, True])
@@ -360,10 +386,10 @@ def test_what_two_parts_show_counts_once_until_both_are_dropped(assumed: bool) -
         tally.replace(part, {1: Entry(A, (X,))})
     assert tally.objects == 1
 
-    tally.keep_parts(["new"])
+    drop(tally, "old")
     assert sums(tally) == sums(counted(Entry(A, (X,))))
 
-    tally.keep_parts([])
+    drop(tally, "new")
     assert sums(tally) == sums(Tally())
 
 
@@ -376,7 +402,7 @@ def test_what_an_older_part_shows_stands_until_that_is_dropped() -> None:
     tally.see("old", 1, Entry(C))
     assert tally.by_shard() == {C: 1}
 
-    tally.keep_parts(["new"])
+    drop(tally, "old")
     assert tally.by_shard() == {B: 1}
 
 
