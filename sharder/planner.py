@@ -148,16 +148,14 @@ def hold_of(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Hol
 
 def reservation_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Reservation | None:
     """Return how a main object counts once its step is carried out, None if nothing changes."""
-    match step:
-        case Assign(shard):
-            return reservation_on(snapshot, obj, shard)
-        case Drain(shard, to):
-            return reservation_on(snapshot, obj, shard, draining=True, heading=to)
-        case Withdraw():
-            owner = snapshot.owner_of(obj)
-            return None if owner is None else reservation_on(snapshot, obj, owner)
-        case Relabel() | Keep():
-            return None
+    if isinstance(step, Assign):
+        return reservation_on(snapshot, obj, step.shard)
+    if isinstance(step, Drain):
+        return reservation_on(snapshot, obj, step.shard, draining=True, heading=step.to)
+    owner = snapshot.owner_of(obj)
+    if isinstance(step, Withdraw) and owner is not None:
+        return reservation_on(snapshot, obj, owner)
+    return None
 
 
 def plan_owned(snapshot: RingSnapshot, obj: PartialObject) -> Step:

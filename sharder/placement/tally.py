@@ -209,8 +209,7 @@ class Tally:
     def clear(self) -> None:
         """Drop all parts, at once: they are listed no more."""
         for part in list(self._parts):
-            for _ in self.dropping(part):
-                pass
+            list(self.dropping(part))
 
     def _emptying(self, part: Hashable) -> Iterator[None]:
         yield from self.removing(part, self.shown_by(part))

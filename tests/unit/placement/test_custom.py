@@ -172,6 +172,15 @@ def test_a_strategy_that_is_not_installed_is_told_with_those_that_are() -> None:
     assert "sharder.placement" in choice.reason
 
 
+def test_where_no_strategy_is_named_that_is_told() -> None:
+    choice = custom(always("shard-a"), name="").choose(DEMAND, SHARDS, Tally())
+
+    assert choice.fault
+    assert choice.reason == (
+        "spec.placement.custom is empty: name one of what is installed ('mine')"
+    )
+
+
 def test_where_nothing_is_installed_that_is_told() -> None:
     spec = PlacementSpec(strategy=StrategyName.CUSTOM, custom="mine")
     layout = Layout(spec=spec, shards=SHARDS, available=SHARDS)
