@@ -62,9 +62,9 @@ def expected_of(snapshot: RingSnapshot, child: PartialObject) -> ShardName | Non
         return None
     if snapshot.tally is None:
         return snapshot.wanted(snapshot.key_of(child, Role.CONTROLLED))
-    if snapshot.is_controlled_by_main(child):
-        return snapshot.tally.shard_of(identity_of(owner))
-    return snapshot.placer.drawn(owner)
+    if snapshot.is_controlled_by_another(child):
+        return snapshot.placer.drawn(owner)
+    return snapshot.tally.shard_of(identity_of(owner))
 
 
 def reservation_on(

@@ -152,10 +152,11 @@ class RingSnapshot:
         namespaced = kind is None or kind.namespaced
         return owner_key(owner, obj.metadata.namespace if namespaced else "")
 
-    def is_controlled_by_main(self, child: PartialObject) -> bool:
-        """Tell whether an object of a main resource that is served controls `child`."""
+    def is_controlled_by_another(self, child: PartialObject) -> bool:
+        """Tell whether what controls `child` is surely of no main resource of the ring."""
         owner = child.metadata.controller
-        return owner is not None and (owner.group, owner.kind) in self.kinds
+        all_known = len(self.kinds) >= len(self.ring.spec.resources)
+        return owner is not None and all_known and (owner.group, owner.kind) not in self.kinds
 
     def owner_of(self, obj: PartialObject) -> ShardName | None:
         """Return the shard that the object's label names, None if it has no owner."""

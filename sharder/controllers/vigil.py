@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 
 from sharder.clock import Clock
 from sharder.controllers.world import World
+from sharder.membership import Standing
 from sharder.names import RingName, ShardName
 from sharder.placement.placer import Placer
 from sharder.placement.tally import Tally
@@ -114,12 +115,17 @@ class Vigil:
         self._resync(snapshot.name)
 
     def _try_again(self, snapshot: RingSnapshot, tally: Tally, seen: _Seen, now: float) -> None:
-        """Have objects without owner tried again if others have gone, the last ones included."""
-        if not tally.unassigned:
+        """Have objects that wait tried again if others have gone, the last ones included.
+
+        Those whose shard is gone wait as well, but nobody knows them by name: that takes a pass.
+        """
+        standing_of = snapshot.members.standing_of
+        orphaned = any(standing_of(shard) is Standing.GONE for shard in tally.by_shard())
+        if not (tally.unassigned or orphaned):
             seen.departures = tally.departures
         elif tally.departures != seen.departures and now >= seen.tried_at + SOON_SECONDS:
             seen.departures, seen.tried_at = tally.departures, now
-            self._look_again(snapshot.name)
+            (self._resync if orphaned else self._look_again)(snapshot.name)
 
     def _tell(self, snapshot: RingSnapshot, tally: Tally, seen: _Seen) -> None:
         """Have the status written if objects begin or cease to wait, for room or otherwise."""

@@ -1,6 +1,6 @@
 """How many objects a shard may have, and which are too many (docs/placement.md, "Ceilings")."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from sharder.names import ShardName
@@ -31,7 +31,7 @@ class Ceilings:
         counts: Counts,
         *,
         newcomers: int = 0,
-        own: Collection[ShardName] = (),
+        own: tuple[ShardName | None, ShardName | None] = (None, None),
     ) -> None:
         """Take into account what is about to be placed.
 
@@ -40,7 +40,8 @@ class Ceilings:
             strategy: Built from an equal layout.
             counts: Where the objects are.
             newcomers: Objects to be placed that are not counted yet.
-            own: Where the object that is to be placed takes room already, if it is counted.
+            own: The shard that has the object to be placed, and where it is to go, if it is
+                counted already: it takes no room from itself.
         """
         self._layout = layout
         self._spec = layout.spec
@@ -111,8 +112,18 @@ class Ceilings:
         return sum(self._counts.staying_on(s.name) for s in pool) < pool_limit
 
     def _held(self, shard: Shard) -> int:
-        """Return how many objects the shard has, without the one that is to be placed."""
-        return self._counts.on(shard.name) - (shard.name in self._own)
+        """Return how many objects the shard has, or will when working shards let go of them.
+
+        Without the one that is to be placed.  What a shard that is gone was to let go of has to
+        be placed like any other.
+        """
+        (on, to), works = self._own, self._layout.names
+        held = self._counts.on(shard.name) - (shard.name == on)
+        coming = self._counts.heading_to(shard.name)
+        if not coming:
+            return held
+        held += sum(many for origin, many in coming.items() if origin in works)
+        return held - (shard.name == to and on in works)
 
     def _held_in(self, pool: str) -> int:
         """Return the same of a pool; all of its shards ask for it, one after the other."""

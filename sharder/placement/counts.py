@@ -19,7 +19,11 @@ class Counts(Protocol):
         ...
 
     def on(self, shard: ShardName) -> int:
-        """Return how many the shard has or is about to get, those it is asked to let go too."""
+        """Return how many the shard has, those that it has been asked to let go included."""
+        ...
+
+    def heading_to(self, shard: ShardName) -> Mapping[ShardName, int]:
+        """Return how many are to go there when they are let go, by the shard that has them."""
         ...
 
     def staying_on(self, shard: ShardName) -> int:
@@ -38,8 +42,8 @@ class Counts(Protocol):
         """Return the same of each shard that has any, those of shards that are gone included."""
         ...
 
-    def room_of(self, identity: int) -> tuple[ShardName, ...]:
-        """Return where an object takes room: on its shard, and where it is about to go."""
+    def room_of(self, identity: int) -> tuple[ShardName | None, ShardName | None]:
+        """Return the shard that has an object, and the one to which it is to go."""
         ...
 
     def where_counted(self, identity: int, group: int) -> ShardName | None:
@@ -76,9 +80,13 @@ class NoCounts:
         """Tell that nothing is known."""
         return {}
 
-    def room_of(self, identity: int) -> tuple[ShardName, ...]:
+    def heading_to(self, shard: ShardName) -> Mapping[ShardName, int]:
         """Tell that nothing is known."""
-        return ()
+        return {}
+
+    def room_of(self, identity: int) -> tuple[ShardName | None, ShardName | None]:
+        """Tell that nothing is known."""
+        return None, None
 
     def where_counted(self, identity: int, group: int) -> ShardName | None:
         """Tell that nothing is known."""

@@ -8,7 +8,7 @@ cache does with pods).  One event loop owns it: a choice and its assumption are 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from sharder.names import ShardName
 from sharder.placement.entries import Entries, Entry
@@ -21,6 +21,8 @@ AGE_SECONDS: Final = 10.0
 
 STEP: Final = 1000
 """Objects that are forgotten at a time: some 5 ms."""
+
+K = TypeVar("K", int, ShardName)
 
 _NOBODY: Final[Mapping[ShardName, int]] = MappingProxyType({})
 
@@ -58,7 +60,7 @@ class Tally:
         self._on = Counter[ShardName | None]()
         self._staying = Counter[ShardName]()
         self._pinned = Counter[ShardName]()
-        self._heading = Counter[ShardName]()
+        self._heading: dict[ShardName, dict[ShardName, int]] = {}
         self._draining = 0
         self._members: dict[int, dict[ShardName, int]] = {}
 
@@ -82,8 +84,12 @@ class Tally:
         return self._current(identity) is not None
 
     def on(self, shard: ShardName) -> int:
-        """Return how many the shard has or is about to get, those it is asked to let go too."""
-        return self._on[shard] + self._heading[shard]
+        """Return how many the shard has, those that it has been asked to let go included."""
+        return self._on[shard]
+
+    def heading_to(self, shard: ShardName) -> Mapping[ShardName, int]:
+        """Return how many are to go there when they are let go, by the shard that has them."""
+        return self._heading.get(shard, _NOBODY)
 
     def staying_on(self, shard: ShardName) -> int:
         """Return how many of them are neither draining nor being deleted."""
@@ -115,11 +121,10 @@ class Tally:
         entry = self._current(identity)
         return None if entry is None else entry.shard
 
-    def room_of(self, identity: int) -> tuple[ShardName, ...]:
-        """Return where an object takes room: on its shard, and where it is about to go."""
+    def room_of(self, identity: int) -> tuple[ShardName | None, ShardName | None]:
+        """Return the shard that has an object, and the one to which it is to go."""
         entry = self._current(identity)
-        taken = () if entry is None else (entry.shard, entry.heading)
-        return tuple(shard for shard in taken if shard is not None)
+        return (None, None) if entry is None else (entry.shard, entry.heading)
 
     def shown_on(self, identity: int) -> ShardName | None:
         """Return the owner that the watch has shown, whatever is assumed."""
@@ -220,7 +225,7 @@ class Tally:
         for part in self._parts.values():
             part.tidy()
         self._on, self._staying = +self._on, +self._staying
-        self._pinned, self._heading = +self._pinned, +self._heading
+        self._pinned = +self._pinned
 
     def _shown(self, identity: int, entry: Entry | None) -> Entry | None:
         """Return how an object counts that the watch shows as `entry`; it may be assumed still."""
@@ -256,20 +261,27 @@ class Tally:
         self._objects += one
         self._on[shard] += one
         self._draining += one * entry.draining
+        if shard is None:
+            return
         if entry.heading is not None:
-            self._heading[entry.heading] += one
-        if shard is None or not entry.stays:
+            _add_to(self._heading, entry.heading, shard, one)
+        if not entry.stays:
             return
         self._staying[shard] += one
         if entry.pinned:
             self._pinned[shard] += one
         for group in entry.groups:
-            members = self._members.setdefault(group, {})
-            members[shard] = members.get(shard, 0) + one
-            if not members[shard]:
-                del members[shard]
-            if not members:
-                del self._members[group]
+            _add_to(self._members, group, shard, one)
+
+
+def _add_to(sums: dict[K, dict[ShardName, int]], key: K, shard: ShardName, one: int) -> None:
+    """Add to a sum of sums, and leave nothing behind where it becomes 0."""
+    by_shard = sums.setdefault(key, {})
+    by_shard[shard] = by_shard.get(shard, 0) + one
+    if not by_shard[shard]:
+        del by_shard[shard]
+    if not by_shard:
+        del sums[key]
 
 
 def _makes_room(before: Entry, after: Entry | None) -> bool:

@@ -1,6 +1,7 @@
 """Where an object belongs when the ring's strategy sticks, and when it follows."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -30,7 +31,10 @@ from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, me
 AVAILABLE, MISSING, GONE = Standing.AVAILABLE, Standing.MISSING, Standing.GONE
 PIN = pin_label(DEMO)
 DRAINING = "true"
-SERVED = (Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),)
+SERVED = (
+    Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),
+    Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=True),
+)
 
 
 def placed_by(strategy: StrategyName, capacity: int | None = None) -> ControllerRing:
@@ -264,6 +268,13 @@ def test_a_child_of_what_is_no_main_object_is_expected_where_the_key_of_that_is_
     assert expected_of(sticking({}, standings={A: GONE})[0], children[0]) is None
 
 
+def test_a_child_waits_while_it_is_not_known_what_kinds_the_ring_has() -> None:
+    snapshot, _ = sticking({A: 0, B: 0})
+    unknown = replace(snapshot, kinds={})
+
+    assert expected_of(unknown, foreign_child("owner")) is None
+
+
 def test_an_object_that_is_there_already_is_not_counted_anew_when_it_is_created() -> None:
     snapshot, tally = sticking({A: 0, B: 0})
     there, bare = obj(WIDGETS, "there"), obj(WIDGETS, "bare")
@@ -294,6 +305,24 @@ def test_room_for_a_pinned_object_is_taken_while_it_is_on_its_way() -> None:
     assert choose(snapshot, under_way).shard == B
     assert choose_anew(snapshot, under_way).shard == B
     assert snapshot.entry_of(under_way) == reservation.entry
+
+
+def test_what_a_shard_that_is_gone_was_to_let_go_of_takes_no_room_from_each_other() -> None:
+    snapshot, tally = sticking({B: 0}, capacity=1, standings={A: GONE, B: AVAILABLE})
+    lost = [
+        obj(WIDGETS, name, owner=A, drain=DRAINING, labels={PIN: B})
+        for name in ("first", "second")
+    ]
+    for one in lost:
+        seen(tally, one, snapshot.entry_of(one))
+
+    first = choose(snapshot, lost[0])
+    reservation = reservation_on(snapshot, lost[0], B)
+    assert reservation is not None
+    tally.assume(reservation)
+
+    assert first.shard == B
+    assert choose(snapshot, lost[1]).shard is None
 
 
 def test_an_object_on_its_way_to_a_pin_without_room_had_better_stay() -> None:

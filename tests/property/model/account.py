@@ -40,7 +40,7 @@ class Account:
             if shard.cordoned and name in self.available
         }
         self.owned = Counter(owner_of(obj) for obj in self.objects)
-        self.held = self.owned + Counter(goes for obj in self.objects if (goes := heading_of(obj)))
+        self.held = self.owned + Counter(goes for o in self.objects if (goes := self._heading(o)))
         """With those that are about to come there: these take room already."""
         self.staying = Counter(owner_of(obj) for obj in self.objects if not drains(obj))
         self.pinned = Counter(
@@ -68,7 +68,7 @@ class Account:
             yield str(obj.metadata.ref), counted, owner_of(obj)
         for shard in (self.held.keys() | self._snapshot.members.standings.keys()) - {""}:
             counts = tally.on(shard), tally.staying_on(shard), tally.pinned_on(shard)
-            yield shard, counts, (self.held[shard], self.staying[shard], self.pinned[shard])
+            yield shard, counts, (self.owned[shard], self.staying[shard], self.pinned[shard])
 
     def share(self) -> int | None:
         """Return the automatic ceiling, None if there is a declared one."""
@@ -106,7 +106,7 @@ class Account:
             many += 1
         else:
             held[owner_of(known)] -= 1
-            held[heading_of(known)] -= 1
+            held[self._heading(known)] -= 1
         many -= sum(held[shard] for shard in self.cordoned)
         share = self._capacity or ceil(many / max(1, len(self.available) - len(self.cordoned)))
         passes = goal is not None and self._capacity is None
@@ -116,6 +116,12 @@ class Account:
         """Return what speaks for an object to stay on a shard that has too many."""
         key = main_key(obj)
         return pin_of(obj) == shard, WeightedRendezvous().score(key, Shard(name=shard)), key
+
+    def _heading(self, obj: PartialObject) -> ShardName:
+        """Return where a working shard is to let an object go, because it is pinned there."""
+        owner = owner_of(obj)
+        leaves = drains(obj) and owner in self.available and pin_of(obj) != owner
+        return pin_of(obj) if leaves else ShardName("")
 
     @property
     def _capacity(self) -> int | None:
@@ -135,9 +141,3 @@ def pin_of(obj: PartialObject) -> ShardName:
 def drains(obj: PartialObject) -> bool:
     """Tell whether the object's shard was asked to let go."""
     return obj.metadata.has_label(DRAIN)
-
-
-def heading_of(obj: PartialObject) -> ShardName:
-    """Return where an object goes that was asked for because it is pinned there, else nothing."""
-    leaves = drains(obj) and owner_of(obj) and pin_of(obj) != owner_of(obj)
-    return pin_of(obj) if leaves else ShardName("")

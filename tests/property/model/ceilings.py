@@ -50,8 +50,8 @@ class Ceilings:
         """Take note of what is so before a request is answered."""
         self._before = self._informed()
         tally = self._snapshot.tally
-        if tally is not None and review.old is None:
-            # It was deleted, unseen as yet: what is created under its name is not counted again.
+        if tally is not None and (review.old is None or not owner_of(review.old)):
+            # It was deleted or let go, unseen as yet: it is not counted elsewhere before that.
             counted = tally.shard_of(self._snapshot.identity_of(review.obj))
             self._is_believed_there = counted is not None
 
@@ -166,6 +166,7 @@ class Ceilings:
             case Withdraw():
                 limit = before.limit(owner_of(obj))
                 fits = limit is None or before.staying[owner_of(obj)] < limit
+                fits = fits or owner_of(obj) in before.takers(obj)
                 expect("B2", fits, f"{place} stays on a full shard")
             case _:
                 pass

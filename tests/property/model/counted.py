@@ -16,6 +16,7 @@ from tests.property.model.machine import (
 )
 from tests.property.model.mishaps import cordon
 from tests.property.model.sharders import Fate
+from tests.property.model.shards import DURATION
 from tests.property.model.world import PERSON, PLACES, World
 from tests.support.values_placement import bounded
 
@@ -101,7 +102,7 @@ class Counted(Everyday):
         """While the first sharder is giving its objects away."""
         self.the_ring_changes(name, "dies", steps)
         self.a_shard_starts(name)
-        self.time_passes(1)
+        self.time_passes(DURATION + 1)
         self.world.go_on_without_shards()
 
     @rule(number=st.integers(0, 9))
@@ -134,8 +135,10 @@ class Counted(Everyday):
     def a_sharder_counts_a_little(self, replica: int, resource: GroupResource, many: int) -> None:
         self.world.sharders[replica].count(resource, many)
 
-    @rule(replica=replicas)
-    def a_sharder_lists_anew(self, replica: int) -> None:
+    @rule(replica=replicas, number=st.integers(0, 4))
+    def an_object_is_deleted_unseen(self, replica: int, number: int) -> None:
+        """The sharder lists anew what there is."""
+        self.somebody_deletes_an_object(number)
         self.world.sharders[replica].reconnect(lists_anew=True)
 
     @rule(replica=replicas)

@@ -331,12 +331,6 @@ MUTANTS = (
                 new="is_pinned = False",
             ),
             Mutant(
-                name="displaces though there is room again",
-                module="planner.py",
-                old="if not has_too_many(snapshot, shard):",
-                new="if False:",
-            ),
-            Mutant(
                 name="never finds too many",
                 module="choosing.py",
                 old="return snapshot.placer.ceilings(tally).exceeds(",
@@ -354,22 +348,16 @@ MUTANTS = (
                 ),
             ),
             Mutant(
-                name="keeps promises that nobody has carried out",
-                module="planner.py",
-                old="tally.give_back(reservation)",
-                new="pass",
-            ),
-            Mutant(
                 name="does not count an assignment at once",
                 module="planner.py",
-                old="return reservation_on(snapshot, obj, shard)\n        case Drain",
-                new="return None\n        case Drain",
+                old="return reservation_on(snapshot, obj, step.shard)\n    if",
+                new="return None\n    if",
             ),
             Mutant(
                 name="does not count a drain at once",
                 module="planner.py",
-                old="return reservation_on(snapshot, obj, shard, draining=True, heading=to)",
-                new="return None",
+                old="reservation_on(snapshot, obj, step.shard, draining=True, heading=step.to)",
+                new="None",
             ),
             Mutant(
                 name="does not reserve for what is created",

@@ -100,7 +100,7 @@ def _miscounted(world: World, leader: Sharder, *, let_go: bool) -> str | None:
             return f"B4: a replica counts {differs}"
     account = Account(world.cluster, leader.view.snapshot())
     return (
-        _overfull(account, account.held if let_go else account.staying)
+        _overfull(account, account.owned if let_go else account.staying)
         or _waiting(account)
         or _draining(account, let_go=let_go)
         or _misplaced(world, account.available)

@@ -187,3 +187,16 @@ async def test_a_ring_that_was_made_anew_is_passed_over_anew() -> None:
         await cluster.clock.advance(SOON)
 
         assert asked.resyncs == [DEMO, DEMO]
+
+
+async def test_room_for_the_objects_of_a_shard_that_is_gone_has_the_ring_passed_over() -> None:
+    async with watching(bounded(2), full=2) as (cluster, asked):
+        for number in range(3):
+            await cluster.add(WIDGETS, f"lost-{number}", owner="gone")
+        kept = await cluster.add(WIDGETS, "kept", owner=B)
+        await cluster.clock.advance(10)
+        asked.clear()
+        await cluster.delete(kept, WIDGETS)
+        await cluster.clock.advance(3)
+
+        assert (asked.resyncs, asked.looks) == ([DEMO], [])

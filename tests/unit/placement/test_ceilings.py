@@ -27,8 +27,8 @@ from tests.support.values_placement import (
 FULL = "it is full: {} of {} objects"
 
 
-def ceilings(of: Placer, counts: Tally, *, own: tuple[ShardName, ...] = ()) -> Ceilings:
-    return Ceilings(of.layout, of.strategy, counts, own=own)
+def ceilings(of: Placer, counts: Tally, *, own: ShardName | None = None) -> Ceilings:
+    return Ceilings(of.layout, of.strategy, counts, own=(own, None))
 
 
 def test_the_lowest_of_all_ceilings_counts() -> None:
@@ -143,7 +143,7 @@ def test_an_object_takes_no_room_from_itself() -> None:
     of = placer(*east, spec=bounded(per_shard=3, per_pool=5))
     counts = tally({A: 3, B: 2})
 
-    staying, moving = ceilings(of, counts), ceilings(of, counts, own=(A,))
+    staying, moving = ceilings(of, counts), ceilings(of, counts, own=A)
 
     assert staying.objection(east[1], pinned=False) == "its pool east is full: 5 of 5 objects"
     assert moving.objection(east[1], pinned=False) is None
@@ -164,7 +164,7 @@ def test_in_a_full_pool_the_objects_of_a_lost_shard_go_to_the_others() -> None:
 def test_an_object_that_leaves_a_cordoned_shard_counts_among_those_to_be_placed() -> None:
     of = placer(shard(A, cordoned=True), shard(B), shard(C))
 
-    assert ceilings(of, tally({A: 1, B: 2, C: 2}), own=(A,)).of(shard(B)) == 3
+    assert ceilings(of, tally({A: 1, B: 2, C: 2}), own=A).of(shard(B)) == 3
 
 
 def test_the_excess_is_what_is_above_the_ceiling() -> None:

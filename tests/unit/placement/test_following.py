@@ -110,5 +110,6 @@ def test_nothing_is_known_where_nothing_is_counted() -> None:
     assert {NO_COUNTS.on(A), NO_COUNTS.staying_on(A), NO_COUNTS.pinned_on(A)} == {0}
     assert NO_COUNTS.members_on(7, A) == 0
     assert NO_COUNTS.members_of(7) == {}
-    assert NO_COUNTS.room_of(1) == ()
+    assert NO_COUNTS.room_of(1) == (None, None)
+    assert NO_COUNTS.heading_to(A) == {}
     assert NO_COUNTS.where_counted(1, 7) is None
