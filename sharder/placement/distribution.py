@@ -50,11 +50,12 @@ def distribute(objects: Iterable[Placed], placer: Placer) -> Distribution:
     not.  To distribute the result again moves nothing.
     """
     ring = _Ring(objects, placer)
-    while True:
+    found = True
+    while found:
         ring.displace()
-        if not ring.follow_pins():
-            break
-    ring.fill()
+        while ring.follow_pins():
+            ring.displace()
+        found = ring.fill()
     return Distribution(choices=ring.choices, displaced=frozenset(ring.displaced))
 
 
@@ -104,11 +105,17 @@ class _Ring:
                 self.choices[placed.demand.identity] = choice._replace(shard=choice.shard or shard)
         return moved
 
-    def fill(self) -> None:
-        """Place what has no shard."""
+    def fill(self) -> bool:
+        """Place what has no shard; tell whether anything found one.
+
+        What leaves a shard that is gone makes room in its pool, for one that came before it.
+        """
+        found = False
         for placed in self._objects:
             if self._shard_of(placed) is None:
-                self.choices[placed.demand.identity] = self._place(placed)
+                choice = self.choices[placed.demand.identity] = self._place(placed)
+                found |= choice.shard is not None
+        return found
 
     def _shard_of(self, placed: Placed) -> ShardName | None:
         return self.choices[placed.demand.identity].shard

@@ -221,3 +221,13 @@ def test_the_objects_of_a_lost_shard_stay_in_their_full_pool() -> None:
     found = distribute([o._replace(demand=o.demand._replace(pool="east")) for o in objects], of)
 
     assert owners(found, *"wxyz") == [A, A, A, A]
+
+
+def test_what_leaves_a_lost_shard_makes_room_in_its_pool_for_what_came_before() -> None:
+    a, b, lost = shard(A), shard(B, pool="p"), shard(C, pool="p")
+    of = placer(a, b, away=(lost,), spec=bounded(per_pool=1))
+    first, second = Placed(demand("first", pin=B)), Placed(demand("second", on=C))
+
+    found = distribute([first, second], of)
+
+    assert [found.choices[one.demand.identity].shard for one in (first, second)] == [B, A]
