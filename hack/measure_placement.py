@@ -11,27 +11,19 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from types import MappingProxyType
 from typing import Final
 
+from hack.secrets_ring import SECRETS, built
 from sharder.admission import decide
-from sharder.api.meta import Json, ObjectMeta
-from sharder.api.resource import Resource
-from sharder.api.ring import (
-    ControllerRing,
-    GroupBy,
-    PlacementSpec,
-    RingResource,
-    RingSpec,
-    StrategyName,
-)
+from sharder.api.meta import Json
+from sharder.api.ring import GroupBy, PlacementSpec, StrategyName
 from sharder.membership import Members, Standing
-from sharder.names import GroupResource, RingName, ShardName
+from sharder.names import ShardName
 from sharder.placement.counts import Counts
 from sharder.placement.demand import Demand
 from sharder.placement.entries import Entry
 from sharder.placement.shards import Shard
-from sharder.snapshot import RingSnapshot, build
+from sharder.snapshot import RingSnapshot
 from webhook.review import decode, encode
 
 SIZES: Final = (3, 100, 1000)
@@ -45,8 +37,6 @@ OBJECTS_PER_SHARD: Final = 20
 """There already; ten in a group."""
 GROUP: Final = 10
 
-RING: Final = RingName("my-ring")
-SECRETS: Final = GroupResource("", "secrets")
 FIRST: Final = "first"
 
 GROUPING: Final = frozenset({StrategyName.SPREAD, StrategyName.LEAST_LOADED})
@@ -62,15 +52,9 @@ def snapshot_of(strategy: StrategyName, shards: int) -> RingSnapshot:
     names = [ShardName(f"my-operator-{number:04}") for number in range(shards)]
     group_by = GroupBy(labels=("app",)) if strategy in GROUPING else GroupBy()
     custom = FIRST if strategy is StrategyName.CUSTOM else ""
-    snapshot = build(
-        ControllerRing(
-            metadata=ObjectMeta(name=RING, uid="ring-uid"),
-            spec=RingSpec(
-                resources=(RingResource(resource=SECRETS.resource),),
-                placement=PlacementSpec(strategy=strategy, custom=custom, group_by=group_by),
-            ),
-        ),
-        members=Members(
+    snapshot = built(
+        PlacementSpec(strategy=strategy, custom=custom, group_by=group_by),
+        Members(
             standings=dict.fromkeys(names, Standing.AVAILABLE),
             stranger=Standing.GONE,
             namespaces=dict.fromkeys(names, "default"),
@@ -79,9 +63,8 @@ def snapshot_of(strategy: StrategyName, shards: int) -> RingSnapshot:
                 for number, name in enumerate(names)
             },
         ),
-        namespaces=frozenset({"default"}),
-        served=[Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True)],
-        custom=MappingProxyType({FIRST: first}),
+        frozenset({"default"}),
+        {FIRST: first},
     )
     _fill(snapshot, names)
     return snapshot

@@ -17,20 +17,13 @@ from typing import Final
 
 import msgspec
 
-from sharder.api.meta import Json, ObjectMeta, PartialObject
-from sharder.api.resource import Resource
-from sharder.api.ring import (
-    ControllerRing,
-    GroupBy,
-    PlacementSpec,
-    RingResource,
-    RingSpec,
-    StrategyName,
-)
+from hack.secrets_ring import RING, SECRETS, built
+from sharder.api.meta import Json, PartialObject
+from sharder.api.ring import GroupBy, PlacementSpec, StrategyName
 from sharder.membership import Members, Standing
-from sharder.names import GroupResource, RingName, ShardName, owner_label
+from sharder.names import ShardName, owner_label
 from sharder.placement.tally import Tally
-from sharder.snapshot import RingSnapshot, build
+from sharder.snapshot import RingSnapshot
 
 SIZES: Final = (0, 10_000, 100_000)
 CASES: Final = (
@@ -48,9 +41,6 @@ PAGE: Final = 500
 GROUP: Final = 20
 NAMESPACES: Final = 100
 
-RING: Final = RingName("my-ring")
-SECRETS: Final = GroupResource("", "secrets")
-
 
 class _List(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw]
@@ -60,21 +50,14 @@ def snapshot_of(strategy: StrategyName, shards: int) -> RingSnapshot:
     """Return a ring over Secrets, with so many shards."""
     group_by = GroupBy(labels=("app",)) if strategy is StrategyName.SPREAD else GroupBy()
     names = [ShardName(f"my-operator-{number}") for number in range(shards)]
-    return build(
-        ControllerRing(
-            metadata=ObjectMeta(name=RING, uid="ring-uid"),
-            spec=RingSpec(
-                resources=(RingResource(resource=SECRETS.resource),),
-                placement=PlacementSpec(strategy=strategy, group_by=group_by),
-            ),
-        ),
-        members=Members(
+    return built(
+        PlacementSpec(strategy=strategy, group_by=group_by),
+        Members(
             standings=dict.fromkeys(names, Standing.AVAILABLE),
             stranger=Standing.GONE,
             namespaces=dict.fromkeys(names, "default"),
         ),
-        namespaces=frozenset(f"team-{number}" for number in range(NAMESPACES)),
-        served=[Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True)],
+        frozenset(f"team-{number}" for number in range(NAMESPACES)),
     )
 
 

@@ -6,7 +6,7 @@ review is answerable as soon as its uid can be found.
 """
 
 import re
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -47,22 +47,65 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Why the request could not be read; empty also where there was no need to."""
 
 
+class Unjudged(NamedTuple):
+    """The request of a review that leaves nothing to decide."""
+
+    uid: str
+    problem: str = ""
+    """Why it could not be read; empty if it neither creates nor updates."""
+
+
+class Asked(Protocol):
+    """What the request of every review has."""
+
+    @property
+    def uid(self) -> str:
+        """Which the answer repeats; may be empty."""
+        ...
+
+    @property
+    def operation(self) -> str:
+        """CREATE, UPDATE, DELETE or CONNECT; may be empty."""
+        ...
+
+
+AskedT = TypeVar("AskedT", bound=Asked)
+
+
+class Envelope(msgspec.Struct, Generic[AskedT], frozen=True):
+    """An AdmissionReview, of which only the request is read."""
+
+    request: AskedT
+
+
+def request_in(body: Body, decoder: msgspec.json.Decoder[Envelope[AskedT]]) -> AskedT | Unjudged:
+    """Return the create or update that a review asks about.
+
+    Raises:
+        InvalidObject: not JSON, or no request.uid: there is no way to answer it.
+    """
+    try:
+        request = decoder.decode(body).request
+    except RecursionError:
+        return Unjudged(uid_of(body), "it is nested too deeply")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Unjudged(uid_of(body), str(error))
+    if not request.uid:
+        raise InvalidObject("request.uid is empty")
+    if request.operation not in {"CREATE", "UPDATE"}:
+        return Unjudged(request.uid)
+    return request
+
+
 def decode(body: Body) -> Request:
     """Return what the API server asks.
 
     Raises:
         InvalidObject: not JSON, or no request.uid: there is no way to answer it.
     """
-    try:
-        request = _ADMISSION_REVIEW.decode(body).request
-    except RecursionError:
-        return Request(uid=uid_of(body), problem="it is nested too deeply")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Request(uid=uid_of(body), problem=str(error))
-    if not request.uid:
-        raise InvalidObject("request.uid is empty")
-    if request.operation not in {"CREATE", "UPDATE"}:
-        return Request(uid=request.uid)
+    request = request_in(body, _ADMISSION_REVIEW)
+    if isinstance(request, Unjudged):
+        return Request(uid=request.uid, problem=request.problem)
     if request.object is None:
         return Request(uid=request.uid, problem="it has no object")
     return Request(
@@ -111,10 +154,6 @@ class _Request(msgspec.Struct, frozen=True, rename="camel"):
     old_object: PartialObject | None = None
 
 
-class _AdmissionReview(msgspec.Struct, frozen=True):
-    request: _Request
-
-
 class _Identified(msgspec.Struct, frozen=True):
     uid: str
 
@@ -143,7 +182,7 @@ class _Token(NamedTuple):
     end: int
 
 
-_ADMISSION_REVIEW = msgspec.json.Decoder(_AdmissionReview)
+_ADMISSION_REVIEW = msgspec.json.Decoder(Envelope[_Request])
 _IDENTITY = msgspec.json.Decoder(_Identity)
 _ENCODER = msgspec.json.Encoder()
 

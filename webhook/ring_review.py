@@ -3,10 +3,9 @@
 import msgspec
 
 from sharder.api.ring import ControllerRing
-from sharder.errors import InvalidObject
 from sharder.names import API_GROUP, RingName
 from sharder.validation import Refusal
-from webhook.review import Body, printable, uid_of
+from webhook.review import Body, Envelope, Unjudged, printable, request_in
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -37,16 +36,9 @@ def decode(body: Body) -> Request:
     Raises:
         InvalidObject: not JSON, or no request.uid: there is no way to answer it.
     """
-    try:
-        request = _REVIEW.decode(body).request
-    except RecursionError:
-        return Request(uid=uid_of(body), problem="it is nested too deeply")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Request(uid=uid_of(body), problem=str(error))
-    if not request.uid:
-        raise InvalidObject("request.uid is empty")
-    if request.operation not in {"CREATE", "UPDATE"}:
-        return Request(uid=request.uid)
+    request = request_in(body, _REVIEW)
+    if isinstance(request, Unjudged):
+        return Request(uid=request.uid, problem=request.problem)
     return request
 
 
@@ -56,10 +48,6 @@ def encode(request: Request, verdict: Verdict) -> bytes:
     status = _status(request, verdict.refusals) if verdict.refusals else None
     response = _Response(uid=request.uid, allowed=status is None, status=status, warnings=warnings)
     return _ENCODER.encode(_Answer(response=response))
-
-
-class _Review(msgspec.Struct, frozen=True):
-    request: Request
 
 
 class _Cause(msgspec.Struct, frozen=True):
@@ -95,7 +83,7 @@ class _Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="AdmissionRevie
     api_version: str = msgspec.field(name="apiVersion", default="admission.k8s.io/v1")
 
 
-_REVIEW = msgspec.json.Decoder(_Review)
+_REVIEW = msgspec.json.Decoder(Envelope[Request])
 _ENCODER = msgspec.json.Encoder()
 
 

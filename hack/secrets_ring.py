@@ -1,0 +1,37 @@
+"""The ring over Secrets whose costs `hack.measure_placement` and `hack.measure_tally` measure."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from sharder.api.meta import ObjectMeta
+from sharder.api.resource import Resource
+from sharder.api.ring import ControllerRing, PlacementSpec, RingResource, RingSpec
+from sharder.membership import Members
+from sharder.names import GroupResource, RingName
+from sharder.placement.strategy import CustomFunction
+from sharder.snapshot import RingSnapshot, build
+
+RING: Final = RingName("my-ring")
+SECRETS: Final = GroupResource("", "secrets")
+
+
+def built(
+    placement: PlacementSpec,
+    members: Members,
+    namespaces: frozenset[str],
+    custom: Mapping[str, CustomFunction] = MappingProxyType({}),
+) -> RingSnapshot:
+    """Return the ring's snapshot."""
+    return build(
+        ControllerRing(
+            metadata=ObjectMeta(name=RING, uid="ring-uid"),
+            spec=RingSpec(
+                resources=(RingResource(resource=SECRETS.resource),), placement=placement
+            ),
+        ),
+        members=members,
+        namespaces=namespaces,
+        served=[Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True)],
+        custom=custom,
+    )
