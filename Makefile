@@ -7,12 +7,14 @@ VENV := .venv/bin
 INSTALLED := .venv/installed
 
 # Modules without I/O: every branch is covered.
-CORE := $(wildcard $(addprefix sharder/, names.py errors.py durations.py nesting.py keys.py generated_name.py figures.py leases.py roster.py \
-	membership.py ring.py admission.py plan.py planner.py patches.py snapshot.py choosing.py quantities.py placement/*.py \
+CORE := $(wildcard $(addprefix sharder/, names.py errors.py durations.py nesting.py keys.py generated_name.py figures.py budgets.py leases.py roster.py \
+	membership.py ring.py admission.py plan.py planner.py patches.py snapshot.py choosing.py balance.py quantities.py placement/*.py rebalance/*.py \
 	api/*.py preview/*.py validation/*.py))
 
-# Compiled modules go to .venv too, not beside their sources.
+# Compiled modules go to .venv too, not beside their sources.  They are kept even where the
+# environment says otherwise: each program that a test starts would compile all it imports.
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
+unexport PYTHONDONTWRITEBYTECODE
 
 PREFLIGHT = command -v $(PYTHON) >/dev/null \
 	|| { echo "error: no $(PYTHON): install Python >= 3.11, or name one with make PYTHON=..." >&2; exit 1; }; \

@@ -292,6 +292,7 @@ class Question:
 
 
 QUESTIONS: Final = (
+    Question(text="Is it not being evacuated?", shard=replace(A, evacuating=True)),
     Question(text="Is it not cordoned?", shard=replace(A, cordoned=True)),
     Question(
         text="Is the object pinned to it, or to no available shard?",

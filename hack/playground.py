@@ -179,6 +179,10 @@ class Playground:
         """End a process by SIGKILL: it has no chance to say good-bye."""
         self.plane.supervisor.stop(name, signal.SIGKILL)
 
+    def terminate(self, name: str) -> None:
+        """Send a process SIGTERM and return at once; it may take as long as it likes."""
+        self.plane.supervisor.terminate(name)
+
     def stop(self, name: str) -> int:
         """End a process by SIGTERM, wait for it and return its exit code."""
         return self.plane.supervisor.stop(name)

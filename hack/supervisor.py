@@ -94,6 +94,10 @@ class Supervisor:
         """Send `how`, wait for the end and return the exit code; SIGKILL follows after a grace."""
         return int(str(self._ask({"stop": name, "signal": int(how)})["exit_code"]))
 
+    def terminate(self, name: str) -> None:
+        """Send SIGTERM and return at once; the process may take as long as it likes."""
+        self._ask({"send": name, "signal": int(signal.SIGTERM)})
+
     def pause(self, name: str) -> None:
         """Stop the process where it stands, by SIGSTOP; its connections stay open."""
         self._ask({"send": name, "signal": int(signal.SIGSTOP)})

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import structs
 
 from sharder.api.meta import ObjectMeta, PartialObject
-from sharder.choosing import admit, choose_anew, expected_of, reservation_on
+from sharder.choosing import admit, choose_anew, directed_of, expected_of, reservation_on
 from sharder.generated_name import generated_name
 from sharder.membership import Standing
 from sharder.names import GroupResource, ShardName, is_label_value
@@ -125,10 +125,23 @@ def _adopt(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
     if not snapshot.matches(obj):
         return Decision(outcome="out_of_scope")
     if role is Role.LEADING:
-        return Decision(outcome="left_to_leader", operations=_owned(obj.metadata, snapshot, None))
+        operations = _waiting(review.old, obj.metadata, snapshot)
+        return Decision(outcome="left_to_leader", operations=operations)
     if role is Role.CONTROLLED:
         return _place_child(obj, snapshot, ShardName(review.writer.pod_name))
     return _place(obj, snapshot, *admit(snapshot, obj))
+
+
+def _waiting(
+    old: PartialObject | None, meta: ObjectMeta, snapshot: RingSnapshot
+) -> tuple[Operation, ...]:
+    """Leave an object without owner directed to where it was: what it controls is moved first."""
+    known = "" if old is None else old.metadata.annotation(snapshot.next_annotation)
+    return admission(
+        meta,
+        labels={snapshot.owner_label: None, snapshot.drain_label: None},
+        annotations={snapshot.next_annotation: known or None},
+    )
 
 
 def _place_child(obj: PartialObject, snapshot: RingSnapshot, *near: ShardName | None) -> Decision:
@@ -159,7 +172,7 @@ def _destination(review: Review, old: PartialObject, snapshot: RingSnapshot, rol
         asked = snapshot.owner_of(review.obj)
         if asked is not None and _is_available(asked, snapshot):
             return Choice(asked)
-    directed = snapshot.directed(old)
+    directed = directed_of(snapshot, old)
     return choose_anew(snapshot, old) if directed is None else Choice(directed)
 
 

@@ -5,8 +5,9 @@ bring it.  With one that sticks it belongs where it is, and only what has no sha
 it is placed (docs/placement.md, "Following and sticking").
 """
 
+from collections.abc import Mapping
+
 from sharder.api.meta import PartialObject
-from sharder.membership import Standing
 from sharder.names import ShardName
 from sharder.placement.demand import Demand, identity_of
 from sharder.placement.entries import Entry
@@ -19,20 +20,50 @@ NOT_COUNTED = Choice(None, "the objects of the ring are still being counted")
 
 
 def choose(snapshot: RingSnapshot, obj: PartialObject) -> Choice:
-    """Return where the object belongs as it is, with the owner that its label names."""
-    return _choose(snapshot, demand_of(snapshot, obj), draining=snapshot.is_draining(obj))
+    """Return where the object belongs as it is, with the owner that its label names.
+
+    One that is let go, or was, goes where it was sent, if that shard may get it.
+    """
+    owner, draining = snapshot.owner_of(obj), snapshot.is_draining(obj)
+    directed = directed_of(snapshot, obj) if owner is None or draining else None
+    if directed is not None:
+        return Choice(directed)
+    choice = _choose(snapshot, demand_of(snapshot, obj), draining=draining)
+    if choice.shard is None and draining and _had_better_keep(snapshot, owner):
+        return Choice(owner)  # let go, it would have no shard at all
+    return choice
 
 
 def demand_of(snapshot: RingSnapshot, obj: PartialObject) -> Demand:
-    """Return what the object asks for as it is; an owner that is not available is none."""
-    owner = snapshot.owner_of(obj)
-    available = owner is not None and snapshot.members.standing_of(owner) is Standing.AVAILABLE
-    return snapshot.demand_of(obj, owner if available else None)
+    """Return what the object asks for as it is; an owner that gives it up is none."""
+    owner, layout = snapshot.owner_of(obj), snapshot.placer.layout
+    stays = owner in layout.names and owner not in layout.evacuating
+    had_shard = owner is not None or snapshot.direction_of(obj) is not None
+    return snapshot.demand_of(obj, owner if stays else None, moves=had_shard and not stays)
+
+
+def directed_of(snapshot: RingSnapshot, obj: PartialObject) -> ShardName | None:
+    """Return the shard that the object is directed to from elsewhere, None unless it may get it.
+
+    Only what the sharder wrote counts, and that only while the object is let go or was.
+    """
+    shard = snapshot.direction_of(obj)
+    if shard is None or shard not in snapshot.placer.layout.names:
+        return None
+    why = objection(snapshot, obj, shard)
+    return None if shard == snapshot.owner_of(obj) or why else shard
+
+
+def objection(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> str | None:
+    """Return why an object that moves may not go to an available shard, None if it may."""
+    demand = snapshot.demand_of(obj, None, moves=True)
+    placer = snapshot.placer
+    return placer.objection(demand, placer.layout.by_name[shard], snapshot.counts)
 
 
 def choose_anew(snapshot: RingSnapshot, obj: PartialObject) -> Choice:
-    """Return where the object belongs if no shard works on it: it is new, or was let go."""
-    return _choose(snapshot, snapshot.demand_of(obj, None), draining=False)
+    """Return where an object belongs that its shard has just let go."""
+    return _choose(snapshot, snapshot.demand_of(obj, None, moves=True), draining=False)
 
 
 def admit(snapshot: RingSnapshot, obj: PartialObject) -> tuple[Choice, Reservation | None]:
@@ -82,6 +113,14 @@ def reservation_on(
     return Reservation(snapshot.identity_of(obj), entry)
 
 
+def excess_of(snapshot: RingSnapshot) -> Mapping[ShardName, int]:
+    """Return how many objects each shard has to give up, as far as they are counted."""
+    tally = snapshot.tally
+    if tally is None or not tally.synced or snapshot.ring.spec.movement.paused:
+        return {}
+    return snapshot.placer.ceilings(tally).excess()
+
+
 def has_too_many(snapshot: RingSnapshot, shard: ShardName) -> bool:
     """Tell whether the shard is available and has more objects than it may have."""
     tally, layout = snapshot.tally, snapshot.placer.layout
@@ -93,9 +132,11 @@ def has_too_many(snapshot: RingSnapshot, shard: ShardName) -> bool:
 def _choose(snapshot: RingSnapshot, demand: Demand, *, draining: bool) -> Choice:
     tally, placer = snapshot.tally, snapshot.placer
     if tally is None:
+        in_rollout = placer.layout.newest is not None
+        if in_rollout and placer.keeps(demand):
+            return Choice(demand.current)
         return placer.place(demand, snapshot.counts)
-    goal = demand.pin if demand.pin in placer.layout.names else None
-    current = demand.current
+    goal, current = placer.goal_of(demand), demand.current
     if current is not None and goal in {None, current}:
         if not draining or (tally.synced and _may_stay(placer, current, tally)):
             return Choice(current)
@@ -111,7 +152,15 @@ def _choose(snapshot: RingSnapshot, demand: Demand, *, draining: bool) -> Choice
     return Choice(current) if stays and _may_stay(placer, current, tally) else choice
 
 
+def _had_better_keep(snapshot: RingSnapshot, owner: ShardName | None) -> bool:
+    """Tell whether a shard that gets nothing may keep what it was asked to let go."""
+    tally, placer = snapshot.tally, snapshot.placer
+    if owner not in placer.layout.closed:
+        return False
+    return tally is None or (tally.synced and _may_stay(placer, owner, tally))
+
+
 def _may_stay(placer: Placer, shard: ShardName | None, tally: Tally) -> bool:
     """Tell whether an object that the shard was asked to let go need not go any more."""
     found = next(s for s in placer.layout.available if s.name == shard)
-    return found.cordoned or placer.ceilings(tally).keeps_one_more(found)
+    return found.set_aside or placer.ceilings(tally).keeps_one_more(found)

@@ -46,6 +46,15 @@ class ResyncReport:
     """Writes that came too late, as somebody else had written the object."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overdue:
+    """The drains of a ring that have taken longer than its `drainTimeout`; there are some."""
+
+    count: int
+    first: str
+    """One of the objects, as messages name it: resource, namespace and name."""
+
+
 class ShardLoad(NamedTuple):
     """How many objects a shard has, beside how many it may have."""
 
@@ -59,6 +68,9 @@ class ShardLoad(NamedTuple):
 
 FiguresOf: TypeAlias = Callable[[RingName], Figures | None]
 """Returns what is known of a ring at this moment, None if that is nothing yet."""
+
+OverdueOf: TypeAlias = Callable[[RingName], Overdue | None]
+"""Returns which drains of a ring are overdue, None if none is."""
 
 ReportOf: TypeAlias = Callable[[RingName], ResyncReport | None]
 """Returns how the last complete resync of a ring went, None if there was none yet."""

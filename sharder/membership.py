@@ -195,11 +195,11 @@ class Membership:
 
         A mere renewal says it in the same words, so that nothing has to be read again.
         """
-        now, then = lease.metadata, None if before is None else before.lease.metadata
-        if then and then.labels == now.labels and then.annotations == now.annotations:
+        if before is not None and _says_the_same(before.lease, lease):
             return False
-        was, is_ = self._shards.get(now.ref), shard_of(lease)
-        self._shards[now.ref] = is_
+        ref = lease.metadata.ref
+        was, is_ = self._shards.get(ref), shard_of(lease)
+        self._shards[ref] = is_
         return was is None or was != is_ or was.ready != is_.ready
 
     def _depart(self, sighting: Sighting) -> None:
@@ -229,6 +229,12 @@ def _best(found: Iterable[tuple[str, Standing]]) -> dict[ShardName, Standing]:
         shard = ShardName(name)
         best[shard] = min(standing, best.get(shard, standing), key=_BEST_FIRST.index)
     return best
+
+
+def _says_the_same(before: Lease, lease: Lease) -> bool:
+    then, now = before.metadata, lease.metadata
+    said = (then.labels, then.annotations, before.spec.acquire_time)
+    return said == (now.labels, now.annotations, lease.spec.acquire_time)
 
 
 def _was_there(lease: Lease, before: Members | None) -> bool:

@@ -73,6 +73,18 @@ class Metrics:
         self._movements = counts("movements_total", "Objects assigned by the leader", resource)
         self._drains = counts("drains_total", "Objects whose shard was asked to let go", resource)
         self._failures = counts("object_failures_total", "Writes to objects that failed", resource)
+        self._withheld = counts(
+            "drains_withheld_total", "Drains for which there was no room", (*ring, "limit")
+        )
+        self._rebalance_moves = counts(
+            "rebalance_moves_total", "Objects that were asked for to balance the load", ring
+        )
+        self._rebalance_planned = gauge(
+            "rebalance_planned_moves", "Moves that the last look at the balance has found", ring
+        )
+        self._overdue = gauge(
+            "overdue_drains", "Draining objects for longer than the ring's drainTimeout", resource
+        )
         self._backlogs = [
             gauge("unassigned_objects", "Objects without owner", resource),
             gauge("unassigned_oldest_seconds", "How long the oldest has been seen so", resource),
@@ -131,6 +143,22 @@ class Metrics:
         """Count an object whose owner was asked to let go."""
         self._drains.add(ring, resource.group, resource.resource)
 
+    def withheld(self, ring: RingName, limit: str) -> None:
+        """Count a drain that was not begun, for this field of `spec.movement`."""
+        self._withheld.add(ring, limit)
+
+    def rebalanced(self, ring: RingName) -> None:
+        """Count an object whose owner was asked to let go to balance the load."""
+        self._rebalance_moves.add(ring)
+
+    def show_planned_moves(self, ring: RingName, moves: int) -> None:
+        """Show how many moves the last look at the balance has found, carried out or not."""
+        self._rebalance_planned.labels(ring).set(moves)
+
+    def hide_planned_moves(self, ring: RingName) -> None:
+        """Show them no more; no error if they are not shown."""
+        self._rebalance_planned.remove_by_labels({"controllerring": ring})
+
     def failed(self, ring: RingName, resource: GroupResource) -> None:
         """Count an object that could not be written, or from which the label was taken off."""
         self._failures.add(ring, resource.group, resource.resource)
@@ -146,8 +174,12 @@ class Metrics:
     def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
         """Show them no more; no error if they are not shown."""
         labels = {"controllerring": ring, "group": resource.group, "resource": resource.resource}
-        for gauge in self._backlogs:
+        for gauge in (*self._backlogs, self._overdue):
             gauge.remove_by_labels(labels)
+
+    def show_overdue(self, ring: RingName, resource: GroupResource, *, drains: int) -> None:
+        """Show how many drains are overdue, until `hide_backlogs`."""
+        self._overdue.labels(ring, resource.group, resource.resource).set(drains)
 
     def show_load(self, ring: RingName, *, objects: int, shards: Sequence[ShardLoad]) -> None:
         """Show how many objects the ring and these shards have; other shards of it go."""
@@ -225,7 +257,14 @@ class Metrics:
         """Forget a ring with all its shards; no error if it is not known."""
         self._uids = {labels: uid for labels, uid in self._uids.items() if labels[-1] != ring}
         self._remove_ring_gauges(ring)
-        for gauge in (self._shard_info, self._shard_state, self._invalid_leases, *self._backlogs):
+        for gauge in (
+            self._shard_info,
+            self._shard_state,
+            self._invalid_leases,
+            self._overdue,
+            self._rebalance_planned,
+            *self._backlogs,
+        ):
             gauge.remove_by_labels({"controllerring": ring})
         for series in (
             self._loads,
@@ -233,6 +272,8 @@ class Metrics:
             self._assignments,
             self._movements,
             self._drains,
+            self._withheld,
+            self._rebalance_moves,
             self._failures,
             self._calculations,
             self._answers,

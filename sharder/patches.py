@@ -38,16 +38,16 @@ def assign(snapshot: RingSnapshot, meta: ObjectMeta, shard: ShardName) -> Json:
     )
 
 
-def drain(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
-    """Return the merge patch that asks the object's owner to let go.
+def drain(snapshot: RingSnapshot, meta: ObjectMeta, to: ShardName | None = None) -> Json:
+    """Return the merge patch that asks the object's owner to let go, and directs it to `to`.
 
     A direction that is there already is an old one or somebody else's: it would send the object
-    elsewhere than it was drained for.
+    elsewhere than it was drained for.  A strategy that follows brings it to its place without.
     """
     return _guarded(
         meta,
         labels={snapshot.drain_label: "true"},
-        annotations={snapshot.next_annotation: None},
+        annotations={snapshot.next_annotation: to if snapshot.placer.sticks else None},
     )
 
 
@@ -125,7 +125,7 @@ def _guarded(
 ) -> Json:
     body: dict[str, Json] = {"resourceVersion": meta.resource_version, "labels": labels}
     there = meta.annotations or {}
-    present = {key: value for key, value in (annotations or {}).items() if key in there}
+    present = {k: v for k, v in (annotations or {}).items() if v is not None or k in there}
     if present:
         body["annotations"] = present
     return {"metadata": body}

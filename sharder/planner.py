@@ -5,16 +5,26 @@ Of the main objects only those are remembered that are not where the ring wants 
 memory does not grow with the number of objects (docs/protocol.md, "Moving objects").
 """
 
+from typing import Final
+
 from sharder.api.meta import PartialObject
-from sharder.choosing import choose, expected_of, has_too_many, reservation_on
+from sharder.choosing import (
+    choose,
+    choose_anew,
+    expected_of,
+    has_too_many,
+    objection,
+    reservation_on,
+)
 from sharder.keys import main_key
 from sharder.membership import Standing
 from sharder.names import ShardName
 from sharder.placement.displacement import Hold
-from sharder.placement.strategy import Choice
 from sharder.placement.tally import Reservation
 from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw, next_step, position_of
 from sharder.snapshot import RingSnapshot, Role
+
+PAUSED: Final = Keep("movement is paused")
 
 
 class Owners:
@@ -58,28 +68,20 @@ class Owners:
         return self._shards.get(leader) or expected_of(snapshot, child)
 
 
-def choice_of(snapshot: RingSnapshot, obj: PartialObject) -> Choice:
-    """Return the shard that an object of a main resource belongs on, or why there is none.
-
-    An object that is let go, or was, goes where it was sent, if that shard may get it.
-    """
-    owner, directed = snapshot.owner_of(obj), snapshot.directed(obj)
-    if directed is not None and directed != owner and (owner is None or snapshot.is_draining(obj)):
-        return Choice(directed)
-    return choose(snapshot, obj)
-
-
-def wanted_of(snapshot: RingSnapshot, obj: PartialObject) -> ShardName | None:
-    """Return the same without the reason."""
-    return choice_of(snapshot, obj).shard
-
-
 def plan_main(snapshot: RingSnapshot, obj: PartialObject) -> Step:
     """Return the step for an object of a main resource."""
-    choice = choice_of(snapshot, obj)
+    if stands_still(snapshot, snapshot.owner_of(obj)):
+        return Withdraw() if snapshot.is_draining(obj) else PAUSED
+    choice = choose(snapshot, obj)
     if choice.shard is None:
         return Keep(choice.reason, choice.fault)
     return next_step(position_of(snapshot, obj, choice.shard), snapshot.members)
+
+
+def stands_still(snapshot: RingSnapshot, shard: ShardName | None) -> bool:
+    """Tell whether nothing may be taken from the shard now, whatever its objects ask for."""
+    paused, standing_of = snapshot.ring.spec.movement.paused, snapshot.members.standing_of
+    return paused and shard is not None and standing_of(shard) is not Standing.GONE
 
 
 class Promises:
@@ -119,7 +121,7 @@ class Promises:
     def goal_of(self, obj: PartialObject) -> ShardName | None:
         """Return where an object belongs, and what it controls with it."""
         step = self.keep(obj)
-        return step.shard if isinstance(step, Assign) else wanted_of(self._snapshot, obj)
+        return step.shard if isinstance(step, Assign) else choose(self._snapshot, obj).shard
 
     def give_back(self) -> None:
         """Give back what was not written since: what those objects control must not go there."""
@@ -133,10 +135,28 @@ def plan_displaced(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName)
     """Return the step for an object of which its owner, `shard`, has one too many."""
     if snapshot.owner_of(obj) != shard or not snapshot.entry_of(obj).stays:
         return Keep("it is not in the way any more")
+    if snapshot.ring.spec.movement.paused:
+        return PAUSED
     if not has_too_many(snapshot, shard):
         return Keep("its shard has room for it again")
-    pin = snapshot.reader.pin_of(obj)
-    return Drain(shard, None if pin == shard else pin)
+    # The pin would keep it from all other shards, once it has none.
+    target = choose_anew(snapshot, obj).shard if snapshot.reader.pin_of(obj) else None
+    return Drain(shard, None if target == shard else target)
+
+
+def plan_directed(
+    snapshot: RingSnapshot, obj: PartialObject, source: ShardName, target: ShardName
+) -> Step:
+    """Return the step for an object that is to move from one available shard to another."""
+    available, entry = snapshot.members.available, snapshot.entry_of(obj)
+    if entry.shard != source or entry.pinned or not entry.stays:
+        return Keep("it has been moved, pinned or deleted since")
+    if not {source, target} <= available:
+        return Keep("one of the two shards is not available any more")
+    if snapshot.ring.spec.movement.paused:
+        return PAUSED
+    why = objection(snapshot, obj, target)
+    return Drain(source, target) if why is None else Keep(why)
 
 
 def hold_of(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Hold:

@@ -14,12 +14,13 @@ from sharder.api.meta import PartialObject
 from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing, HashKey
 from sharder.keys import main_key, namespace_key, owner_key
-from sharder.membership import Members, Standing
+from sharder.membership import Members
 from sharder.names import (
     GroupResource,
     RingName,
     ShardName,
     drain_label,
+    is_label_value,
     next_annotation,
     pin_label,
 )
@@ -91,14 +92,20 @@ class RingSnapshot:
         """
         return None if key is None else self.placer.place(Demand(key, 0), self.counts).shard
 
-    def demand_of(self, obj: PartialObject, current: ShardName | None) -> Demand:
-        """Return what a main object asks for; `current` is the shard that works on it."""
+    def demand_of(
+        self, obj: PartialObject, current: ShardName | None, *, moves: bool = False
+    ) -> Demand:
+        """Return what a main object asks for; `current` is the shard that works on it.
+
+        It moves if the shard that had it gives it up, or is gone.
+        """
         key = main_key(obj)
         return self.reader.demand(
             obj,
             key=_hashed(key, self.kinds.get((obj.group, obj.kind))),
             identity=0 if self.tally is None else identity_of(key),
             current=current,
+            moves=moves,
         )
 
     def identity_of(self, obj: PartialObject) -> int:
@@ -107,10 +114,12 @@ class RingSnapshot:
 
     def entry_of(self, obj: PartialObject) -> Entry:
         """Return how a main object counts as it is."""
-        shard, pin = self.owner_of(obj), self.reader.pin_of(obj)
+        shard = self.owner_of(obj)
         draining = shard is not None and self.is_draining(obj)
-        heading = pin if draining and pin != shard else None
-        return self.entry_on(obj, shard, draining=draining, heading=heading)
+        heading = self.direction_of(obj) if draining else None
+        return self.entry_on(
+            obj, shard, draining=draining, heading=None if heading == shard else heading
+        )
 
     def entry_on(
         self,
@@ -163,10 +172,10 @@ class RingSnapshot:
         value = obj.metadata.label(self.owner_label)
         return ShardName(value) if value else None
 
-    def directed(self, obj: PartialObject) -> ShardName | None:
-        """Return the shard that the object is directed to, None unless that may get it."""
-        shard = ShardName(obj.metadata.annotation(self.next_annotation))
-        return shard if self.members.standing_of(shard) is Standing.AVAILABLE else None
+    def direction_of(self, obj: PartialObject) -> ShardName | None:
+        """Return the shard that the object's annotation directs it to, None if it names none."""
+        shard = obj.metadata.annotation(self.next_annotation)
+        return ShardName(shard) if is_label_value(shard) else None
 
     def is_draining(self, obj: PartialObject) -> bool:
         """Tell whether the object's owner has been asked to let go."""

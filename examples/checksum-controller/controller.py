@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import sys
+import time
 from dataclasses import replace
 
 import msgspec
@@ -44,7 +45,14 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line."""
         fields = {field: getattr(record, field) for field in FIELDS if hasattr(record, field)}
-        line = {"time": record.created, "level": record.levelname, "message": record.getMessage()}
+        line = {
+            "time": record.created,
+            # The processes of one machine share this clock: it tells who worked when.
+            "monotonic": time.monotonic(),  # noqa: TID251 - a record of the moment
+            "process": record.process,
+            "level": record.levelname,
+            "message": record.getMessage(),
+        }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line | fields)

@@ -38,6 +38,17 @@ class AntiAffinity(StrEnum):
     """Never."""
 
 
+class RebalanceStrategy(StrEnum):
+    """What the load of the shards is measured by (docs/rebalancing.md)."""
+
+    NONE = "None"
+    """Objects are not moved for balance."""
+    RESOURCE_BALANCE = "ResourceBalance"
+    """How unevenly each shard's resources are used: its fragmentation."""
+    EVEN_LOAD = "EvenLoad"
+    """How full the shards are beside one another."""
+
+
 class ControlledResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A resource whose objects belong to the shard of the object that controls them."""
 
@@ -106,6 +117,39 @@ class PlacementSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Hard ceiling of objects in one pool."""
 
 
+class RebalanceSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """When objects move because the load of the shards has changed."""
+
+    strategy: RebalanceStrategy = RebalanceStrategy.NONE
+    resources: tuple[str, ...] = ("cpu", "memory")
+    """Of the shards' capacities and the objects' loads."""
+    threshold: str = "Auto"
+    """ResourceBalance: the fragmentation above which a shard gives objects up, or `Auto`."""
+    min_gain: str = "0.02"
+    """ResourceBalance: what the moves that leave one shard at one look have to gain it together.
+
+    EvenLoad: by how much the rates of two shards have to differ for a move between them.
+    """
+    interval: str = "5m"
+    """Between two looks."""
+    max_moves_per_interval: int = 50
+    dry_run: bool = False
+    """Whether moves are planned and told, but not carried out."""
+
+
+class MovementSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How much may move at a time.  What has no working owner is rescued in any case."""
+
+    paused: bool = False
+    """No shard is asked to let go of anything."""
+    max_concurrent_drains: int = 0
+    """Of one shard; 0: no limit."""
+    max_moves_per_minute: int = 0
+    """Of the ring; 0: no limit."""
+    drain_timeout: str = "0s"
+    """After which a drain is reported as overdue; 0: never."""
+
+
 class RingSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What the user asked for."""
 
@@ -116,6 +160,8 @@ class RingSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     shard_namespaces: tuple[str, ...] = ()
     """Where Leases of shards may live; none given: anywhere."""
     placement: PlacementSpec = PlacementSpec()
+    rebalance: RebalanceSpec = RebalanceSpec()
+    movement: MovementSpec = MovementSpec()
 
 
 class ShardStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -132,6 +178,7 @@ class ShardStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     zone: str = ""
     pool: str = ""
     cordoned: bool = False
+    evacuating: bool = False
 
 
 class LastResync(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -145,6 +192,29 @@ class LastResync(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     drained: int
     conflicts: int
     """Writes that came too late, as somebody else had written the object."""
+
+
+class PlannedMove(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An object that would move for balance."""
+
+    object: str
+    """As in `sharder plan`: group/Kind/namespace/name."""
+    source: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
+
+
+class LastRebalance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The last look at the balance of the ring that came to another result than the one before."""
+
+    time: str
+    """RFC 3339 to the second."""
+    dry_run: bool
+    moves: int
+    """That were begun, or would be."""
+    why: str
+    """What came of it, in one sentence."""
+    planned: tuple[PlannedMove, ...] = ()
+    """In a dry run: what would move first, at most 20."""
 
 
 class RingStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -168,6 +238,7 @@ class RingStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """At most 200, the fullest first."""
     shard_statuses_truncated: bool = False
     last_resync: LastResync | None = None
+    last_rebalance: LastRebalance | None = None
     conditions: tuple[Condition, ...] = ()
 
 

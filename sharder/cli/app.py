@@ -19,12 +19,15 @@ from sharder.cli.options import (
     AddOption,
     ContextOption,
     KubeconfigOption,
+    ObjectArgument,
     Output,
     OutputOption,
     RemoveOption,
+    ResourceArgument,
     RingArgument,
     StrategyOption,
 )
+from sharder.cli.steering import steering_app
 from sharder.config import LogFormat, LogLevel, Part
 from sharder.errors import SharderError
 
@@ -87,6 +90,8 @@ def sharder(
     Who works on what:            sharder shards my-ring
     Why an object is where it is: sharder explain my-ring secrets default/my-secret
     What would move:              sharder plan my-ring
+    Empty a shard:                sharder evacuate my-ring my-shard --wait
+    Stop all movement:            sharder pause my-ring
     When certificates end:        sharder certs
     Run the service:              sharder run --config config.yaml
     """  # noqa: D301 - typer's mark for a block that is not wrapped
@@ -154,12 +159,8 @@ def shards(
 def explain(
     *,
     ring: RingArgument,
-    resource: Annotated[
-        str, typer.Argument(metavar="RESOURCE", help="As in secrets or deployments.apps.")
-    ],
-    name: Annotated[
-        str, typer.Argument(metavar="NAMESPACE/NAME", help="NAME alone if it has no namespace.")
-    ],
+    resource: ResourceArgument,
+    name: ObjectArgument,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
@@ -233,4 +234,5 @@ def plan(
     output.show(report, form, tables.plan)
 
 
+_app.add_typer(steering_app)
 _app.add_typer(certs_app, name="certs")

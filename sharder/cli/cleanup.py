@@ -10,6 +10,7 @@ from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing
 from sharder.cli.cleanup_progress import Progress, progress
 from sharder.cli.cleanup_sweep import Sweep, Tally
+from sharder.cli.lookup import ring_named
 from sharder.cli.reports import CleanupFailure, CleanupReport, CleanupRow
 from sharder.clock import Clock, SystemClock
 from sharder.errors import ApiError, ConfigError, NotFound, SharderError
@@ -19,7 +20,7 @@ from sharder.kube.objects import KubeObjects
 from sharder.kube.stores import MUTATING, KubeWebhookConfigurations, leases
 from sharder.kube.stores import rings as controller_rings
 from sharder.leases import is_held
-from sharder.names import RING_LABEL, GroupResource, ObjectRef, RingName, is_label_value
+from sharder.names import RING_LABEL, GroupResource, ObjectRef, RingName
 from sharder.ports import Objects, Readable, WebhookConfigurations
 from sharder.runtime.backoff import Rng
 from sharder.snapshot import roles_of
@@ -57,11 +58,10 @@ def task_of(name: str, resources: Sequence[str], *, dry_run: bool) -> Task:
     Raises:
         ConfigError: no ring can have this name.
     """
-    if not is_label_value(name):
-        raise ConfigError(f"{name!r} cannot be the name of a ControllerRing, check it")
+    ring = ring_named(name)
     parts = (text.partition(".") for text in resources)
     found = dict.fromkeys(GroupResource(group, resource) for resource, _, group in parts)
-    return Task(ring=RingName(name), resources=tuple(found), dry_run=dry_run)
+    return Task(ring=ring, resources=tuple(found), dry_run=dry_run)
 
 
 async def run(kubeconfig: str | None, context: str | None, task: Task) -> CleanupReport:

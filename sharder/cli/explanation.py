@@ -7,16 +7,25 @@ from sharder.api.meta import PartialObject
 from sharder.api.resource import Resource
 from sharder.choosing import demand_of
 from sharder.cli.live import Cluster, View, objects_of, view_of
+from sharder.cli.lookup import find
 from sharder.cli.reports import Explanation, PlacementView, ShardView
-from sharder.errors import ConfigError, NotFound
+from sharder.errors import NotFound
 from sharder.keys import main_key
 from sharder.leases import ShardState
 from sharder.membership import Standing
-from sharder.names import GroupResource, ObjectRef, ShardName
+from sharder.names import ObjectRef, ShardName
 from sharder.placement.distribution import Distribution
 from sharder.planner import Owners
+from sharder.preview.balancing import balanced, is_rebalanced
 from sharder.preview.glance import states_of
-from sharder.preview.planning import Action, Planned, distribution_of, plan_object, why
+from sharder.preview.planning import (
+    Action,
+    Planned,
+    distribution_of,
+    plan_object,
+    plan_ring,
+    why,
+)
 from sharder.snapshot import RingSnapshot, Role
 
 _UNAVAILABLE: Final[Mapping[Standing, str]] = {
@@ -26,24 +35,43 @@ _UNAVAILABLE: Final[Mapping[Standing, str]] = {
 }
 """Why a shard that is not available may not have an object."""
 
+_PAUSED: Final = "paused: no working shard is asked to let go of anything"
+
+_STANDSTILL: Final = "no working shard has to let go of objects for hash or balance"
+
 
 async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> Explanation:
     """Read one object, and its controller if it follows one, and plan it.
 
     With a strategy that sticks all main objects of the ring are read: they have to be counted.
+    If the ring is rebalanced, what they control is read too: its load counts with theirs.
 
     Raises:
         ConfigError: The ring, its resource or the object is not there.
     """
     view = await view_of(cluster, ring)
     snapshot = view.snapshot
-    found = await cluster.objects.find(_resource_in(snapshot, resource))
-    obj = await _get(cluster, found, _ref_of(found, name))
-    whole, owners = await _distribution(cluster, snapshot), Owners()
-    role = snapshot.roles[found.id]
-    if role is Role.CONTROLLED:
-        await _plan_controller(cluster, snapshot, obj, owners, whole)
-    return _explained(cluster, view, found, plan_object(snapshot, obj, role, owners, whole))
+    found, obj = await find(cluster, snapshot, resource, name)
+    role, rebalance = snapshot.roles[found.id], None
+    if role is not Role.CONTROLLED and snapshot.selects(obj) and is_rebalanced(snapshot):
+        planned, rebalance = await _balanced(cluster, snapshot, obj, role)
+    else:
+        whole, owners = await _distribution(cluster, snapshot), Owners()
+        if role is Role.CONTROLLED:
+            await _plan_controller(cluster, snapshot, obj, owners, whole)
+        planned = plan_object(snapshot, obj, role, owners, whole)
+    return _explained(cluster, view, found, planned, rebalance)
+
+
+async def _balanced(
+    cluster: Cluster, snapshot: RingSnapshot, obj: PartialObject, role: Role
+) -> tuple[Planned, str]:
+    """Plan a main object together with all others, and say whether it moves for balance."""
+    key = main_key(obj)
+    listed = await objects_of(cluster, snapshot, snapshot.roles)
+    others = ((its, other) for its, other in listed if main_key(other) != key)
+    found = balanced(snapshot, plan_ring(snapshot, [(role, obj), *others]))
+    return next(p for p in found.plan if p.obj is obj), found.verdict(obj)
 
 
 async def _distribution(cluster: Cluster, snapshot: RingSnapshot) -> Distribution:
@@ -52,31 +80,6 @@ async def _distribution(cluster: Cluster, snapshot: RingSnapshot) -> Distributio
     main = [r for r, role in snapshot.roles.items() if role is not Role.CONTROLLED]
     objects = await objects_of(cluster, snapshot, main)
     return distribution_of(snapshot, (obj for _, obj in objects))
-
-
-def _resource_in(snapshot: RingSnapshot, text: str) -> GroupResource:
-    """Return the ring's resource that is written as in `secrets` or `deployments.apps`."""
-    name, _, group = text.partition(".")
-    resource = GroupResource(group, name)
-    if resource not in snapshot.roles:
-        known = ", ".join(sorted(map(str, snapshot.roles)))
-        raise ConfigError(f"ring {snapshot.name} has no resource {text}, give one of {known}")
-    return resource
-
-
-def _ref_of(resource: Resource, text: str) -> ObjectRef:
-    namespace, slash, name = text.partition("/")
-    if bool(slash) != resource.namespaced or (slash and not (namespace and name)):
-        form = "NAMESPACE/NAME" if resource.namespaced else "NAME, they have no namespace"
-        raise ConfigError(f"{text} names none of {resource.id}, give {form}")
-    return ObjectRef(namespace, name) if slash else ObjectRef("", text)
-
-
-async def _get(cluster: Cluster, resource: Resource, ref: ObjectRef) -> PartialObject:
-    try:
-        return await cluster.objects.of(resource).get(ref)
-    except NotFound as error:
-        raise ConfigError(f"there is no {ref} in {resource.id}, check the name") from error
 
 
 async def _plan_controller(
@@ -105,7 +108,9 @@ async def _plan_controller(
             plan_object(snapshot, owner, role, owners, whole)
 
 
-def _explained(cluster: Cluster, view: View, resource: Resource, planned: Planned) -> Explanation:
+def _explained(
+    cluster: Cluster, view: View, resource: Resource, planned: Planned, rebalance: str | None
+) -> Explanation:
     snapshot, obj = view.snapshot, planned.obj
     states = states_of(snapshot.name, view.leases, cluster.now)
     is_controlled = snapshot.roles[resource.id] is Role.CONTROLLED
@@ -127,9 +132,27 @@ def _explained(cluster: Cluster, view: View, resource: Resource, planned: Planne
         action=planned.action if in_scope else Action.NONE,
         to=planned.to if in_scope else planned.current,
         why=why(planned) if in_scope else outside,
+        rebalance=rebalance,
+        movement=_PAUSED if snapshot.ring.spec.movement.paused else None,
+        rollout=_rollout(snapshot),
+        evacuation=_evacuation(snapshot, planned.current),
         placement=None if is_controlled or not in_scope else _placement(snapshot, obj, states),
         mistakes=tuple(snapshot.reader.mistakes_in(obj)),
     )
+
+
+def _rollout(snapshot: RingSnapshot) -> str | None:
+    newest = snapshot.placer.layout.newest
+    if newest is None:
+        return None
+    return f"shards of several revisions are available, {newest} is the newest: {_STANDSTILL}"
+
+
+def _evacuation(snapshot: RingSnapshot, owner: ShardName | None) -> str | None:
+    shard = None if owner is None else snapshot.placer.layout.by_name.get(owner)
+    if shard is None or not shard.evacuating:
+        return None
+    return f"{owner} is being evacuated: it is to let go of all that it has"
 
 
 def _placement(

@@ -14,6 +14,7 @@ import typer
 from sharder.cli.options import (
     CERTIFICATES_SECRET,
     ContextOption,
+    DryRunOption,
     KubeconfigOption,
     Output,
     OutputOption,
@@ -60,9 +61,7 @@ def cleanup(
             help="As in secrets or deployments.apps, more than once for several; default: all.",
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done and write nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,

@@ -15,7 +15,7 @@ from sharder.config import Settings
 from sharder.config.entry_points import installed
 from sharder.controllers.kinds import Kinds
 from sharder.errors import ApiError, ConfigError, NotFound
-from sharder.kube.client import connect
+from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.stores import leases, namespaces
 from sharder.kube.stores import rings as controller_rings
@@ -62,16 +62,20 @@ async def read(
     """Connect, return what `ask` finds, and disconnect."""
     client = await connect(kubeconfig, context)
     try:
-        cluster = Cluster(
-            rings=controller_rings(client),
-            leases=leases(client, labels=RING_LABEL),
-            namespaces=namespaces(client),
-            objects=KubeObjects(client),
-            now=SystemClock().now(),
-        )
-        return await ask(cluster)
+        return await ask(cluster_of(client))
     finally:
         await client.close()
+
+
+def cluster_of(client: Client) -> Cluster:
+    """Return what a client reaches; nothing is read yet."""
+    return Cluster(
+        rings=controller_rings(client),
+        leases=leases(client, labels=RING_LABEL),
+        namespaces=namespaces(client),
+        objects=KubeObjects(client),
+        now=SystemClock().now(),
+    )
 
 
 async def rings(cluster: Cluster) -> RingsReport:
@@ -213,6 +217,7 @@ def _shard(lease: Lease, snapshot: RingSnapshot, census: Census, now: datetime) 
         state=state_of(lease, now),
         available=problem is None and name in snapshot.members.available,
         cordoned=says.cordoned,
+        evacuating=says.evacuating,
         region=says.region,
         zone=says.zone,
         pool=says.pool,

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -7,6 +8,7 @@ import typer
 
 from sharder.api.ring import StrategyName
 from sharder.config import Settings
+from sharder.durations import parse_duration
 from sharder.errors import ConfigError
 from sharder.preview.supposition import MAX_NEW, strategy_named
 
@@ -43,6 +45,39 @@ SecretNamespaceOption = Annotated[
 ]
 SecretOption = Annotated[str, typer.Option("--secret", metavar="NAME", help="Its name.")]
 RingArgument = Annotated[str, typer.Argument(metavar="RING", help="Name of a ControllerRing.")]
+ShardArgument = Annotated[
+    str, typer.Argument(metavar="SHARD", help="Name of a shard, as sharder shards lists it.")
+]
+ResourceArgument = Annotated[
+    str, typer.Argument(metavar="RESOURCE", help="As in secrets or deployments.apps.")
+]
+ObjectArgument = Annotated[
+    str, typer.Argument(metavar="NAMESPACE/NAME", help="NAME alone if it has no namespace.")
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be done and write nothing.")
+]
+
+
+def _duration(text: str) -> timedelta:
+    try:
+        duration = parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    if duration < timedelta():
+        raise typer.BadParameter(f"{text} is less than nothing")
+    return duration
+
+
+TimeoutOption = Annotated[
+    timedelta | None,
+    typer.Option(
+        "--timeout",
+        metavar="DURATION",
+        parser=_duration,
+        help="How long to wait at most, as in 90s or 15m; default: as long as it takes.",
+    ),
+]
 
 
 def _strategy(text: str) -> StrategyName:

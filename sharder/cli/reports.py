@@ -1,6 +1,7 @@
 """What the commands that read a cluster print; as JSON each is an interface (docs/cli.md)."""
 
 from enum import StrEnum
+from typing import TypeAlias
 
 import msgspec
 
@@ -41,6 +42,8 @@ class ShardRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     available: bool
     cordoned: bool
     """It keeps what it has and gets nothing new."""
+    evacuating: bool
+    """It is to let go of all that it has, and gets nothing new."""
     region: str
     zone: str
     pool: str
@@ -120,6 +123,14 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     action: Action
     to: ShardName | None
     why: str
+    rebalance: str | None
+    """Whether it moves for balance, and why; None if that is not asked of it."""
+    movement: str | None
+    """That all movement is paused; None: it is not."""
+    rollout: str | None
+    """That shards of several revisions are available; None: there is no such difference."""
+    evacuation: str | None
+    """That its owner is being evacuated; None: it is not."""
     placement: PlacementView | None
     """None for a controlled resource, or out of scope."""
     mistakes: tuple[str, ...]
@@ -159,6 +170,49 @@ class CleanupReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Resources."""
     resources: tuple[CleanupRow, ...]
     """Those in which there was something to find, or that could not be looked at."""
+    warnings: tuple[str, ...]
+
+
+class Operation(StrEnum):
+    """What a person asks for, by the name of the command."""
+
+    CORDON = "cordon"
+    UNCORDON = "uncordon"
+    EVACUATE = "evacuate"
+    PAUSE = "pause"
+    RESUME = "resume"
+    PIN = "pin"
+    UNPIN = "unpin"
+
+
+FieldValue: TypeAlias = str | bool | None
+"""None: it is not there."""
+
+
+class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One value that is written."""
+
+    field: str
+    """Where it stands: `metadata.annotations`, `metadata.labels` or `spec.movement`."""
+    key: str
+    before: FieldValue
+    after: FieldValue
+
+
+class OperationReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What an operation has written, or in a dry run would write."""
+
+    ring: RingName
+    operation: Operation
+    dry_run: bool
+    object: str
+    """What is written to, `resource namespace/name`."""
+    changes: tuple[FieldChange, ...]
+    """Empty if it was so already."""
+    result: str
+    """One sentence for people."""
+    objects: int | None
+    """That the shard has: told in a dry run of an evacuation, and after waiting for one."""
     warnings: tuple[str, ...]
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +14,8 @@ from sharder.cli.reports import (
     CertificatesReport,
     CleanupReport,
     Explanation,
+    FieldValue,
+    OperationReport,
     PlacementView,
     RingsReport,
     ShardRow,
@@ -20,8 +23,10 @@ from sharder.cli.reports import (
     ShardView,
 )
 from sharder.placement.shards import OBJECTS
+from sharder.preview.balancing import BalanceReport
 from sharder.preview.planning import Action
 from sharder.preview.report import PlanReport, ShardLoad
+from sharder.rebalance.words import number
 
 _PIPE_WIDTH = 10_000
 """Columns where nobody looks: nothing is wrapped or cut, so that grep and awk work."""
@@ -29,6 +34,7 @@ _PIPE_WIDTH = 10_000
 _SHOWN_MOVES = 50
 _SHOWN_OBJECTS = 50
 _SHOWN_REASONS = 5
+_SHOWN_MEASURES = 10
 
 
 def rings(report: RingsReport) -> None:
@@ -77,7 +83,7 @@ def shards(report: ShardsReport) -> None:
             shard.pool or None,
             f"{shard.weight:g}",
             ",".join(f"{name}={amount}" for name, amount in shard.capacity.items()) or None,
-            "yes" if shard.cordoned else "no",
+            "evacuating" if shard.evacuating else "yes" if shard.cordoned else "no",
         )
         for shard in report.shards
     )
@@ -102,6 +108,10 @@ def explanation(report: Explanation) -> None:
         "Draining": "yes" if report.draining else "no",
         "Next": report.action if report.to == report.owner else f"{report.action} to {report.to}",
         "Why": report.why,
+        "Rebalance": report.rebalance,
+        "Movement": report.movement,
+        "Rollout": report.rollout,
+        "Evacuation": report.evacuation,
         "Strategy": report.strategy,
     }
     placement = report.placement
@@ -149,12 +159,39 @@ def plan(report: PlanReport) -> None:
     reasons = Counter(report.reasons.values()).most_common(_SHOWN_REASONS)
     _print(*(f"{many} without a working shard: {reason}" for reason, many in reasons))
     _print(*(f"would be refused: {refusal}" for refusal in report.refusals))
+    if report.rebalance is not None:
+        _print(_balance(report.rebalance))
     summary = report.summary
     _print(
         f"{report.strategy}: {summary.objects} objects, {summary.moves} moves, "
         f"{len(report.unassigned)} without a working shard; imbalance "
         f"{_ratio(summary.imbalance_before)}, then {_ratio(summary.imbalance_after)}"
     )
+
+
+def _balance(report: BalanceReport) -> str:
+    """Say what came of the look at the balance, and how the worst shards stand."""
+    worst = sorted(report.shards, key=lambda shard: (-shard.before, shard.name))
+    told = [
+        f"{shard.name} {number(shard.before)}, then {number(shard.after)}"
+        for shard in worst[:_SHOWN_MEASURES]
+    ]
+    more = len(worst) - len(told)
+    told += [f"and {more} more"] if more else []
+    refused = sum(move.refused is not None for move in report.moves)
+    parts = (
+        f"balance by {report.strategy}{', a dry run' if report.dry_run else ''}: {report.why}",
+        _put_off(refused),
+        f"{report.measure}: {'; '.join(told)}" if told else "",
+    )
+    return " | ".join(filter(None, parts))
+
+
+def _put_off(refused: int) -> str:
+    if not refused:
+        return ""
+    are, them = ("is", "it") if refused == 1 else ("are", "them")
+    return f"{refused} of the moves {are} not made, those before {them} leave no place"
 
 
 def cleanup(report: CleanupReport) -> None:
@@ -177,6 +214,19 @@ def cleanup(report: CleanupReport) -> None:
         _print(f"and {len(failures) - _SHOWN_OBJECTS} more failed: see -o json")
 
 
+def operation(report: OperationReport) -> None:
+    """Print what has come of an operation; in a dry run what it would write, too."""
+    _print(report.result)
+    if report.dry_run:
+        _print(
+            *(
+                f"would write to {report.object}: {change.field} {change.key}: "
+                f"{_value(change.before)}, then {_value(change.after)}"
+                for change in report.changes
+            )
+        )
+
+
 def certificates(report: CertificatesReport) -> None:
     """Print the certificates, and how far the replacement of an authority has come."""
     columns = ("ROLE", "SUBJECT", "NOT BEFORE", "NOT AFTER", "DAYS LEFT", "SERIAL", "NAMES")
@@ -189,6 +239,10 @@ def certificates(report: CertificatesReport) -> None:
     _print("", f"{report.secret}: {report.problem or report.phase}")
     if report.requested:
         _print(f"asked for: {report.requested}")
+
+
+def _value(value: FieldValue) -> str:
+    return "nothing" if value is None else msgspec.json.encode(value).decode()
 
 
 def _load_and_capacity(shard: ShardLoad) -> tuple[int | None, int | None]:

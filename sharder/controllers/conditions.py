@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sharder.api.ring import Condition, RingStatus
+from sharder.api.ring import Condition, MovementSpec, RingStatus
 from sharder.controllers.movement.rights import advice
-from sharder.figures import Figures
+from sharder.figures import Figures, Overdue
 from sharder.names import GroupResource
 from sharder.runtime.polled import POLL_SECONDS
 
@@ -22,8 +22,11 @@ WATCHED: Final = "Watched"
 ALLOWED, MISSING = "WatchAllowed", "WatchMissing"
 COVERED: Final = "Covered"
 OWNED, UNASSIGNED, NO_SHARDS = "AllOwned", "ObjectsUnassigned", "NoShards"
+OVERDUE: Final = "DrainOverdue"
 EXHAUSTED: Final = "CapacityExhausted"
 INSUFFICIENT, SUFFICIENT = "InsufficientCapacity", "SufficientCapacity"
+PAUSED: Final = "Paused"
+STOPPED, ACTIVE = "MovementPaused", "MovementActive"
 
 FROM_COUNTS: Final = frozenset({COVERED, EXHAUSTED})
 """Types whose message may hold a number of objects."""
@@ -85,27 +88,46 @@ def watched(before: RingStatus, unwatched: Sequence[GroupResource] | None) -> Cl
     )
 
 
-def covered(before: RingStatus, figures: Figures | None, *, available: int) -> Claim | None:
-    """Say whether every object in scope has a shard that is available; None: nobody knows.
+def paused(before: RingStatus, movement: MovementSpec) -> Claim | None:
+    """Say that nothing is moved, and once that is over that things are.
 
-    That there is no shard is known at once, also to a leader that has counted nothing yet.
+    A ring that was never paused has no such condition; None: it stays as it is.
+    """
+    if movement.paused:
+        message = "spec.movement.paused: only objects without an available owner get another one"
+        return Claim(type=PAUSED, holds=True, reason=STOPPED, message=message)
+    if condition_of(before, PAUSED) is None:
+        return None
+    return Claim(type=PAUSED, holds=False, reason=ACTIVE, message="objects are moved as needed")
+
+
+def covered(
+    before: RingStatus, figures: Figures | None, overdue: Overdue | None, *, available: int
+) -> Claim | None:
+    """Say whether every object in scope is with a shard that does as asked; None: nobody knows.
+
+    That there is no shard, or that drains are overdue, is known at once, also to a leader that
+    has counted nothing yet.
     """
     objects = before.objects or 0 if figures is None else figures.objects
     if not available and objects:
         message = "no shard is available"
         return Claim(type=COVERED, holds=False, reason=NO_SHARDS, message=message)
+    if figures is not None and figures.unowned:
+        message = f"{_objects(figures.unowned)} without an available owner"
+        return Claim(
+            type=COVERED,
+            holds=False,
+            reason=UNASSIGNED,
+            message=message if overdue is None else f"{message}; {_late(overdue)}",
+            counted=True,
+        )
+    if overdue is not None:
+        return Claim(type=COVERED, holds=False, reason=OVERDUE, message=_late(overdue))
     if figures is None:
         return None
-    if not figures.unowned:
-        message = "every object has an available owner"
-        return Claim(type=COVERED, holds=True, reason=OWNED, message=message, counted=True)
-    return Claim(
-        type=COVERED,
-        holds=False,
-        reason=UNASSIGNED,
-        message=f"{_objects(figures.unowned)} without an available owner",
-        counted=True,
-    )
+    message = "every object has an available owner"
+    return Claim(type=COVERED, holds=True, reason=OWNED, message=message, counted=True)
 
 
 def exhausted(figures: Figures | None, *, available: int) -> Claim | None:
@@ -139,3 +161,8 @@ def condition_of(status: RingStatus, name: str) -> Condition | None:
 
 def _objects(number: int) -> str:
     return f"{number} object" + ("" if number == 1 else "s")
+
+
+def _late(overdue: Overdue) -> str:
+    many = _objects(overdue.count)
+    return f"{many} not let go of within spec.movement.drainTimeout, such as {overdue.first}"

@@ -147,6 +147,7 @@ class Leader:
     async def _control(self) -> None:
         rings = WorkQueue[RingName](clock=self.clock, rng=self.rng, backoff=RING_BACKOFF)
         resyncs = WorkQueue[RingName](clock=self.clock, rng=self.rng, backoff=RING_BACKOFF)
+        balances = WorkQueue[RingName](clock=self.clock, rng=self.rng, backoff=RING_BACKOFF)
         leases = WorkQueue[ObjectRef](clock=self.clock, rng=self.rng, backoff=LEASE_BACKOFF)
         problems, watching = Problems(), Watching()
 
@@ -156,6 +157,7 @@ class Leader:
 
         def ring_changed(ring: RingName) -> None:
             rings.add(ring)
+            balances.add(ring)
             movement.exceptions.ring_changed(ring)
 
         movement = Movement(
@@ -167,7 +169,7 @@ class Leader:
             told=rings.add,
         )
         resync = movement.resync
-        ring_controller = self._ring_controller(problems, watching, resync)
+        ring_controller = self._ring_controller(problems, watching, movement)
         vigil = Vigil(
             world=self.world,
             resync=resyncs.add,
@@ -188,6 +190,7 @@ class Leader:
                     leases.run(self._while_leading(lease_controller.reconcile), concurrency=16)
                 )
                 group.create_task(resyncs.run(resync.reconcile, concurrency=4))
+                group.create_task(balances.run(movement.rebalancing.reconcile, concurrency=2))
                 group.create_task(vigil.run(), name="vigil")
                 group.create_task(self.mistakes.tell(), name="mistakes")
                 group.create_task(movement.run(), name="movement")
@@ -223,8 +226,10 @@ class Leader:
         )
 
     def _ring_controller(
-        self, problems: Problems, watching: Watching, resync: Resync
+        self, problems: Problems, watching: Watching, movement: Movement
     ) -> RingController:
+        resync = movement.resync
+
         def last_resync(ring: RingName) -> ResyncReport | None:
             result = resync.results.get(ring)
             return None if result is None else result.report
@@ -238,6 +243,8 @@ class Leader:
             watching=watching,
             figures=partial(self._figures, resync),
             last_resync=last_resync,
+            overdue=movement.exceptions.overdue,
+            last_rebalance=movement.rebalancing.last,
             recorder=self.recorder,
             clock=self.clock,
             sync_period=min(self.sync_period, APPLY_SECONDS),

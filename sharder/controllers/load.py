@@ -108,6 +108,7 @@ def shard_statuses(
                 zone=shard.zone,
                 pool=shard.pool,
                 cordoned=shard.cordoned,
+                evacuating=shard.evacuating,
             )
         )
     return found

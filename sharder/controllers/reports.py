@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sharder.api.meta import PartialObject
-from sharder.api.ring import ControllerRing, RingStatus
+from sharder.api.ring import ControllerRing, LastRebalance, RingStatus
 from sharder.clock import Clock
 from sharder.controllers.conditions import (
     FAILED,
@@ -14,16 +14,23 @@ from sharder.controllers.conditions import (
     condition_of,
     covered,
     exhausted,
+    paused,
     ready,
     watched,
 )
 from sharder.controllers.load import shard_statuses
 from sharder.controllers.movement.rights import Watching
 from sharder.controllers.pace import Pace
-from sharder.controllers.status import encode_status, is_urgent, status_of, with_counts
+from sharder.controllers.status import (
+    encode_status,
+    is_urgent,
+    status_of,
+    with_counts,
+    with_rebalance,
+)
 from sharder.controllers.world import World
 from sharder.errors import NotFound
-from sharder.figures import Figures, FiguresOf, ReportOf
+from sharder.figures import Figures, FiguresOf, OverdueOf, ReportOf
 from sharder.names import API_GROUP, API_VERSION, ObjectRef, RingName
 from sharder.ports import Recorder, Writable
 from sharder.snapshot import RingSnapshot
@@ -53,6 +60,8 @@ class StatusReports:
         watching: Watching,
         figures: FiguresOf,
         last_resync: ReportOf,
+        overdue: OverdueOf,
+        last_rebalance: Callable[[RingName], LastRebalance | None],
         recorder: Recorder,
         clock: Clock,
     ) -> None:
@@ -65,6 +74,8 @@ class StatusReports:
             watching: Knows which watches are refused.
             figures: Counts a ring's objects.
             last_resync: Knows how a ring's last pass went.
+            overdue: Knows which drains are overdue.
+            last_rebalance: Knows what came of a ring's last look at its balance.
             recorder: Tells people of new problems.
             clock: Tells when.
         """
@@ -74,6 +85,8 @@ class StatusReports:
         self._watching = watching
         self._figures = figures
         self._last_resync = last_resync
+        self._overdue = overdue
+        self._last_rebalance = last_rebalance
         self._recorder = recorder
         self._clock = clock
         self._sent: dict[RingName, _Sent] = {}
@@ -133,6 +146,8 @@ class StatusReports:
             claims=claims,
             now=now,
         )
+        last = self._last_rebalance(snapshot.name)
+        after = with_rebalance(after, snapshot.ring.spec.rebalance, last)
         if figures is None:
             return after
         return with_counts(
@@ -152,7 +167,8 @@ class StatusReports:
         claims = (
             ready(self._problem_of(snapshot.name)),
             watched(before, self._watching.refused(snapshot.name, snapshot.roles)),
-            covered(before, figures, available=available),
+            paused(before, snapshot.ring.spec.movement),
+            covered(before, figures, self._overdue(snapshot.name), available=available),
             exhausted(figures, available=available),
         )
         return [claim for claim in claims if claim is not None]
@@ -171,7 +187,10 @@ class StatusReports:
 
     def _note_pruning(self, sent: RingStatus, stored: RingStatus) -> None:
         """Say once that the CRD is older than we are."""
-        if not self._prunes and sent.objects is not None and stored.objects is None:
+        missing = (sent.objects is not None and stored.objects is None) or (
+            sent.last_rebalance is not None and stored.last_rebalance is None
+        )
+        if missing and not self._prunes:
             self._prunes = True
             _log.warning(
                 "the CustomResourceDefinition of ControllerRing is too old",

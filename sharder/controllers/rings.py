@@ -8,14 +8,14 @@ needed and a write never waits for a webhook without a ring.
 import logging
 from collections.abc import Callable
 
-from sharder.api.ring import ControllerRing
+from sharder.api.ring import ControllerRing, LastRebalance
 from sharder.clock import Clock
 from sharder.controllers.configuration import Registration, configuration_of
 from sharder.controllers.movement.rights import Watching
 from sharder.controllers.reports import StatusReports
 from sharder.controllers.world import World
 from sharder.errors import ApiError, Conflict, NotFound, Unavailable
-from sharder.figures import FiguresOf, ReportOf
+from sharder.figures import FiguresOf, OverdueOf, ReportOf
 from sharder.names import APP_LABEL, RING_LABEL, RingName
 from sharder.ports import Recorder, WebhookConfigurations, Writable
 from sharder.validation import refusals
@@ -66,6 +66,8 @@ class RingController:
         watching: Watching,
         figures: FiguresOf,
         last_resync: ReportOf,
+        overdue: OverdueOf,
+        last_rebalance: Callable[[RingName], LastRebalance | None],
         recorder: Recorder,
         clock: Clock,
         sync_period: float,
@@ -85,6 +87,8 @@ class RingController:
             watching=watching,
             figures=figures,
             last_resync=last_resync,
+            overdue=overdue,
+            last_rebalance=last_rebalance,
             recorder=recorder,
             clock=clock,
         )

@@ -10,7 +10,10 @@ from sharder.api.meta import Json
 from sharder.api.ring import (
     Condition,
     ControllerRing,
+    LastRebalance,
     LastResync,
+    RebalanceSpec,
+    RebalanceStrategy,
     RingStatus,
     ShardStatus,
 )
@@ -76,6 +79,19 @@ def with_counts(
     )
 
 
+def with_rebalance(
+    status: RingStatus, rebalance: RebalanceSpec, last: LastRebalance | None
+) -> RingStatus:
+    """Return the status with the last look at the balance.
+
+    As long as this leader has not looked, what the one before has found stays; of a ring that is
+    balanced no more it would say what will never be.
+    """
+    if rebalance.strategy is RebalanceStrategy.NONE:
+        return msgspec.structs.replace(status, last_rebalance=None)
+    return status if last is None else msgspec.structs.replace(status, last_rebalance=last)
+
+
 def is_urgent(after: RingStatus, before: RingStatus) -> bool:
     """Tell whether more has changed than what is counted."""
     return _urgent_part(after) != _urgent_part(before)
@@ -97,7 +113,7 @@ def _condition(
     """Return the condition with the time at which it became what it is."""
     if claim.holds is None:
         return None
-    known, since = condition_of(before, claim.type), _to_the_second(now)
+    known, since = condition_of(before, claim.type), to_the_second(now)
     if known is not None and known.status == claim.status:
         since = known.last_transition_time
     return Condition(
@@ -112,12 +128,12 @@ def _condition(
 
 def _since(known: str | None, number: int, now: datetime) -> str | None:
     """Return since when there are some; as long as there were some at each look, it stays."""
-    return (known or _to_the_second(now)) if number else None
+    return (known or to_the_second(now)) if number else None
 
 
 def _last(resync: ResyncReport) -> LastResync:
     return LastResync(
-        time=_to_the_second(resync.time),
+        time=to_the_second(resync.time),
         duration_seconds=round(resync.seconds, 3),
         assigned=resync.assigned,
         moved=resync.moved,
@@ -134,6 +150,6 @@ def _urgent_part(status: RingStatus) -> tuple[object, ...]:
     return status.observed_generation, status.shards, status.available_shards, conditions
 
 
-def _to_the_second(instant: datetime) -> str:
-    # RFC 3339 to the second: metav1.Time takes no fraction.
+def to_the_second(instant: datetime) -> str:
+    """Return the instant as metav1.Time writes it, which takes no fraction."""
     return format_time(instant)[:19] + "Z"

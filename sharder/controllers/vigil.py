@@ -3,11 +3,12 @@
 The leader alone runs it (docs/placement.md, "The tally").
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Final, NoReturn
 
+from sharder.choosing import excess_of
 from sharder.clock import Clock
 from sharder.controllers.world import World
 from sharder.membership import Standing
@@ -37,7 +38,7 @@ class _Seen:
     departures: int = 0
     """Those after which objects without owner were tried again."""
     tried_at: float = -inf
-    excess: dict[ShardName, int] | None = None
+    excess: Mapping[ShardName, int] | None = None
     """None: it was not even listed."""
     asked_at: float = 0.0
     patience: float = SOON_SECONDS
@@ -96,14 +97,14 @@ class Vigil:
         is_news = seen.changes != tally.changes or seen.placer is not snapshot.placer
         seen.changes, seen.placer = tally.changes, snapshot.placer
         if is_news or seen.excess is None or seen.excess:
-            self._relieve(snapshot, tally, seen, now)
+            self._relieve(snapshot, seen, now)
         self._try_again(snapshot, tally, seen, now)
         if is_news:
             self._tell(snapshot, tally, seen)
 
-    def _relieve(self, snapshot: RingSnapshot, tally: Tally, seen: _Seen, now: float) -> None:
+    def _relieve(self, snapshot: RingSnapshot, seen: _Seen, now: float) -> None:
         """Have the ring passed over if a shard has too many, or when it is listed first."""
-        before, excess = seen.excess, snapshot.placer.ceilings(tally).excess()
+        before, excess = seen.excess, excess_of(snapshot)
         seen.excess = excess
         if before is None or _grows(before, excess):
             seen.patience = SOON_SECONDS
@@ -121,6 +122,8 @@ class Vigil:
         """
         standing_of = snapshot.members.standing_of
         orphaned = any(standing_of(shard) is Standing.GONE for shard in tally.by_shard())
+        # The same for what an evacuated shard still has: nobody had room for it.
+        orphaned |= any(map(tally.staying_on, snapshot.placer.layout.evacuating))
         if not (tally.unassigned or orphaned):
             seen.departures = tally.departures
         elif tally.departures != seen.departures and now >= seen.tried_at + SOON_SECONDS:
@@ -136,6 +139,6 @@ class Vigil:
             self._report(snapshot.name)
 
 
-def _grows(before: dict[ShardName, int], excess: dict[ShardName, int]) -> bool:
+def _grows(before: Mapping[ShardName, int], excess: Mapping[ShardName, int]) -> bool:
     """Tell whether some shard has more too many than before; less is being seen to."""
     return any(many > before.get(shard, 0) for shard, many in excess.items())

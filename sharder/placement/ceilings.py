@@ -52,7 +52,7 @@ class Ceilings:
         self._in_pool: dict[str, int] = {}
         self._objects = counts.objects + newcomers
         if layout.closed:
-            self._objects -= sum(map(self._held, layout.closed.values()))
+            self._objects += self._leaving() - sum(map(self._held, layout.closed.values()))
 
     def of(self, shard: Shard, *, pinned: bool = False) -> int | None:
         """Return the most objects that the shard may have, None if there is no limit.
@@ -87,6 +87,14 @@ class Ceilings:
                 return f"its pool {shard.pool} is full: {held} of {limit} objects"
         return None
 
+    def room(self, shard: Shard) -> int | None:
+        """Return how many more objects fit under the shard's own ceiling, None: as many as come.
+
+        Below 0 if it has too many.
+        """
+        ceiling = self.of(shard)
+        return None if ceiling is None else ceiling - self._held(shard)
+
     def excess(self) -> dict[ShardName, int]:
         """Return how many objects each shard has to give up, for those that have too many.
 
@@ -120,10 +128,21 @@ class Ceilings:
         (on, to), works = self._own, self._layout.names
         held = self._counts.on(shard.name) - (shard.name == on)
         coming = self._counts.heading_to(shard.name)
-        if not coming:
+        if not coming or shard.name in self._layout.closed:
             return held
         held += sum(many for origin, many in coming.items() if origin in works)
         return held - (shard.name == to and on in works)
+
+    def _leaving(self) -> int:
+        """Return how many objects of closed shards are on their way to open ones.
+
+        Without the one that is to be placed.
+        """
+        (on, to), closed = self._own, self._layout.closed
+        goals = self._layout.names - closed.keys()
+        coming = (self._counts.heading_to(goal).items() for goal in goals)
+        leaving = sum(many for each in coming for origin, many in each if origin in closed)
+        return leaving - (on in closed and to in goals)
 
     def _held_in(self, pool: str) -> int:
         """Return the same of a pool; all of its shards ask for it, one after the other."""
@@ -134,15 +153,15 @@ class Ceilings:
     def _limit(self, shard: Shard) -> int | None:
         """Return the most objects that may stay: those pinned there pass the automatic ceiling."""
         limit, share = self.of(shard, pinned=True), self._share(shard)
-        if share is None:
-            return limit
+        if share is None or self._layout.newest is not None:
+            return limit  # nothing moves for balance in the middle of a rollout
         share = max(share, self._counts.pinned_on(shard.name))
         return share if limit is None else min(limit, share)
 
     def _excess_of(self, shards: Sequence[Shard]) -> dict[ShardName, int]:
         """Return the same for some shards, which are all of the pools that they are in."""
         here = self._layout.names
-        movable = [shard for shard in shards if shard.name in here and not shard.cordoned]
+        movable = [shard for shard in shards if shard.name in here and not shard.set_aside]
         excess = {shard.name: self._above(shard) for shard in movable}
         limit = self._spec.pool_capacity
         if limit is not None:

@@ -32,6 +32,12 @@ class ConsistentHashing:
         names = {shard.name for shard in candidates}
         return Choice(next(shard for shard in self.ring.walk(demand.key) if shard in names))
 
+    def declines(
+        self, demand: Demand, shard: Shard, candidates: Sequence[Shard], counts: Counts
+    ) -> str | None:
+        """Return None: all candidates may have it."""
+        return None
+
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:

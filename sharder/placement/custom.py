@@ -62,6 +62,13 @@ class Custom:
             f"answered {_shown(answer)}, which is none of the shards it was given"
         )
 
+    def declines(
+        self, demand: Demand, shard: Shard, candidates: Sequence[Shard], counts: Counts
+    ) -> str | None:
+        """Return why the function does not choose the shard where it is the only one."""
+        choice = self.choose(demand, [shard], counts)
+        return choice.reason if choice.shard is None else None
+
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:

@@ -48,6 +48,8 @@ class Demand(NamedTuple):
     group: int = NO_GROUP
     groups: tuple[int, ...] = ()
     """Those that the object itself counts for."""
+    moves: bool = False
+    """It is not new: the shard that had it is gone, or gives it up."""
 
 
 def identity_of(main_key: str) -> int:
@@ -69,14 +71,20 @@ class Reader:
         self._asking = topology | set(self._labels)
 
     def demand(
-        self, obj: PartialObject, *, key: str, identity: int, current: ShardName | None
+        self,
+        obj: PartialObject,
+        *,
+        key: str,
+        identity: int,
+        current: ShardName | None,
+        moves: bool = False,
     ) -> Demand:
         """Return what the object asks for; labels that say nothing sensible count for nothing."""
         groups = self.groups_of(obj)
         group = groups[-1] if groups else NO_GROUP  # the last one has all its traits
         labels = obj.metadata.labels
         if not labels or self._asking.isdisjoint(labels):
-            return Demand(key, identity, current, group=group, groups=groups)
+            return Demand(key, identity, current, group=group, groups=groups, moves=moves)
         return Demand(
             key,
             identity,
@@ -87,6 +95,7 @@ class Reader:
             pool=labels.get(POOL_LABEL, ""),
             group=group,
             groups=groups,
+            moves=moves,
         )
 
     def pin_of(self, obj: PartialObject) -> ShardName | None:

@@ -42,19 +42,21 @@ class Distribution:
     """Those that a shard above its ceiling gives up, wherever they go then."""
 
 
-def distribute(objects: Iterable[Placed], placer: Placer) -> Distribution:
+def distribute(objects: Iterable[Placed], placer: Placer, *, paused: bool = False) -> Distribution:
     """Return where each of the ring's main objects belongs, in whatever order they come.
 
     An object stays on its available shard unless that has too many or it is pinned to another one
     that can take it.  What drains counts as staying if there is room, and is displaced first if
-    not.  To distribute the result again moves nothing.
+    not.  To distribute the result again moves nothing.  While movement is paused, what is on an
+    available shard stays there.
     """
-    ring = _Ring(objects, placer)
+    ring = _Ring(objects, placer, paused=paused)
     found = True
     while found:
-        ring.displace()
-        while ring.follow_pins():
+        if not paused:
             ring.displace()
+            while ring.follow_pins():
+                ring.displace()
         found = ring.fill()
     return Distribution(choices=ring.choices, displaced=frozenset(ring.displaced))
 
@@ -62,7 +64,7 @@ def distribute(objects: Iterable[Placed], placer: Placer) -> Distribution:
 class _Ring:
     """The objects of a ring while they are distributed."""
 
-    def __init__(self, objects: Iterable[Placed], placer: Placer) -> None:
+    def __init__(self, objects: Iterable[Placed], placer: Placer, *, paused: bool) -> None:
         # Pages of a list may show an object twice: it has one place, or its pins would quarrel.
         once = {placed.demand.identity: placed for placed in objects}
         self._objects = sorted(once.values(), key=lambda o: (o.demand.key, o.demand.identity))
@@ -70,11 +72,12 @@ class _Ring:
         self._tally = Tally()
         self.choices: dict[int, Choice] = {}
         self.displaced: set[int] = set()
-        available = placer.layout.names
+        layout = placer.layout
+        keeping = layout.names if paused else layout.names - layout.evacuating
         for placed in self._objects:
             shard = placed.demand.current
             self._tally.see(None, *placed.on(shard))
-            self.choices[placed.demand.identity] = Choice(shard if shard in available else None)
+            self.choices[placed.demand.identity] = Choice(shard if shard in keeping else None)
 
     def displace(self) -> None:
         """Take from each shard what it has too many."""
@@ -98,8 +101,9 @@ class _Ring:
         """Move what is pinned to where there is room for it; tell whether anything moved."""
         moved = False
         for placed in self._objects:
-            pin, shard = placed.demand.pin, self._shard_of(placed)
-            if pin != shard and pin in self._placer.layout.names:
+            shard = self._shard_of(placed)
+            goal = self._placer.goal_of(placed.demand._replace(current=shard))
+            if goal is not None and goal != shard:
                 choice = self._place(placed)
                 moved |= choice.shard is not None
                 self.choices[placed.demand.identity] = choice._replace(shard=choice.shard or shard)
@@ -129,7 +133,9 @@ class _Ring:
 
     def _place(self, placed: Placed) -> Choice:
         """Choose a shard and count the object there; without one it stays where it was counted."""
-        demand = placed.demand._replace(current=self._shard_of(placed))
+        shard = self._shard_of(placed)
+        moves = shard is None and placed.demand.current is not None
+        demand = placed.demand._replace(current=shard, moves=moves)
         choice = self._placer.place(demand, self._tally)
         if choice.shard is not None:
             self._tally.assume(placed.on(choice.shard))

@@ -49,6 +49,12 @@ class LeastLoaded:
         position = self._draw(demand, sum(weights(many)))
         return Choice(last.kept[place_at(position, many)].name)
 
+    def declines(
+        self, demand: Demand, shard: Shard, candidates: Sequence[Shard], counts: Counts
+    ) -> str | None:
+        """Return which cut that asks for something drops the shard, None if none does."""
+        return self._narrowing(demand, counts).objection(shard, candidates, self._effective)
+
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:

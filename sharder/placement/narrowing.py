@@ -73,6 +73,17 @@ class Narrowing:
                 break
         return last
 
+    def objection(self, shard: Shard, candidates: Sequence[Shard], effective: Cuts) -> str | None:
+        """Return why one of `candidates` is not what a cut asks for, None if it is."""
+        kept = tuple(candidates)
+        for demands, work in effective:
+            if demands:
+                cut = work(self, kept)
+                if shard not in cut.kept:
+                    return cut.objection
+                kept = cut.kept
+        return None
+
     def _cuts(self, candidates: Sequence[Shard]) -> Iterator[Cut]:
         kept = tuple(candidates)
         for _, work in self._all():

@@ -13,6 +13,7 @@ from sharder.placement.ceilings import Ceilings
 from sharder.placement.counts import NO_COUNTS, Counts
 from sharder.placement.demand import Demand
 from sharder.placement.ranking import best
+from sharder.placement.rollout import choose
 from sharder.placement.shards import Shard
 from sharder.placement.strategies import STRATEGIES
 from sharder.placement.strategy import Choice, Layout, Strategy
@@ -61,10 +62,41 @@ class Placer:
         """Return where the object belongs, given where everything is."""
         choice = None
         for candidates in self._rounds(demand, counts):
-            choice = self.strategy.choose(demand, candidates, counts)
+            choice = choose(self.layout, self.strategy, demand, candidates, counts)
             if choice.shard is not None:
                 break
         return choice or Choice(None, self._why_none(demand, counts))
+
+    def objection(self, demand: Demand, shard: Shard, counts: Counts) -> str | None:
+        """Return why an available shard may not get the object, None if it may."""
+        why = self._objection(shard, demand)
+        if why is not None or not self.sticks:
+            return why
+        ceilings = self._ceilings(demand, counts)
+        why = self._fullness(shard, demand, ceilings)
+        if why is not None:
+            return why
+        fitting = [s for s in self._open if self._objection(s, demand) is None]
+        candidates = ceilings.with_room(fitting, demand)
+        return self.strategy.declines(demand, shard, candidates, counts)
+
+    def goal_of(self, demand: Demand) -> ShardName | None:
+        """Return the shard to which people have pinned the object, None if that does not count.
+
+        A new object waits for a shard that gets nothing at the moment, unless that is evacuated;
+        one that has a shard had better have another one than none.
+        """
+        pin = demand.pin
+        if pin is None or pin not in self.layout.names or pin in self.layout.evacuating:
+            return None
+        is_new = demand.current is None and not demand.moves
+        waits = is_new or demand.current == pin
+        return pin if waits or pin not in self.layout.closed else None
+
+    def keeps(self, demand: Demand) -> bool:
+        """Tell whether the object may stay where it is, however full that is."""
+        here = demand.current
+        return here is not None and self._objection(self.layout.by_name[here], demand) is None
 
     def explain(self, demand: Demand, counts: Counts) -> Explanation:
         """Return the choice, with a word about every available shard."""
@@ -146,10 +178,13 @@ class Placer:
 
     def _objection(self, shard: Shard, demand: Demand) -> str | None:
         """Return why the shard may not have the object, whatever the counts; None if it may."""
+        if shard.evacuating:
+            return "it is being evacuated"
         if shard.cordoned and shard.name != demand.current:
             return "it is cordoned"
-        if demand.pin and shard.name != demand.pin and demand.pin in self.layout.names:
-            return f"the object is pinned to {demand.pin}"
+        goal = self.goal_of(demand)
+        if goal is not None and shard.name != goal:
+            return f"the object is pinned to {goal}"
         for what, asked, has in (
             ("pool", demand.pool, shard.pool),
             ("region", demand.region, shard.region),

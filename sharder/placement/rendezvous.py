@@ -31,6 +31,12 @@ class Rendezvous:
         """Return the candidate with the highest score."""
         return Choice(best(self.layout.ranking, demand.key, candidates).name)
 
+    def declines(
+        self, demand: Demand, shard: Shard, candidates: Sequence[Shard], counts: Counts
+    ) -> str | None:
+        """Return None: all candidates may have it."""
+        return None
+
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:

@@ -10,13 +10,16 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from sharder.api.lease import Lease
+from sharder.api.lease import Lease, parse_time
 from sharder.leases import ShardState
 from sharder.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,
+    EVACUATE_ANNOTATION,
+    EVACUATE_ON_STOP,
     POOL_ANNOTATION,
     REGION_LABEL,
+    REVISION_LABEL,
     STATE_LABEL,
     WEIGHT_ANNOTATION,
     ZONE_LABEL,
@@ -58,8 +61,19 @@ class Shard:
     """What it has room for, by resource; a resource that is not there has no limit."""
     cordoned: bool = False
     """It keeps what it has and gets nothing new."""
+    evacuating: bool = False
+    """It is to let go of all that it has, and gets nothing new."""
+    revision: str = ""
+    """Of the controller that runs there; empty: it does not say."""
+    since: float = 0.0
+    """When it took its Lease, in seconds since 1970, if it says its revision."""
     ready: bool = field(default=True, compare=False)
     """It renews its Lease in time; strategies that stick prefer such shards for new objects."""
+
+    @property
+    def set_aside(self) -> bool:
+        """Whether people want nothing new on it; what it has is in nobody's way there."""
+        return self.cordoned or self.evacuating
 
     @property
     def place(self) -> tuple[str, str]:
@@ -84,6 +98,9 @@ def shard_of(lease: Lease) -> Shard:
         weight=_parsed(_weight, meta.annotation(WEIGHT_ANNOTATION), 1.0),
         capacity=_parsed(quantities, meta.annotation(CAPACITY_ANNOTATION), _NOTHING),
         cordoned=_parsed(_flag, meta.annotation(CORDONED_ANNOTATION), False),  # noqa: FBT003
+        evacuating=_parsed(_evacuation, meta.annotation(EVACUATE_ANNOTATION), False),  # noqa: FBT003
+        revision=(revision := meta.label(REVISION_LABEL)),
+        since=_seconds(lease.spec.acquire_time) if revision else 0.0,
         ready=meta.label(STATE_LABEL) not in _UNWELL,
     )
 
@@ -95,6 +112,7 @@ def mistakes_in(lease: Lease) -> Iterator[str]:
         WEIGHT_ANNOTATION: _weight,
         CAPACITY_ANNOTATION: quantities,
         CORDONED_ANNOTATION: _flag,
+        EVACUATE_ANNOTATION: _evacuation,
     }
     for key, read in readers.items():
         text = lease.metadata.annotation(key)
@@ -125,6 +143,15 @@ def _weight(text: str) -> float:
     if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
         raise ValueError(f"{text!r} is not between {MIN_WEIGHT} and {MAX_WEIGHT}")
     return float(weight)
+
+
+def _seconds(text: str | None) -> float:
+    time = parse_time(text)
+    return 0.0 if time is None else time.timestamp()
+
+
+def _evacuation(text: str) -> bool:
+    return text == EVACUATE_ON_STOP or _flag(text)
 
 
 def _flag(text: str) -> bool:

@@ -49,6 +49,12 @@ class Spread:
             equals = [s for s, score in zip(candidates, scores, strict=True) if score == highest]
         return Choice(best(self._layout.ranking, demand.key, equals).name)
 
+    def declines(
+        self, demand: Demand, shard: Shard, candidates: Sequence[Shard], counts: Counts
+    ) -> str | None:
+        """Return None: an object may also be where others of its group are."""
+        return None
+
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:

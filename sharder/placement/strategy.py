@@ -48,8 +48,8 @@ class Layout:
     @cached_property
     def essence(self) -> tuple[object, ...]:
         """All that a strategy which follows may look at; capacities change all the time."""
-        described = [replace(shard, capacity={}) for shard in self.available]
-        return self.spec, tuple(described), self.custom
+        described = [replace(shard, capacity={}, since=0.0) for shard in self.available]
+        return self.spec, tuple(described), self.custom, self.newest
 
     @cached_property
     def names(self) -> frozenset[ShardName]:
@@ -73,14 +73,31 @@ class Layout:
 
     @cached_property
     def closed(self) -> Mapping[ShardName, Shard]:
-        """The available shards that get nothing: cordoned, or without what the ring requires."""
+        """The available shards that get nothing: people say so, or the ring requires more."""
         return {
             shard.name: shard
             for shard in self.available
-            if shard.cordoned
+            if shard.set_aside
             or (self.spec.require_pool and not shard.pool)
             or (self.spec.require_zone and not shard.zone)
         }
+
+    @cached_property
+    def evacuating(self) -> frozenset[ShardName]:
+        """The available shards that are to let go of all that they have."""
+        return frozenset(shard.name for shard in self.available if shard.evacuating)
+
+    @cached_property
+    def newest(self) -> str | None:
+        """The newest revision while several are available, None if there is no such difference.
+
+        It is that of the ready shard which took its Lease last; a shard that does not say its
+        revision is no sign of a rollout.
+        """
+        revised = [shard for shard in self.available if shard.revision]
+        if len({shard.revision for shard in revised}) < 2:
+            return None
+        return max(revised, key=lambda shard: (shard.ready, shard.since, shard.name)).revision
 
     @cached_property
     def weight(self) -> float:
@@ -110,6 +127,12 @@ class Strategy(Protocol):
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
         """Return one of `candidates`, which are by name and not empty, or why it is none."""
+        ...
+
+    def declines(
+        self, demand: Demand, shard: Shard, candidates: Sequence[Shard], counts: Counts
+    ) -> str | None:
+        """Return why one of `candidates` must not get the object, None if it may."""
         ...
 
     def remarks(

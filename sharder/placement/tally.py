@@ -79,9 +79,14 @@ class Tally:
         """Those whose shard has been asked to let go."""
         return self._draining
 
+    def entry(self, identity: int) -> Entry | None:
+        """Return how an object counts, None if it does not."""
+        assumed = self._assumed.get(identity)
+        return self._found(identity) if assumed is None else assumed.entry
+
     def holds(self, identity: int) -> bool:
         """Tell whether an object is counted."""
-        return self._current(identity) is not None
+        return self.entry(identity) is not None
 
     def on(self, shard: ShardName) -> int:
         """Return how many the shard has, those that it has been asked to let go included."""
@@ -109,7 +114,7 @@ class Tally:
 
     def where_counted(self, identity: int, group: int) -> ShardName | None:
         """Return the shard whose members of a group an object is one of, None if it is none."""
-        entry = self._current(identity)
+        entry = self.entry(identity)
         return entry.shard if entry is not None and entry.stays and group in entry.groups else None
 
     def by_shard(self) -> dict[ShardName, int]:
@@ -118,12 +123,12 @@ class Tally:
 
     def shard_of(self, identity: int) -> ShardName | None:
         """Return the shard that an object counts on, None if it counts on none."""
-        entry = self._current(identity)
+        entry = self.entry(identity)
         return None if entry is None else entry.shard
 
     def room_of(self, identity: int) -> tuple[ShardName | None, ShardName | None]:
         """Return the shard that has an object, and the one to which it is to go."""
-        entry = self._current(identity)
+        entry = self.entry(identity)
         return (None, None) if entry is None else (entry.shard, entry.heading)
 
     def shown_on(self, identity: int) -> ShardName | None:
@@ -146,7 +151,7 @@ class Tally:
 
         It confirms or refutes an assumption, unless it shows what was known before that.
         """
-        before = self._current(identity)
+        before = self.entry(identity)
         known = self._parts.setdefault(part, Entries())
         if entry is None:
             known.pop(identity, None)
@@ -157,7 +162,7 @@ class Tally:
     def assume(self, reservation: Reservation) -> None:
         """Count an object where it was just placed; again and again it counts once."""
         identity, entry = reservation
-        before = self._current(identity)
+        before = self.entry(identity)
         pending = self._assumed.get(identity)
         owner, passed = before.shard if before else None, frozenset[Entry]()
         if pending is not None:
@@ -167,9 +172,9 @@ class Tally:
 
     def forget(self, identity: int) -> None:
         """Give a reservation back: what was promised will not happen."""
-        before = self._current(identity)
+        before = self.entry(identity)
         if self._assumed.pop(identity, None) is not None:
-            self._count(before, self._current(identity))
+            self._count(before, self.entry(identity))
 
     def give_back(self, reservation: Reservation) -> None:
         """Give this very reservation back, unless another has taken its place."""
@@ -234,10 +239,6 @@ class Tally:
             return assumed.entry
         self._assumed.pop(identity, None)
         return entry
-
-    def _current(self, identity: int) -> Entry | None:
-        assumed = self._assumed.get(identity)
-        return self._found(identity) if assumed is None else assumed.entry
 
     def _found(self, identity: int) -> Entry | None:
         for part in self._parts.values():

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from sharder.api.meta import PartialObject
+from sharder.choosing import choose, directed_of
 from sharder.membership import Members
 from sharder.names import ShardName
 from sharder.placement.distribution import Distribution, Placed, distribute
@@ -27,7 +28,7 @@ from sharder.plan import (
     next_step,
     position_of,
 )
-from sharder.planner import Owners, choice_of, plan_controlled
+from sharder.planner import Owners, plan_controlled, plan_main, stands_still
 from sharder.preview.census import is_unowned
 from sharder.snapshot import RingSnapshot, Role
 
@@ -74,6 +75,8 @@ class Planned:
     """Where it belongs, or why nowhere."""
     displaced: bool = False
     """Whether its shard has too many: it is let go, wherever it goes then."""
+    balance: str = ""
+    """What it brings to move it for balance, for people; empty: it is not moved for that."""
     step: Step
     """What the resync does now."""
     intent: Step
@@ -131,12 +134,18 @@ def plan_object(
             obj=obj, role=role, key=key, current=current, choice=choice, step=step, intent=step
         )
     identity = snapshot.identity_of(obj)
-    choice = whole.choices.get(identity) or choice_of(snapshot, obj)
+    choice = whole.choices.get(identity) or choose(snapshot, obj)
     displaced = identity in whole.displaced
     position = position_of(snapshot, obj, choice.shard)
-    step = _step(position, choice, snapshot.members, displaced=displaced)
+    if stands_still(snapshot, current):
+        step = intent = plan_main(snapshot, obj)
+    else:
+        step = _step(position, choice, snapshot.members, displaced=displaced)
+        asked_anew = replace(position, draining=False)
+        intent = step
+        if isinstance(step, Keep):
+            intent = _step(asked_anew, choice, snapshot.members, displaced=displaced)
     owners.note(snapshot, obj, step)
-    asked_anew = replace(position, draining=False)
     return Planned(
         obj=obj,
         role=role,
@@ -145,9 +154,7 @@ def plan_object(
         choice=choice,
         displaced=displaced,
         step=step,
-        intent=_step(asked_anew, choice, snapshot.members, displaced=displaced)
-        if isinstance(step, Keep)
-        else step,
+        intent=intent,
     )
 
 
@@ -163,7 +170,8 @@ def distribution_of(snapshot: RingSnapshot, main: Iterable[PartialObject]) -> Di
     entries = {snapshot.identity_of(obj): snapshot.entry_of(obj) for obj in objects}
     snapshot.tally.replace(_PART, entries)
     snapshot.tally.synced = True
-    return distribute((_placed(snapshot, obj) for obj in objects), snapshot.placer)
+    paused = snapshot.ring.spec.movement.paused
+    return distribute((_placed(snapshot, o) for o in objects), snapshot.placer, paused=paused)
 
 
 def tally_after(snapshot: RingSnapshot, plan: Iterable[Planned]) -> Tally | None:
@@ -171,6 +179,7 @@ def tally_after(snapshot: RingSnapshot, plan: Iterable[Planned]) -> Tally | None
     if snapshot.tally is None:
         return None
     after = Tally()
+    after.synced = True
     for planned in plan:
         if planned.role is not Role.CONTROLLED:
             entry = snapshot.entry_on(planned.obj, planned.to, draining=False)
@@ -197,7 +206,10 @@ def _why_drained(planned: Planned, owner: ShardName) -> str:
     if planned.displaced:
         goal = f"it goes to {planned.desired}" if planned.desired else planned.choice.reason
         return f"{owner} has more objects than it may have, and has to let go of it; {goal}"
-    return f"it belongs on {planned.desired}; {owner} may be working on it and has to let go first"
+    goal = f"it belongs on {planned.desired}"
+    if planned.balance:
+        goal = f"{planned.balance}, so it goes to {planned.desired}"
+    return f"{goal}; {owner} may be working on it and has to let go first"
 
 
 def _step(position: Position, choice: Choice, members: Members, *, displaced: bool) -> Step:
@@ -210,8 +222,8 @@ def _step(position: Position, choice: Choice, members: Members, *, displaced: bo
 
 def _placed(snapshot: RingSnapshot, obj: PartialObject) -> Placed:
     """Return the object as it stands; one that has been sent to a shard counts there already."""
-    owner, directed = snapshot.owner_of(obj), snapshot.directed(obj)
-    is_sent = directed not in {None, owner} and choice_of(snapshot, obj).shard == directed
+    owner, directed = snapshot.owner_of(obj), directed_of(snapshot, obj)
+    is_sent = directed is not None and choose(snapshot, obj).shard == directed
     return Placed(
         snapshot.demand_of(obj, directed if is_sent else owner),
         draining=snapshot.is_draining(obj) and not is_sent,

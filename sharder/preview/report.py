@@ -14,6 +14,7 @@ from sharder.leases import ShardState
 from sharder.names import RingName, ShardName
 from sharder.placement.shards import OBJECTS
 from sharder.placement.tally import Tally
+from sharder.preview.balancing import BalanceReport, balanced, is_rebalanced
 from sharder.preview.census import imbalance, is_unowned
 from sharder.preview.planning import Action, Planned, tally_after, why
 from sharder.snapshot import RingSnapshot
@@ -70,13 +71,21 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
     """Why, for each of those."""
     refusals: tuple[str, ...]
     """What of the ring, as it is planned for, the API server would refuse."""
+    rebalance: BalanceReport | None
+    """What of the moves is for balance, and why no more; None if the ring is not rebalanced."""
     summary: Summary
 
 
 def report(
     snapshot: RingSnapshot, plan: Iterable[Planned], states: Mapping[ShardName, ShardState]
 ) -> PlanReport:
-    """Return the report of a plan; `states` has the shards to be listed."""
+    """Return the report of a plan, to which what moves for balance is added.
+
+    `states` has the shards to be listed.
+    """
+    plan = list(plan)
+    for_balance = balanced(snapshot, plan) if is_rebalanced(snapshot) else None
+    plan = plan if for_balance is None else for_balance.plan
     ordered = sorted(plan, key=lambda planned: main_key(planned.obj))
     counted = [planned for planned in ordered if planned.key is not None]
     before = Counter(planned.current for planned in counted if planned.current is not None)
@@ -113,6 +122,7 @@ def report(
         unassigned=tuple(unowned),
         reasons=unowned,
         refusals=tuple(map(str, refusals(snapshot.ring, snapshot.placer.layout.custom))),
+        rebalance=None if for_balance is None else for_balance.report,
         summary=Summary(
             objects=len(counted),
             moves=sum(planned.current != planned.to for planned in counted),

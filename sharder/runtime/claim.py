@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from sharder.api.lease import Lease, LeaseSpec, format_time
+from sharder.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +127,22 @@ def taken(old: Lease | None, *, identity: str, now: datetime, timing: LeaseTimin
         renew_time=format_time(now),
         lease_transitions=(old.spec.lease_transitions or 0) + 1 if old else 0,
     )
+
+
+def evacuation(lease: Lease | None, *, wanted: bool) -> dict[str, str | None]:
+    """Return how the annotations of our Lease have to change, empty if not at all.
+
+    Args:
+        lease: As last seen, None if there is none.
+        wanted: Whether we ask to be evacuated, as we are about to stop.  What a predecessor has
+            asked that was killed before its release is taken back; what a person asks stays.
+    """
+    value = lease.metadata.annotation(EVACUATE_ANNOTATION) if lease else ""
+    if wanted:
+        return (
+            {} if value in {"true", EVACUATE_ON_STOP} else {EVACUATE_ANNOTATION: EVACUATE_ON_STOP}
+        )
+    return {EVACUATE_ANNOTATION: None} if value == EVACUATE_ON_STOP else {}
 
 
 def released(now: datetime) -> dict[str, str | int]:

@@ -32,6 +32,7 @@ from sharder.runtime.claim import (
     Ours,
     Seen,
     Verdict,
+    evacuation,
     judge,
     released,
     runs_out_at,
@@ -53,7 +54,10 @@ class Leases(Readable[Lease], Writable[Lease], Protocol):
 
 
 class LeaseHolder:
-    """One process' claim to one Lease; `labels` and `annotations` are merged into it."""
+    """One process' claim to one Lease; `labels` and `annotations` are merged into it.
+
+    A label that is None is taken off.
+    """
 
     def __init__(
         self,
@@ -64,7 +68,7 @@ class LeaseHolder:
         clock: Clock,
         rng: Rng,
         timing: LeaseTiming | None = None,
-        labels: Mapping[str, str] | None = None,
+        labels: Mapping[str, str | None] | None = None,
         annotations: Mapping[str, str] | None = None,
         on_error: OnError = ignore,
     ) -> None:
@@ -79,6 +83,8 @@ class LeaseHolder:
         self._trouble = Trouble(f"hold lease {ref}", on_error)
         self._seen: Seen | None = None
         self._written: set[str] = set()
+        self._renewing = asyncio.Lock()
+        self._wants_evacuation = False
         self._renewed: float | None = None
 
     def valid(self, now: float) -> bool:
@@ -105,12 +111,18 @@ class LeaseHolder:
             left = self._left()
             if left <= 0:
                 self._lose(f"it was not renewed for {self._timing.renew_deadline:g} s")
-            try:
-                await self._in_time(self._renew(), left)
-            except ApiError as error:
-                self._trouble.failed(error)
-            else:
-                self._trouble.over()
+            await self._try_to_renew(left)
+
+    async def evacuate(self) -> None:
+        """Ask by the Lease that all objects be taken away, until the release takes that back.
+
+        Beside `keep`; what fails now goes along with the next renewal.
+
+        Raises:
+            LeaseLost: another holder was seen.
+        """
+        self._wants_evacuation = True
+        await self._try_to_renew(max(self._left(), 0))
 
     async def release(self) -> None:
         """Give the Lease back if it is ours, so that others need not wait; never raises.
@@ -118,6 +130,7 @@ class LeaseHolder:
         Call it when the work has ended: whoever sees the release may begin at once.
         """
         self._renewed = None
+        self._wants_evacuation = False
         try:
             if self._written and self._judge() != Ours():
                 # A write that was cancelled before its answer came may have got through.
@@ -160,25 +173,37 @@ class LeaseHolder:
                 return False
         return True
 
+    async def _try_to_renew(self, left: float) -> None:
+        try:
+            await self._in_time(self._renew(), left)
+        except ApiError as error:
+            self._trouble.failed(error)
+        else:
+            self._trouble.over()
+
     async def _renew(self) -> None:
         """Renew as if nothing had changed; if it has, look and judge."""
-        try:
-            await self._touch()
-        except (Conflict, NotFound):
-            lease = await self._look()
-            match self._judge():
-                case Ours():
-                    await self._touch()
-                case Free() if lease is None:
-                    await self._take()
-                case Free():
-                    self._lose("somebody released it")
-                case Held(holder):
-                    self._lose(f"it is held by {holder!r}, and not by this process")
+        async with self._renewing:
+            try:
+                await self._touch()
+            except (Conflict, NotFound):
+                await self._renew_what_changed()
+
+    async def _renew_what_changed(self) -> None:
+        lease = await self._look()
+        match self._judge():
+            case Ours():
+                await self._touch()
+            case Free() if lease is None:
+                await self._take()
+            case Free():
+                self._lose("somebody released it")
+            case Held(holder):
+                self._lose(f"it is held by {holder!r}, and not by this process")
 
     async def _try_to_release(self) -> bool:
         try:
-            await self._patch({}, released(self._clock.now()))
+            await self._patch(released(self._clock.now()))
         except (Conflict, Unavailable):
             # A connection that broke is no reason to keep others waiting: see what has happened.
             await self._look()
@@ -201,28 +226,38 @@ class LeaseHolder:
         if old is None:
             body = lease_body(
                 name=self._ref.name,
-                labels=self._labels,
+                labels={key: value for key, value in self._labels.items() if value is not None},
                 annotations=self._annotations,
                 spec=spec,
             )
             write = self._leases.create(self._ref.namespace, body)
         else:
-            marks = {"labels": self._labels, "annotations": self._annotations}
-            write = self._patch(marks, msgspec.to_builtins(spec))
+            write = self._patch(msgspec.to_builtins(spec), self._labels, self._annotations)
         await self._write(write, spec.renew_time or "")
 
     async def _touch(self) -> None:
         renew_time = format_time(self._clock.now())
         # The labels go along: a Lease that has lost them by mistake would count as gone.
-        write = self._patch({"labels": self._labels}, {"renewTime": renew_time})
+        write = self._patch({"renewTime": renew_time}, self._labels)
         await self._write(write, renew_time)
 
-    async def _patch(self, metadata: Mapping[str, Json], spec: Json) -> Lease:
+    async def _patch(
+        self,
+        spec: Json,
+        labels: Mapping[str, str | None] | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> Lease:
         """Change the Lease if it is as last seen."""
         lease = self._seen.lease if self._seen else None
-        version = lease.metadata.resource_version if lease else ""
-        guarded: Json = {**metadata, "resourceVersion": version}
-        return await self._leases.patch(self._ref, {"metadata": guarded, "spec": spec})
+        metadata: Json = {
+            "resourceVersion": lease.metadata.resource_version if lease else "",
+            "labels": labels or {},
+            "annotations": {
+                **(annotations or {}),
+                **evacuation(lease, wanted=self._wants_evacuation),
+            },
+        }
+        return await self._leases.patch(self._ref, {"metadata": metadata, "spec": spec})
 
     async def _write(self, write: Awaitable[Lease], renew_time: str) -> None:
         sent = self._clock.monotonic()

@@ -67,6 +67,9 @@ class Holding:
     def __iter__(self) -> Iterator[ObjectRef]:
         return iter(tuple(self._objects))
 
+    def __len__(self) -> int:
+        return len(self._objects)
+
     def get(self, ref: ObjectRef) -> ObjectMeta | None:
         """Return the object's metadata, None if it is not here."""
         return self._objects.get(ref)

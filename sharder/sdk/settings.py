@@ -5,6 +5,7 @@ SHARD_NAMESPACE, else POD_NAMESPACE, else the
 service account's namespace                          where the Lease lives
 SHARD_LEASE_DURATION  SHARD_RENEW_DEADLINE  SHARD_RETRY_PERIOD      seconds
 SHARD_DRAIN_GRACE  SHARD_STOP_GRACE                                 seconds
+SHARD_DRAIN_ON_STOP                                  a duration such as 2m30s
 SHARD_WORKERS                                        reconciles at a time
 SHARD_REGION  SHARD_ZONE  SHARD_HOSTNAME  SHARD_REVISION            labels of the Lease
 SHARD_POOL  SHARD_CAPACITY  SHARD_WEIGHT                            its annotations
@@ -15,9 +16,11 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from math import inf
 from pathlib import Path
 from typing import Final, TypeVar
 
+from sharder.durations import parse_duration
 from sharder.errors import ConfigError
 from sharder.leases import MAX_DURATION_SECONDS, MIN_DURATION_SECONDS
 from sharder.names import (
@@ -57,6 +60,8 @@ class Settings:
     """How long a reconcile may go on when the object is to be let go; then it is cancelled."""
     stop_grace: timedelta = timedelta(seconds=20)
     """How long reconciles may go on at a clean stop (a pod has 30 s by default)."""
+    drain_on_stop: timedelta | float = timedelta(0)
+    """How long (seconds) a clean stop may wait until the shard's objects are elsewhere; 0: not."""
     reacquire: bool = False
     """Whether to join again after the Lease was lost, instead of ending with an error."""
     region: str = ""
@@ -74,6 +79,12 @@ class Settings:
     kubeconfig: str = ""
     """Path, or several as kubectl takes them; empty: the pod's service account, else
     ~/.kube/config."""
+
+    @property
+    def drain_on_stop_seconds(self) -> float:
+        """`drain_on_stop` as a number."""
+        given = self.drain_on_stop
+        return given.total_seconds() if isinstance(given, timedelta) else given
 
     def lease_labels(self, ring: RingName) -> dict[str, str]:
         """Return the labels of the shard's Lease."""
@@ -122,6 +133,8 @@ class Settings:
             problems.append(f"a lease lasts {limits[0]} to {limits[1]} s, not {duration}")
         if self.workers < 1:
             problems.append(f"{self.workers} workers do no work")
+        if not 0 <= self.drain_on_stop_seconds < inf:
+            problems.append(f"drain_on_stop is a time from 0 on, not {self.drain_on_stop}")
         if problems:
             raise ConfigError("; ".join(problems))
 
@@ -164,6 +177,7 @@ def settings_from(environment: Mapping[str, str], *, host: str, namespace: str) 
         workers=given.number("SHARD_WORKERS", int, 10),
         drain_grace=given.number("SHARD_DRAIN_GRACE", _seconds, timedelta(seconds=10)),
         stop_grace=given.number("SHARD_STOP_GRACE", _seconds, timedelta(seconds=20)),
+        drain_on_stop=given.duration("SHARD_DRAIN_ON_STOP"),
         region=given.text("SHARD_REGION"),
         zone=given.text("SHARD_ZONE"),
         hostname=given.text("SHARD_HOSTNAME"),
@@ -197,6 +211,14 @@ class _Variables:
         except (ValueError, OverflowError):
             self.problems.append(f"{name}={text!r} is no number that fits")
             return default
+
+    def duration(self, name: str) -> timedelta:
+        """Return the variable as a duration, 0 without; a malformed one is a problem."""
+        try:
+            return parse_duration(self.text(name) or "0s")
+        except ValueError as error:
+            self.problems.append(f"{name}: {error}")
+            return timedelta()
 
 
 def _seconds(text: str) -> timedelta:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Sequence
+from itertools import count
 from random import SystemRandom  # noqa: TID251 - where an SDK process is put together
 from typing import Final
 
@@ -11,7 +12,7 @@ from sharder.api.resource import Resource
 from sharder.clock import Clock, SystemClock
 from sharder.errors import LeaseLost, SharderError, Unavailable
 from sharder.kube.client import connect
-from sharder.names import ObjectRef, RingName, ShardName
+from sharder.names import REVISION_LABEL, ObjectRef, RingName, ShardName
 from sharder.runtime.backoff import Rng
 from sharder.runtime.holder import LeaseHolder
 from sharder.runtime.trouble import Trouble, ignore
@@ -67,7 +68,7 @@ class Shard:
         self._stop = asyncio.Event()
 
     def run(self) -> None:
-        """Work until SIGTERM or SIGINT, then stop cleanly and return.
+        """Work until SIGTERM or SIGINT, then stop cleanly and return; at once at a second one.
 
         Raises:
             SystemExit: 1 if the Lease was lost or the shard cannot work; the log says why.
@@ -101,6 +102,7 @@ class Shard:
     def stop(self) -> None:
         """Ask for a clean stop: nothing new is begun, what runs may end, the Lease is given back.
 
+        With `settings.drain_on_stop` the objects go to other shards before that.
         From the event loop's thread only; idempotent.
         """
         self._stop.set()
@@ -120,7 +122,8 @@ class Shard:
             clock=clock,
             rng=rng,
             timing=settings.lease,
-            labels=settings.lease_labels(self._ring),
+            # One that a predecessor of the same name has left would not go away by itself.
+            labels={REVISION_LABEL: None, **settings.lease_labels(self._ring)},
             annotations=settings.lease_annotations(),
         )
         while True:
@@ -134,7 +137,14 @@ class Shard:
                 rng=rng,
             )
             try:
-                await serve_tenure(holder, work, self._stop, stop_grace=settings.stop_grace)
+                await serve_tenure(
+                    holder,
+                    work,
+                    self._stop,
+                    drain_on_stop=settings.drain_on_stop_seconds,
+                    stop_grace=settings.stop_grace,
+                    clock=clock,
+                )
             except LeaseLost as error:
                 if self._stop.is_set() or not settings.reacquire:
                     raise
@@ -210,10 +220,25 @@ class Shard:
 
     async def _serve_until_signal(self) -> None:
         loop = asyncio.get_running_loop()
+        scope = asyncio.timeout(None)
+        signals = count(1)
+
+        def heed() -> None:
+            number = next(signals)
+            if number == 1:
+                self.stop()
+            elif number == 2:
+                _log.warning("stopping at once", extra=self._fields())
+                scope.reschedule(loop.time())
+
         for number in _SIGNALS:
-            loop.add_signal_handler(number, self.stop)
+            loop.add_signal_handler(number, heed)
         try:
-            await self.serve()
+            async with scope:
+                await self.serve()
+        except TimeoutError:
+            if not scope.expired():
+                raise
         finally:
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)

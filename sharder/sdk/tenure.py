@@ -7,19 +7,31 @@ no work outlives the Lease.
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+from sharder.clock import Clock
 from sharder.errors import LeaseLost
 from sharder.runtime.holder import LeaseHolder
+from sharder.sdk.leave import leave
 from sharder.sdk.work import Work
 
 _log = logging.getLogger(__name__)
 
 
 async def serve_tenure(
-    holder: LeaseHolder, work: Work, stop: asyncio.Event, *, stop_grace: timedelta
+    holder: LeaseHolder,
+    work: Work,
+    stop: asyncio.Event,
+    *,
+    drain_on_stop: float,
+    stop_grace: timedelta,
+    clock: Clock,
 ) -> None:
     """Wait for the Lease and work until `stop` is set; return when the Lease is given back.
+
+    If `drain_on_stop` is not 0, the work goes on for up to so many seconds then, until the
+    objects have been taken away.
 
     Cancelling this does the same at once: work is cancelled, and then the Lease given back.  A
     lost Lease is left as it is: it was lost because no request got through, and a release that
@@ -28,10 +40,16 @@ async def serve_tenure(
     Raises:
         LeaseLost: it is or may be somebody else's; no work is running any more.
     """
+
+    async def leaving() -> None:
+        await stop.wait()
+        if drain_on_stop:
+            await leave(holder, work, within=drain_on_stop, clock=clock)
+
     is_lost = False
     try:
         if await _acquire(holder, stop):
-            await _work(holder, work, stop, stop_grace=stop_grace)
+            await _work(holder, work, leaving, stop_grace=stop_grace)
     except ExceptionGroup as group:
         lost, others = group.split(LeaseLost)
         if lost is None or others is not None:
@@ -55,11 +73,23 @@ async def _acquire(holder: LeaseHolder, stop: asyncio.Event) -> bool:
 
 
 async def _work(
-    holder: LeaseHolder, work: Work, stop: asyncio.Event, *, stop_grace: timedelta
+    holder: LeaseHolder,
+    work: Work,
+    leaving: Callable[[], Awaitable[None]],
+    *,
+    stop_grace: timedelta,
 ) -> None:
+    """Work under the heartbeat until `leaving` has ended."""
+    left = asyncio.Event()
+
+    async def leave_off() -> None:
+        await leaving()
+        left.set()
+
     async with asyncio.TaskGroup() as group:
         heartbeat = group.create_task(holder.keep(), name="keep lease")
-        await work.run(stop, stop_grace=stop_grace)
+        group.create_task(leave_off(), name="leave")
+        await work.run(left, stop_grace=stop_grace)
         heartbeat.cancel()
 
 

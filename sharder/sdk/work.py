@@ -77,10 +77,23 @@ class Work:
         self._rng = rng
         self._running: dict[ObjectRef, _Running] = {}
         self._is_stopping = False
+        self._is_listed = False
         self._ended = asyncio.Event()
+        self._noted = asyncio.Event()
         # Failures of reconciles are counted by `Attempts`; this back-off is never used for them.
         self._reconciles = WorkQueue[ObjectRef](clock=clock, rng=rng, backoff=DRAIN_BACKOFF)
         self._drains = WorkQueue[ObjectRef](clock=clock, rng=rng, backoff=DRAIN_BACKOFF)
+
+    @property
+    def objects(self) -> int:
+        """How many objects the shard has, as far as it has seen them."""
+        return len(self._holding)
+
+    async def until_empty(self) -> None:
+        """Return when the shard has no objects; before the first list that is not known."""
+        while self._holding or not self._is_listed:
+            self._noted.clear()
+            await self._noted.wait()
 
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
         """Work until `stop` is set; then begin nothing new and return when all has ended.
@@ -126,6 +139,7 @@ class Work:
             async for event in events:
                 for ref in self._take_note(event):
                     self._look_at(ref)
+                self._noted.set()
 
     def _take_note(
         self, event: Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
@@ -133,6 +147,7 @@ class Work:
         """Put what the watch shows into the holding; return the objects that it affects."""
         match event:
             case Listed(items):
+                self._is_listed = True
                 return self._holding.replace(items)
             case Changed(obj):
                 self._holding.see(obj)
@@ -212,6 +227,7 @@ class Work:
         await self._objects.patch(ref, patch)
         # If the watch was faster, and the object has come back, that counts.
         self._holding.forget(ref, version=meta.resource_version)
+        self._noted.set()
         self._record("drain acknowledged", ref)
         return None
 

@@ -5,13 +5,20 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Final
 
-from sharder.api.ring import ControllerRing, PlacementSpec, StrategyName
+from sharder.api.ring import (
+    ControllerRing,
+    PlacementSpec,
+    RebalanceSpec,
+    RebalanceStrategy,
+    StrategyName,
+)
 from sharder.names import GroupResource, ShardName
 from sharder.placement.demand import Demand, identity_of
 from sharder.placement.entries import Entry
 from sharder.placement.placer import Placer
 from sharder.placement.strategy import Layout
 from sharder.placement.tally import Reservation, Tally
+from sharder.rebalance.terms import AUTO
 
 MAX_WARNINGS: Final = 10
 """Told at a time: the API server cuts them all short beyond 4,096 characters."""
@@ -42,6 +49,7 @@ def warnings(old: ControllerRing | None, new: ControllerRing, facts: Facts) -> t
     """
     found = chain(
         _movement(old, new, facts.layout),
+        _threshold(new.spec.rebalance),
         _no_namespace(facts.namespaces),
         _any_namespace(new),
         _unknown(new, facts.unknown),
@@ -78,6 +86,18 @@ def _any_namespace(ring: ControllerRing) -> Iterator[str]:
             "spec.shardNamespaces: without it, whoever may create Leases in some namespace may"
             " join the ring: list the namespaces of its shards"
         )
+
+
+def _threshold(rebalance: RebalanceSpec) -> Iterator[str]:
+    field = "spec.rebalance.threshold"
+    by_fragmentation = rebalance.strategy is RebalanceStrategy.RESOURCE_BALANCE
+    if by_fragmentation and rebalance.threshold == AUTO:
+        yield (
+            f"{field}: {AUTO} finds no shard above it when all are equally bad, or when there are"
+            ' only two: write a number such as "0.15" to move objects then, too'
+        )
+    if rebalance.strategy is RebalanceStrategy.EVEN_LOAD and rebalance.threshold != AUTO:
+        yield f"{field}: EvenLoad does not look at it, but at minGain: leave it out"
 
 
 def _movement(

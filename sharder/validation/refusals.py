@@ -19,10 +19,10 @@ from sharder.api.ring import (
     StrategyName,
 )
 from sharder.names import GroupResource
-from sharder.placement.placer import Placer
-from sharder.placement.strategy import Layout
+from sharder.validation.movement import movement_refusals, rebalance_refusals
 from sharder.validation.refusal import Fault, Refusal
 from sharder.validation.selectors import key_refusals, selector_refusals
+from sharder.validation.sticking import following, sticking, sticks
 
 MAX_REFUSALS: Final = 20
 """Told at a time, to bound messages; whoever mends these is told the next."""
@@ -51,13 +51,10 @@ def refusals(ring: ControllerRing, custom: Collection[str]) -> tuple[Refusal, ..
         _ceilings(spec.placement),
         _groups(spec.placement),
         _zones(spec.placement),
+        rebalance_refusals(spec),
+        movement_refusals(spec.movement),
     )
     return tuple(islice(found, MAX_REFUSALS))
-
-
-def sticks(placement: PlacementSpec) -> bool:
-    """Tell whether the strategy leaves objects where they are, hence counts them."""
-    return Placer(Layout(spec=placement, shards=(), available=())).sticks
 
 
 def _duplicates(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
@@ -98,7 +95,7 @@ def _hash_keys(spec: RingSpec) -> Iterator[Refusal]:
                 fault=Fault.INVALID,
                 value=resource.hash_key,
                 advice=f"the strategy {spec.placement.strategy} places each object by itself: "
-                f"write {HashKey.OBJECT}, or a strategy that follows ({_following()})",
+                f"write {HashKey.OBJECT}, or a strategy that follows ({following()})",
             )
 
 
@@ -134,7 +131,7 @@ def _ceilings(placement: PlacementSpec) -> Iterator[Refusal]:
         if not sticks(placement):
             advice = (
                 f"the strategy {placement.strategy} does not count objects: remove it, or write"
-                f" a strategy that sticks ({_sticking()})"
+                f" a strategy that sticks ({sticking()})"
             )
             yield Refusal(field=field, fault=Fault.INVALID, value=capacity, advice=advice)
 
@@ -185,11 +182,3 @@ def _zones(placement: PlacementSpec) -> Iterator[Refusal]:
         yield Refusal(field=field, fault=Fault.INVALID, value=zones, advice=bounds)
     elif zones > 1 and not fits:
         yield Refusal(field=field, fault=Fault.INVALID, value=zones, advice=advice)
-
-
-def _following() -> str:
-    return ", ".join(n for n in StrategyName if not sticks(PlacementSpec(strategy=n)))
-
-
-def _sticking() -> str:
-    return ", ".join(n for n in StrategyName if sticks(PlacementSpec(strategy=n)))

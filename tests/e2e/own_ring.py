@@ -62,7 +62,11 @@ class OwnRing:
 
     async def edit(self, **placement: Json) -> None:
         """Change fields of the placement, as a person does."""
-        patch = json.dumps({"spec": {"placement": placement}})
+        await self.change(placement=placement)
+
+    async def change(self, **spec: Json) -> None:
+        """Merge fields into the ring's spec, as a person does."""
+        patch = json.dumps({"spec": spec})
         arguments = ("patch", "controllerring", self.name, "--type=merge", "-p", patch)
         await asyncio.to_thread(self._playground.plane.kubectl, *arguments)
 
@@ -72,11 +76,14 @@ class OwnRing:
         text = await asyncio.to_thread(self._playground.plane.kubectl, *arguments)
         return msgspec.json.decode(text, type=ControllerRing).status
 
-    async def start(self, *shards: str, lease_seconds: int = LEASE_SECONDS) -> None:
+    async def start(
+        self, *shards: str, lease_seconds: int = LEASE_SECONDS, **environment: str
+    ) -> None:
         """Start shards, and return when the sharder knows that they are available."""
         self._playground.lease_seconds = lease_seconds
         for shard in shards:
-            self._playground.start_shard(shard, (*CONTROLLER, "--ring", self.name))
+            command = (*CONTROLLER, "--ring", self.name)
+            self._playground.start_shard(shard, command, **environment)
         self.live |= set(shards)
 
         async def available() -> bool:
@@ -221,9 +228,17 @@ class OwnRing:
 
 @asynccontextmanager
 async def own_ring(
-    playground: Playground, name: str, *shards: str, placement: Json, clients: int = 1
+    playground: Playground,
+    name: str,
+    *shards: str,
+    placement: Json,
+    clients: int = 1,
+    **environment: str,
 ) -> AsyncIterator[OwnRing]:
-    """Set up a ring that places what is created; its shards and itself end with the block."""
+    """Set up a ring that places what is created; its shards and itself end with the block.
+
+    `environment` is that of the shards, on top of what they need.
+    """
     async with AsyncExitStack() as stack:
         users = [await connect(str(playground.viewer)) for _ in range(clients)]
         for user in users:
@@ -231,7 +246,7 @@ async def own_ring(
         ring = OwnRing(playground, users, name)
         await ring.install(placement)
         stack.push_async_callback(asyncio.to_thread, ring.clean_up)
-        await ring.start(*shards)
+        await ring.start(*shards, lease_seconds=LEASE_SECONDS, **environment)
         await ring.until_placing()
         async with asyncio.TaskGroup() as group:
             recording = group.create_task(ring.record(), name="record")

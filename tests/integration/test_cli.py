@@ -1,32 +1,24 @@
 """Every command of docs/cli.md on a real cluster, as a process, as its reader types it."""
 
 import json
-import os
 import re
-import subprocess
-import sys
-import uuid
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from hack import binaries
 from hack.control_plane import ControlPlane
-from sharder.api.lease import format_time
 from sharder.cli.reports import Explanation, RingsReport, ShardsReport
-from sharder.names import RING_LABEL, RingName, ShardName, owner_label
+from sharder.names import RingName
 from sharder.preview.planning import Action
 from sharder.preview.report import PlanReport
 from sharder.ring import ConsistentHash
 from sharder.tls import Policy, new_bundle
-from tests.support.documents import ROOT, blocks
+from tests.support.documented_ring import SHARDS, Manifest, Ring, install, secret
+from tests.support.documents import blocks
 
 CLI = Path("docs/cli.md")
-CRD = ROOT / "charts/sharder/templates/crd.yaml"
-SHARDER = Path(sys.executable).with_name("sharder")
 TYPED = [
     line
     for block in blocks("sh")
@@ -34,92 +26,20 @@ TYPED = [
     for line in block.text.splitlines()
     if not line.startswith("sharder run")  # tests/e2e has the service
 ]
-SHARDS = (ShardName("shard-a"), ShardName("shard-b"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ring:
-    """A ring of two shards, in a namespace of its own, with the Secret `my-secret` on shard-a."""
-
-    name: RingName
-    control_plane: ControlPlane
-    folder: Path
-
-    def shell(
-        self, command: str, kubeconfig: Path | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        """Run what the documents say, with this ring in the place of theirs."""
-        programs = [str(binaries.control_plane()), str(SHARDER.parent), os.environ["PATH"]]
-        return subprocess.run(
-            ["bash", "-c", self.told(command)],
-            env={
-                **os.environ,
-                "PATH": os.pathsep.join(programs),
-                "KUBECONFIG": str(kubeconfig or self.control_plane.admin_kubeconfig),
-                "KUBECACHEDIR": str(self.folder / "kubectl"),
-            },
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def told(self, command: str) -> str:
-        told = command.replace("my-ring", self.name).replace("default/", f"{self.name}/")
-        return re.sub("sharder certs( rotate)?", rf"\g<0> --namespace {self.name}", told)
-
-    def read(self, command: str) -> bytes:
-        done = self.shell(f"{command} -o json")
-        assert done.returncode == 0, done.stderr
-        return done.stdout.encode()
 
 
 @pytest.fixture(scope="module")
 def ring(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ring:
-    control_plane.apply(CRD)
-    control_plane.kubectl("wait", "--for=condition=Established", "-f", str(CRD))
-    name = RingName(f"cli-{uuid.uuid4().hex[:8]}")
-    selector = {"matchLabels": {"kubernetes.io/metadata.name": name}}
-    documents = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
-        {
-            "apiVersion": "sharding.timebertt.dev/v1alpha1",
-            "kind": "ControllerRing",
-            "metadata": {"name": name},
-            "spec": {"resources": [{"resource": "secrets"}], "namespaceSelector": selector},
-        },
-        *(lease(name, shard) for shard in SHARDS),
-        secret(name, "my-secret", {owner_label(name): SHARDS[0]}),
-        *(secret(name, f"secret-{index}", {}) for index in range(19)),
-        certificates(name),
-    ]
-    control_plane.apply("\n---\n".join(map(json.dumps, documents)))
-    return Ring(
-        name=name, control_plane=control_plane, folder=tmp_path_factory.mktemp("documents")
-    )
+    folder = tmp_path_factory.mktemp("documents")
+    return install(control_plane, folder, prefix="cli", more=others)
 
 
-def lease(ring: RingName, shard: ShardName) -> dict[str, object]:
-    now = format_time(datetime.now(UTC))
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": shard, "namespace": ring, "labels": {RING_LABEL: ring}},
-        "spec": {
-            "holderIdentity": shard,
-            "leaseDurationSeconds": 3600,
-            "acquireTime": now,
-            "renewTime": now,
-        },
-    }
+def others(name: RingName) -> list[Manifest]:
+    secrets = [secret(name, f"secret-{index}", {}) for index in range(19)]
+    return [*secrets, certificates(name)]
 
 
-def secret(ring: RingName, name: str, labels: dict[str, str]) -> dict[str, object]:
-    metadata = {"name": name, "namespace": ring, "labels": labels}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
-
-
-def certificates(ring: RingName) -> dict[str, object]:
+def certificates(ring: RingName) -> Manifest:
     policy = Policy(
         names=("sharder",), validity=timedelta(days=90), rotate_before=timedelta(days=30)
     )

@@ -1,4 +1,4 @@
-"""What the API server makes of `spec.placement` and of a ring's status."""
+"""What the API server makes of a ring's placement, rebalancing and movement, and of its status."""
 
 import json
 
@@ -9,14 +9,22 @@ import yaml
 from hack.control_plane import ControlPlane
 from hack.kubectl import KubectlError
 from hack.playground import CRD
-from sharder.api.ring import Condition, ControllerRing, LastResync, RingStatus, ShardStatus
+from sharder.api.ring import (
+    Condition,
+    ControllerRing,
+    LastRebalance,
+    LastResync,
+    PlannedMove,
+    RingStatus,
+    ShardStatus,
+)
 from sharder.controllers.status import encode_status
 from sharder.names import API_GROUP, API_VERSION
 from tests.support.eventually import eventually
 
 Fields = dict[str, object]
 
-DEFAULTS: Fields = {
+PLACEMENT: Fields = {
     "strategy": "ConsistentHash",
     "useTopologyLabels": False,
     "antiAffinity": "Preferred",
@@ -24,6 +32,22 @@ DEFAULTS: Fields = {
     "requireZone": False,
     "requirePool": False,
 }
+REBALANCE: Fields = {
+    "strategy": "None",
+    "resources": ["cpu", "memory"],
+    "threshold": "Auto",
+    "minGain": "0.02",
+    "interval": "5m",
+    "maxMovesPerInterval": 50,
+    "dryRun": False,
+}
+MOVEMENT: Fields = {
+    "paused": False,
+    "maxConcurrentDrains": 0,
+    "maxMovesPerMinute": 0,
+    "drainTimeout": "0s",
+}
+DEFAULTS: Fields = {"placement": PLACEMENT, "rebalance": REBALANCE, "movement": MOVEMENT}
 FOLLOWING = ("ConsistentHash", "Rendezvous")
 STICKING = ("BoundedLoad", "Spread", "LeastLoaded", "Custom")
 BY_NAMESPACE: Fields = {"resources": [{"resource": "secrets", "hashKey": "Namespace"}]}
@@ -48,6 +72,7 @@ FULL = RingStatus(
             zone="a",
             pool="small",
             cordoned=True,
+            evacuating=True,
         ),
         # Of a shard of a strategy that knows no counts, and that says nothing of itself.
         ShardStatus(name="shard-b", state="expired"),
@@ -55,6 +80,16 @@ FULL = RingStatus(
     shard_statuses_truncated=True,
     last_resync=LastResync(
         time=NOON, duration_seconds=0.25, assigned=1, moved=2, drained=3, conflicts=4
+    ),
+    last_rebalance=LastRebalance(
+        time=NOON,
+        dry_run=True,
+        moves=30,
+        why="30 moves",
+        planned=tuple(
+            PlannedMove(object=f"/Secret/default/s-{n}", source="shard-a", target="shard-b")
+            for n in range(20)
+        ),
     ),
     conditions=(
         Condition(
@@ -100,16 +135,18 @@ def placement(strategy: str, **fields: object) -> Fields:
     return {"placement": {"strategy": strategy, **needed, **fields}}
 
 
-@pytest.mark.parametrize("spec", [{}, {"placement": {}}, {"placement": None}], ids=str)
-def test_a_ring_that_says_nothing_of_placement_is_placed_as_in_the_reference(
+@pytest.mark.parametrize(
+    "spec", [{}, {field: {} for field in DEFAULTS}, dict.fromkeys(DEFAULTS)], ids=str
+)
+def test_a_ring_that_says_nothing_is_placed_and_moved_as_in_the_reference(
     plane: ControlPlane, spec: Fields
 ) -> None:
-    assert taken(plane, spec) == {"placement": DEFAULTS}
+    assert taken(plane, spec) == DEFAULTS
 
 
 def test_all_that_a_ring_says_of_placement_is_kept(plane: ControlPlane) -> None:
     said = {
-        **DEFAULTS,
+        **PLACEMENT,
         "strategy": "LeastLoaded",
         "perShardCapacity": 100,
         "useTopologyLabels": True,
@@ -125,7 +162,117 @@ def test_all_that_a_ring_says_of_placement_is_kept(plane: ControlPlane) -> None:
         "poolCapacity": 6000,
     }
 
-    assert taken(plane, {"placement": said}) == {"placement": said}
+    assert taken(plane, {"placement": said}) == DEFAULTS | {"placement": said}
+
+
+def test_all_that_a_ring_says_of_its_movement_is_kept(plane: ControlPlane) -> None:
+    said: Fields = {
+        "placement": PLACEMENT | {"strategy": "BoundedLoad"},
+        "rebalance": {
+            "strategy": "ResourceBalance",
+            "resources": ["objects", "example.com/gpu"],
+            "threshold": "0.15",
+            "minGain": "0",
+            "interval": "1m30s",
+            "maxMovesPerInterval": 1,
+            "dryRun": True,
+        },
+        "movement": {
+            "paused": True,
+            "maxConcurrentDrains": 5,
+            "maxMovesPerMinute": 60,
+            "drainTimeout": "10m",
+        },
+    }
+
+    assert taken(plane, said) == said
+
+
+@pytest.mark.parametrize("strategy", [*FOLLOWING, *STICKING])
+def test_only_a_strategy_that_sticks_can_be_rebalanced(plane: ControlPlane, strategy: str) -> None:
+    for balance in ("ResourceBalance", "EvenLoad"):
+        spec = placement(strategy) | {"rebalance": {"strategy": balance}}
+        if strategy in STICKING:
+            assert taken(plane, spec)
+        else:
+            with pytest.raises(KubectlError, match=r"rebalance\.strategy: .*fight the hash"):
+                taken(plane, spec)
+    assert taken(plane, placement(strategy) | {"rebalance": {"threshold": "0.15"}})
+
+
+def test_a_ring_without_placement_cannot_be_rebalanced(plane: ControlPlane) -> None:
+    with pytest.raises(KubectlError, match="fight the hash"):
+        taken(plane, {"rebalance": {"strategy": "EvenLoad"}})
+
+
+@pytest.mark.parametrize("strategy", [*FOLLOWING, *STICKING])
+def test_every_ring_may_be_paused_and_limited(plane: ControlPlane, strategy: str) -> None:
+    movement = MOVEMENT | {"paused": True, "maxMovesPerMinute": 1}
+
+    assert taken(plane, placement(strategy) | {"movement": movement})["movement"] == movement
+
+
+NUMBER = "write a number of 0 or more in quotes"
+THRESHOLD = "write Auto, or a number of 0 or more in quotes"
+INTERVAL = "write a duration of 1s or more, such as 5m"
+TIMEOUT = "write a duration such as 10m, or 0s for none"
+
+
+@pytest.mark.parametrize(
+    ("part", "fields", "complaint"),
+    [
+        ("rebalance", {"strategy": "Random"}, '"Random": supported values: "None"'),
+        ("rebalance", {"resources": []}, "should have at least 1 items"),
+        ("rebalance", {"resources": ["a"] * 2}, r"resources\[1\]: Duplicate value"),
+        ("rebalance", {"resources": list("abcdefghijk")}, "Too many: 11: must have at most 10"),
+        ("rebalance", {"resources": ["a b"]}, '"a b": .*should match'),
+        ("rebalance", {"threshold": 0.15}, "must be of type string"),
+        *(
+            ("rebalance", {"threshold": text}, THRESHOLD)
+            for text in ("", "auto", "-0.1", "+1", "1e3", "inf", "0,15", ".5", "5.", "1\n")
+        ),
+        ("rebalance", {"threshold": "1" * 21}, "Too long: may not be more than 20"),
+        *(("rebalance", {"minGain": text}, NUMBER) for text in ("", "Auto", "-1", "nan")),
+        *(
+            ("rebalance", {"interval": text}, INTERVAL)
+            for text in ("", "0", "999ms", "-5m", "5", "5 m", "1d")
+        ),
+        ("rebalance", {"interval": "1s" * 11}, "Too long: may not be more than 20"),
+        ("rebalance", {"interval": "9999999999h"}, r"rebalance\.interval: Invalid value"),
+        ("rebalance", {"maxMovesPerInterval": 0}, "greater than or equal to 1"),
+        ("rebalance", {"maxMovesPerInterval": 2**31}, "type integer with format int32"),
+        ("movement", {"maxConcurrentDrains": -1}, "greater than or equal to 0"),
+        ("movement", {"maxMovesPerMinute": -1}, "greater than or equal to 0"),
+        *(("movement", {"drainTimeout": text}, TIMEOUT) for text in ("", "-1s", "10", "never")),
+        ("movement", {"drainTimeout": "9999999999h"}, r"movement\.drainTimeout: Invalid value"),
+        ("movement", {"pause": True}, "unknown field"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_a_limit_of_movement_is_refused(
+    plane: ControlPlane, part: str, fields: Fields, complaint: str
+) -> None:
+    with pytest.raises(KubectlError, match=complaint):
+        taken(plane, placement("Spread") | {part: fields})
+
+
+@pytest.mark.parametrize(
+    ("part", "fields"),
+    [
+        ("rebalance", {"threshold": "0", "minGain": "0.0", "interval": "1s"}),
+        ("rebalance", {"threshold": "1" * 20, "interval": "1h0m0.5s"}),
+        ("rebalance", {"interval": "1500ms"}),
+        ("movement", {"drainTimeout": "0"}),
+        ("movement", {"drainTimeout": "1.5µs"}),
+    ],
+    ids=str,
+)
+def test_what_is_just_within_the_bounds_is_taken(
+    plane: ControlPlane, part: str, fields: Fields
+) -> None:
+    kept = msgspec.convert(taken(plane, {part: fields})[part], Fields)
+
+    assert kept == msgspec.convert(DEFAULTS[part], Fields) | fields
 
 
 @pytest.mark.parametrize(
@@ -201,30 +348,35 @@ def test_a_value_that_nothing_can_be_made_of_is_refused(
         taken(plane, {"placement": {"strategy": "LeastLoaded", **fields}})
 
 
-async def test_a_ring_that_was_stored_before_there_was_placement_gets_the_defaults(
+async def test_a_ring_that_was_stored_before_there_were_these_fields_gets_the_defaults(
     plane: ControlPlane,
 ) -> None:
     crd = yaml.safe_load(CRD.read_text())
     crd["metadata"]["name"] = f"formerrings.{API_GROUP}"
     crd["spec"]["names"] = {"kind": "FormerRing", "plural": "formerrings"}
-    with_placement = json.dumps(crd)
+    complete = json.dumps(crd)
     spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    del spec["properties"]["placement"], spec["x-kubernetes-validations"]
+    del spec["x-kubernetes-validations"]
+    for field in DEFAULTS:
+        del spec["properties"][field]
     plane.apply(json.dumps(crd))
     plane.kubectl("wait", "--for=condition=Established", f"crd/formerrings.{API_GROUP}")
     plane.apply(ring(BY_NAMESPACE, kind="FormerRing"))
 
-    plane.apply(with_placement)
+    plane.apply(complete)
 
-    read = ("get", "formerrings", "fields", "-o", "jsonpath={.spec.placement}")
-    assert json.loads(await eventually(lambda: said(plane, *read), within=30)) == DEFAULTS
+    read = ("get", "formerrings", "fields", "-o", "jsonpath={.spec}")
+    await eventually(lambda: stored(plane, *read, spec=DEFAULTS | BY_NAMESPACE), within=30)
     assert plane.kubectl("label", "formerrings", "fields", "a=b")
 
 
-async def said(plane: ControlPlane, *arguments: str) -> str:
-    text = plane.kubectl(*arguments)
-    assert text
-    return text
+async def stored(plane: ControlPlane, *read: str, spec: Fields) -> None:
+    found = msgspec.json.decode(plane.kubectl(*read), type=Fields)
+    expected = {
+        **spec,
+        "resources": [{"group": "", "resource": "secrets", "hashKey": "Namespace"}],
+    }
+    assert found == expected
 
 
 def test_a_status_is_kept_as_it_is_written(plane: ControlPlane) -> None:
@@ -238,6 +390,16 @@ def test_what_is_no_more_known_is_gone_from_a_status(plane: ControlPlane) -> Non
     status_after(plane, "emptied", FULL)
 
     assert status_after(plane, "emptied", RingStatus()) == RingStatus()
+
+
+def test_a_status_with_more_planned_moves_than_are_told_is_refused(plane: ControlPlane) -> None:
+    plane.apply(ring({}, name="talkative"))
+    assert FULL.last_rebalance is not None
+    planned = FULL.last_rebalance.planned
+    look = msgspec.structs.replace(FULL.last_rebalance, planned=(*planned, planned[0]))
+
+    with pytest.raises(KubectlError, match="planned: Too many: 21: must have at most 20"):
+        status_after(plane, "talkative", msgspec.structs.replace(FULL, last_rebalance=look))
 
 
 def status_after(plane: ControlPlane, name: str, status: RingStatus) -> RingStatus:

@@ -137,6 +137,22 @@ async def test_a_ring_that_may_surprise_is_taken_with_a_warning_for_each_reason(
     assert last == "error: 3 warnings received"
 
 
+async def test_a_threshold_that_may_find_nothing_is_taken_with_a_warning(
+    service: Service,
+) -> None:
+    await until_refused(service)
+    said = []
+    for threshold in ("Auto", "0.15"):
+        rebalance: Json = {"strategy": "ResourceBalance", "threshold": threshold}
+        ring = manifest(
+            placement={"strategy": "Spread"}, rebalance=rebalance, shardNamespaces=["controllers"]
+        )
+        said.append(await kubectl(service, "create", "-f", "-", stdin=ring))
+
+    assert said[0].startswith("Warning: spec.rebalance.threshold: Auto finds no shard above it")
+    assert said[1] == ""
+
+
 async def test_a_strategy_that_moves_most_objects_is_taken_with_a_warning(
     service: Service,
 ) -> None:

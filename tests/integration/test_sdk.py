@@ -28,6 +28,9 @@ from sharder.kube.client import Client, connect
 from sharder.kube.store import KubeStore
 from sharder.kube.stores import SECRETS, leases
 from sharder.names import (
+    EVACUATE_ANNOTATION,
+    EVACUATE_ON_STOP,
+    REVISION_LABEL,
     RING_LABEL,
     SHARDER_IDENTITY,
     GroupResource,
@@ -93,7 +96,7 @@ class Bench:
         self._directory = directory
 
     @asynccontextmanager
-    async def shard(self, name: str) -> AsyncGenerator[Process, None]:
+    async def shard(self, name: str, **environment: str) -> AsyncGenerator[Process, None]:
         """Start the example as a process and wait until it holds its Lease."""
         unique = f"{name}-{self.ring}"
         flags = {
@@ -103,7 +106,8 @@ class Bench:
             "--namespace": NAMESPACE,
         }
         arguments = [text for pair in flags.items() for text in pair]
-        async with self.process(unique, EXAMPLE / "controller.py", *arguments) as shard:
+        program = EXAMPLE / "controller.py"
+        async with self.process(unique, program, *arguments, **environment) as shard:
             yield shard
 
     @asynccontextmanager
@@ -145,6 +149,9 @@ class Bench:
 
     async def labels(self, ref: ObjectRef) -> dict[str, str]:
         return (await self.secrets.get(ref)).metadata.labels or {}
+
+    async def asked_evacuation(self, shard: Process) -> str:
+        return (await self.leases.get(shard.lease)).metadata.annotation(EVACUATE_ANNOTATION)
 
     async def steal(self, shard: Process) -> None:
         """Take the Lease as the sharder does."""
@@ -267,6 +274,71 @@ async def test_a_shard_that_is_asked_to_stop_gives_its_lease_back(
         assert (await bench.leases.get(shard.lease)).spec.holder_identity == ""
 
 
+async def test_a_shard_that_leaves_works_and_lets_go_until_it_has_nothing(bench: Bench) -> None:
+    async with bench.shard("a", SHARD_DRAIN_ON_STOP="30s") as shard:
+        first = await bench.create_secret(shard.name, "v1")
+        last = await bench.create_secret(shard.name, "v1")
+        await eventually(lambda: bench.has_checksum(last, "v1"), within=5)
+
+        shard.send(signal.SIGTERM)
+        await eventually(lambda: _asks(bench, shard, EVACUATE_ON_STOP), within=5)
+        await bench.label(first, {bench.drain: "true"})
+        await eventually(lambda: _is_let_go(bench, first), within=5)
+        await bench.write(last, "v2")
+        await eventually(lambda: bench.has_checksum(last, "v2"), within=5)
+        assert shard.process.returncode is None
+        await bench.label(last, {bench.drain: "true"})
+
+        assert await shard.exit_code() == 0
+        assert await _is_let_go(bench, last)
+        assert (await bench.leases.get(shard.lease)).spec.holder_identity == ""
+        assert await bench.asked_evacuation(shard) == ""
+
+
+async def test_a_shard_that_leaves_stops_at_a_second_signal(bench: Bench) -> None:
+    async with bench.shard("a", SHARD_DRAIN_ON_STOP="1h") as shard:
+        ref = await bench.create_secret(shard.name, "v1")
+        await eventually(lambda: bench.has_checksum(ref, "v1"), within=5)
+        shard.send(signal.SIGTERM)
+        await eventually(lambda: _asks(bench, shard, EVACUATE_ON_STOP), within=5)
+
+        shard.send(signal.SIGTERM)
+
+        assert await shard.exit_code() == 0
+        assert (await bench.leases.get(shard.lease)).spec.holder_identity == ""
+        assert await bench.asked_evacuation(shard) == ""
+
+
+async def test_a_shard_that_was_killed_while_it_left_is_not_evacuated_when_it_starts_again(
+    bench: Bench,
+) -> None:
+    async with bench.shard("a", SHARD_DRAIN_ON_STOP="1h") as shard:
+        ref = await bench.create_secret(shard.name, "v1")
+        await eventually(lambda: bench.has_checksum(ref, "v1"), within=5)
+        shard.send(signal.SIGTERM)
+        await eventually(lambda: _asks(bench, shard, EVACUATE_ON_STOP), within=5)
+        shard.send(signal.SIGKILL)
+        await shard.exit_code()
+
+    async with bench.shard("a") as again:
+        await eventually(lambda: _asks(bench, again, ""), within=10)
+
+
+async def test_a_shard_that_starts_again_says_its_own_revision(bench: Bench) -> None:
+    async with bench.shard("a", SHARD_REVISION="old") as shard:
+        assert (await bench.leases.get(shard.lease)).metadata.label(REVISION_LABEL) == "old"
+        shard.send(signal.SIGTERM)
+        await shard.exit_code()
+
+    async with bench.shard("a", SHARD_REVISION="new") as shard:
+        assert (await bench.leases.get(shard.lease)).metadata.label(REVISION_LABEL) == "new"
+        shard.send(signal.SIGTERM)
+        await shard.exit_code()
+
+    async with bench.shard("a") as shard:
+        assert (await bench.leases.get(shard.lease)).metadata.label(REVISION_LABEL) == ""
+
+
 async def test_a_shard_whose_lease_is_stolen_ends_with_an_error(bench: Bench) -> None:
     async with bench.shard("a") as shard:
         await bench.steal(shard)
@@ -334,6 +406,10 @@ def test_the_server_accepts_the_manifests_of_the_example(control_plane: ControlP
 
 async def _says(bench: Bench, ref: ObjectRef, data: dict[str, str]) -> bool:
     return (await bench.configmaps.get(ref)).data == data
+
+
+async def _asks(bench: Bench, shard: Process, value: str) -> None:
+    assert await bench.asked_evacuation(shard) == value
 
 
 async def _is_let_go(bench: Bench, ref: ObjectRef) -> bool:

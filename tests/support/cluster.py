@@ -21,6 +21,7 @@ from sharder.api.selector import LabelSelector
 from sharder.controllers.mistakes import Mistakes
 from sharder.controllers.movement.backlogs import Size
 from sharder.controllers.movement.claims import Claims
+from sharder.controllers.movement.drains import Drains
 from sharder.controllers.movement.failures import Failures
 from sharder.controllers.movement.moves import Mover
 from sharder.controllers.movement.resync import Locks
@@ -70,16 +71,23 @@ class Tally:
     def __init__(self) -> None:
         self.moves = 0
         self.drains = 0
+        self.withholdings: list[tuple[RingName, str]] = []
+        self.overdue: dict[tuple[RingName, GroupResource], int] = {}
         self.passes: list[RingName] = []
         self.failures: list[tuple[RingName, GroupResource]] = []
         self.shown: dict[tuple[RingName, GroupResource], tuple[Size, Size]] = {}
         self.loads: dict[RingName, tuple[int, tuple[ShardLoad, ...]]] = {}
+        self.rebalances = 0
+        self.planned: dict[RingName, int] = {}
 
     def moved(self, ring: RingName, resource: GroupResource) -> None:
         self.moves += 1
 
     def drained(self, ring: RingName, resource: GroupResource) -> None:
         self.drains += 1
+
+    def withheld(self, ring: RingName, limit: str) -> None:
+        self.withholdings.append((ring, limit))
 
     def failed(self, ring: RingName, resource: GroupResource) -> None:
         self.failures.append((ring, resource))
@@ -94,12 +102,25 @@ class Tally:
 
     def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
         self.shown.pop((ring, resource), None)
+        self.overdue.pop((ring, resource), None)
+
+    def show_overdue(self, ring: RingName, resource: GroupResource, *, drains: int) -> None:
+        self.overdue[ring, resource] = drains
 
     def show_load(self, ring: RingName, *, objects: int, shards: Sequence[ShardLoad]) -> None:
         self.loads[ring] = (objects, tuple(shards))
 
     def hide_load(self, ring: RingName) -> None:
         self.loads.pop(ring, None)
+
+    def rebalanced(self, ring: RingName) -> None:
+        self.rebalances += 1
+
+    def show_planned_moves(self, ring: RingName, moves: int) -> None:
+        self.planned[ring] = moves
+
+    def hide_planned_moves(self, ring: RingName) -> None:
+        self.planned.pop(ring, None)
 
 
 class Meddled:
@@ -213,6 +234,7 @@ class Cluster:
             report=lambda _, problem: self.forbidden.append(problem),
             retry=self.waiting.retry,
         )
+        self.drains = Drains(counter=self.tally, clock=self.clock)
         self._demo = demo or ring()
 
     def mover(self, limit: int = 10) -> Mover:
@@ -222,6 +244,7 @@ class Cluster:
             claims=Claims(world=self.world, leases=self.leases_of_mover, clock=self.clock),
             leads=lambda: self.leads,
             failures=self.failures,
+            drains=self.drains,
             counter=self.tally,
             limit=limit,
         )

@@ -6,8 +6,10 @@ from contextlib import asynccontextmanager
 
 from sharder.controllers.movement.exceptions import Exceptions
 from sharder.controllers.movement.handover import HandOver
+from sharder.controllers.movement.overdue import OverdueDrains
 from sharder.controllers.movement.rights import Watching
 from sharder.controllers.subscribers import Subscriber
+from sharder.figures import OverdueOf
 from sharder.names import GroupResource, RingName, ShardName
 from tests.support.cluster import Cluster, Told
 
@@ -22,6 +24,7 @@ class Moving:
         self.watching = Watching()
         self.told: list[RingName] = []
         self.faults: list[tuple[RingName, str | None]] = []
+        self.overdue: OverdueOf = lambda _: None
 
 
 @asynccontextmanager
@@ -45,10 +48,20 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
         forget=hand_over.forget,
         watching=around.watching,
         told=around.told.append,
+        drains=cluster.drains,
+        overdue=OverdueDrains(
+            world=cluster.world,
+            objects=cluster.objects,
+            recorder=cluster.recorder,
+            series=cluster.tally,
+            told=around.told.append,
+            clock=cluster.clock,
+        ),
         series=cluster.tally,
         clock=cluster.clock,
         rng=cluster.rng,
     )
+    around.overdue = exceptions.overdue
     ignored = Told().subscriber()
     subscriber = Subscriber(ring=exceptions.ring_changed, steps=ignored.steps, lease=ignored.lease)
     async with cluster.watched(*shards), TaskGroup() as group:

@@ -40,6 +40,9 @@ def shard(
     weight: float = 1.0,
     room: int | None = None,
     cordoned: bool = False,
+    evacuating: bool = False,
+    revision: str = "",
+    since: float = 0.0,
     ready: bool = True,
 ) -> Shard:
     """A shard; `room` is the capacity in objects that it declares."""
@@ -51,6 +54,9 @@ def shard(
         weight=weight,
         capacity={} if room is None else {"objects": Decimal(room)},
         cordoned=cordoned,
+        evacuating=evacuating,
+        revision=revision,
+        since=since,
         ready=ready,
     )
 
@@ -81,9 +87,10 @@ def demand(
     zone: str = "",
     pool: str = "",
     group: int = NO_GROUP,
+    moves: bool = False,
 ) -> Demand:
     """An object that is on a shard or nowhere, and asks for something or nothing."""
-    return Demand(key, identity_of(key), on, pin, region, zone, pool, group)
+    return Demand(key, identity_of(key), on, pin, region, zone, pool, group, moves=moves)
 
 
 def tally(held: Mapping[ShardName | None, int]) -> Tally:

@@ -20,6 +20,7 @@ from tests.support.values import (
     CONFIGMAPS,
     DEMO,
     DRAIN,
+    NEXT,
     OWNER,
     SECRETS,
     WIDGETS,
@@ -148,6 +149,32 @@ def test_an_object_that_is_let_go_waits_where_there_is_no_room() -> None:
     decision = asked(snapshot, obj(), before)
 
     assert (decision.outcome, decision.operations) == ("no_shard", ())
+
+
+def test_an_object_that_is_let_go_goes_where_it_is_directed_while_there_is_room() -> None:
+    for held, goal in ((2, B), (3, A)):
+        snapshot, tally = counted(3)
+        for number in range(held):
+            tally.see("w", number, Entry(B))
+        before = obj(owner=A, drain="true", annotations={NEXT: B})
+        tally.see("w", snapshot.identity_of(before), snapshot.entry_of(before))
+
+        decision = asked(snapshot, obj(annotations={NEXT: B}), before)
+
+        assert (decision.assigned, decision.reservation) == (
+            goal,
+            Reservation(snapshot.identity_of(before), Entry(goal)),
+        )
+
+
+def test_the_room_that_an_object_is_on_its_way_to_is_given_to_no_new_one() -> None:
+    snapshot, tally = counted(3)
+    for number in range(5):
+        tally.see("w", number, Entry(A if number < 3 else B))
+    coming = obj(WIDGETS, "coming", owner=A, drain="true", annotations={NEXT: B})
+    tally.see("w", snapshot.identity_of(coming), snapshot.entry_of(coming))
+
+    assert admitted(snapshot, obj(WIDGETS, "new")) is None
 
 
 def test_what_another_replica_has_chosen_for_the_same_request_stands() -> None:

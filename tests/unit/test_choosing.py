@@ -26,7 +26,19 @@ from sharder.placement.entries import Entry
 from sharder.placement.shards import Shard
 from sharder.placement.tally import Reservation, Tally
 from sharder.snapshot import RingSnapshot, build
-from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, members, obj, ring
+from tests.support.values import (
+    CONFIGMAPS,
+    DEMO,
+    NEXT,
+    SECRETS,
+    WIDGETS,
+    A,
+    B,
+    C,
+    members,
+    obj,
+    ring,
+)
 
 AVAILABLE, MISSING, GONE = Standing.AVAILABLE, Standing.MISSING, Standing.GONE
 PIN = pin_label(DEMO)
@@ -197,6 +209,20 @@ def test_a_pin_to_a_cordoned_shard_leaves_a_new_object_without_one() -> None:
     assert choose(snapshot, obj(labels={PIN: B})).shard is None
 
 
+def test_an_object_that_has_a_shard_stays_while_the_one_it_is_pinned_to_is_cordoned() -> None:
+    snapshot, _ = sticking({}, cordoned=B)
+
+    assert choose(snapshot, obj(owner=A, labels={PIN: B})).shard == A
+    assert choose(snapshot, obj(owner=B, labels={PIN: B})).shard == B
+
+
+def test_an_object_that_had_a_shard_does_not_wait_for_the_cordoned_one_it_is_pinned_to() -> None:
+    snapshot, _ = sticking({}, cordoned=B)
+
+    assert choose(snapshot, obj(owner=C, labels={PIN: B})).shard == A
+    assert choose_anew(snapshot, obj(owner=A, labels={PIN: B})).shard == A
+
+
 def test_an_object_that_is_asked_to_go_stays_if_there_is_room_after_all() -> None:
     snapshot, tally = sticking({A: 4, B: 0}, capacity=5)
     leaving = seen(tally, obj(owner=A, drain=DRAINING), Entry(A, draining=True))
@@ -298,7 +324,9 @@ def test_room_for_a_pinned_object_is_taken_while_it_is_on_its_way() -> None:
 
     before = choose(snapshot, second).shard
     tally.assume(reservation)
-    under_way = obj(WIDGETS, "first", owner=A, drain=DRAINING, labels={PIN: B})
+    under_way = obj(
+        WIDGETS, "first", owner=A, drain=DRAINING, labels={PIN: B}, annotations={NEXT: B}
+    )
 
     assert before == B
     assert choose(snapshot, second).shard is None

@@ -33,6 +33,7 @@ def fields(schema: Schema, defs: Mapping[str, Schema], path: str = "") -> Iterat
         words = [] if name in SERVER_CHECKS else sorted(inside.enum)
         # The default of a whole follows from those of its fields, and empty is as good as absent.
         default = "" if inside.properties else field.default or ""
+        default = tuple(default) if isinstance(default, list) else default
         yield f"{place} {default} {words}"
         yield from fields(inside, defs, place)
         if inside.items is not None:

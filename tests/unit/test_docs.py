@@ -168,12 +168,19 @@ def test_the_names_in_the_protocol_are_those_in_the_code() -> None:
         "capacity": names.CAPACITY_ANNOTATION,
         "weight": names.WEIGHT_ANNOTATION,
         "cordoned": names.CORDONED_ANNOTATION,
+        "evacuated": names.EVACUATE_ANNOTATION,
         "pinned shard": names.pin_label(RING),
         "wanted pool": names.POOL_LABEL,
         "wanted region": names.WANTED_REGION_LABEL,
         "wanted zone": names.WANTED_ZONE_LABEL,
         "load": names.LOAD_ANNOTATION,
         "move cost": names.MOVE_COST_ANNOTATION,
+        "the same, from others": names.EVICTION_COST_ANNOTATION,
+        "priority": names.PRIORITY_ANNOTATION,
+        "quality of service": names.QOS_CLASS_ANNOTATION,
+        "cost of deletion": names.DELETION_COST_ANNOTATION,
+        "Koordinator's priority class": names.KOORDINATOR_PRIORITY_CLASS_LABEL,
+        "Koordinator's quality of service": names.KOORDINATOR_QOS_LABEL,
     }
 
 

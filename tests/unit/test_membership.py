@@ -1,10 +1,19 @@
 """Facts about `sharder.membership`: standings, and what is remembered of Leases that are gone."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from sharder.api.lease import Lease
 from sharder.membership import UNKNOWN_SILENCE, Members, Membership, Standing, ring_of
-from sharder.names import SHARDER_IDENTITY, ZONE_LABEL, ObjectRef, RingName, ShardName
+from sharder.names import (
+    REVISION_LABEL,
+    SHARDER_IDENTITY,
+    ZONE_LABEL,
+    ObjectRef,
+    RingName,
+    ShardName,
+)
 from tests.support.values import DEMO, NOW, A, B, C, lease
 
 OTHER = RingName("other")
@@ -282,6 +291,30 @@ def test_what_a_lease_says_of_its_shard_is_not_worked_out_anew_for_each_renewal(
 
     membership.see(lease(A, renewed=NOW.replace(second=5)), at=1005.0)
 
+    assert membership.members(DEMO, 1005.0).shards[A] is first
+
+
+@pytest.mark.parametrize(("labels", "affected"), [({REVISION_LABEL: "1"}, {DEMO}), ({}, set())])
+def test_a_shard_that_takes_its_lease_anew_is_news_if_it_says_its_revision(
+    labels: Mapping[str, str], affected: set[RingName]
+) -> None:
+    membership = watching(lease(A, labels=labels))
+    later = lease(A, labels=labels, acquired=NOW.replace(hour=13), renewed=NOW.replace(hour=13))
+
+    found = membership.see(later, at=1005.0)
+
+    shard = membership.members(DEMO, 1005.0).shards[A]
+    assert found == affected
+    assert (shard.since == NOW.replace(hour=13).timestamp()) is bool(labels)
+
+
+def test_a_renewal_of_a_shard_that_says_its_revision_is_no_news() -> None:
+    membership = watching(lease(A, labels={REVISION_LABEL: "1"}))
+    first = membership.members(DEMO, LONG_AFTER).shards[A]
+
+    renewal = lease(A, labels={REVISION_LABEL: "1"}, renewed=NOW.replace(second=5))
+
+    assert membership.see(renewal, at=1005.0) == set()
     assert membership.members(DEMO, 1005.0).shards[A] is first
 
 

@@ -74,6 +74,10 @@ def use_everything(metrics: Metrics) -> None:
     metrics.drained(RING, WIDGETS)
     metrics.failed(RING, WIDGETS)
     metrics.show_backlogs(RING, WIDGETS, unassigned=Backlog(), draining=Backlog())
+    metrics.show_overdue(RING, WIDGETS, drains=1)
+    metrics.withheld(RING, "maxMovesPerMinute")
+    metrics.rebalanced(RING)
+    metrics.show_planned_moves(RING, 5)
     metrics.show_load(RING, objects=3, shards=[load(2, 10)])
     metrics.calculated(RING)
     metrics.resynced(RING, 1)
@@ -106,6 +110,49 @@ def test_drains_are_counted_by_resource(registry: CollectorRegistry, metrics: Me
     metrics.drained(RING, WIDGETS)
 
     assert series(registry, "drains_total") == [(RESOURCE, 1)]
+
+
+def test_drains_that_are_withheld_are_counted_by_what_limits_them(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    metrics.withheld(RING, "maxMovesPerMinute")
+    metrics.withheld(RING, "maxMovesPerMinute")
+    metrics.withheld(RING, "maxConcurrentDrains")
+
+    assert series(registry, "drains_withheld_total") == [
+        ({"controllerring": RING, "limit": "maxMovesPerMinute"}, 2),
+        ({"controllerring": RING, "limit": "maxConcurrentDrains"}, 1),
+    ]
+
+
+def test_overdue_drains_are_shown_until_the_backlogs_are_hidden(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    metrics.show_overdue(RING, WIDGETS, drains=3)
+    shown = series(registry, "overdue_drains")
+    metrics.hide_backlogs(RING, WIDGETS)
+
+    assert (shown, series(registry, "overdue_drains")) == ([(RESOURCE, 3)], [])
+
+
+def test_moves_for_balance_are_counted(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.rebalanced(RING)
+    metrics.rebalanced(RING)
+
+    assert series(registry, "rebalance_moves_total") == [({"controllerring": RING}, 2)]
+
+
+def test_the_moves_of_the_last_look_are_shown_until_they_are_hidden(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    metrics.show_planned_moves(RING, 5)
+    metrics.show_planned_moves(RING, 2)
+    shown = series(registry, "rebalance_planned_moves")
+    metrics.hide_planned_moves(RING)
+    metrics.hide_planned_moves(RING)
+
+    assert shown == [({"controllerring": RING}, 2)]
+    assert series(registry, "rebalance_planned_moves") == []
 
 
 def test_failures_are_counted_by_resource(registry: CollectorRegistry, metrics: Metrics) -> None:

@@ -9,6 +9,8 @@ from sharder.names import ShardName
 from sharder.patches import Operation
 from tests.support.json_patch import PatchError, apply_json_patch, apply_merge_patch, written
 from tests.support.values import DRAIN, NEXT, OWNER, A, B, obj, snapshot
+from tests.support.values_placement import BOUNDED, RENDEZVOUS, shard
+from tests.support.values_steering import steered
 
 RING = snapshot()
 BARE = ObjectMeta(name="w", resource_version="7")
@@ -55,6 +57,22 @@ def test_asking_for_an_object_adds_the_drain_label_under_guard() -> None:
     assert patches.drain(RING, BARE) == {
         "metadata": {"resourceVersion": "7", "labels": {DRAIN: "true"}}
     }
+
+
+@pytest.mark.parametrize("annotations", [None, {NEXT: "old", "x": "y"}])
+def test_asking_for_an_object_says_where_it_goes_where_objects_are_counted(
+    annotations: dict[str, str] | None,
+) -> None:
+    found = obj(owner=A, annotations=annotations)
+    follows, counts = steered(shard(A), spec=RENDEZVOUS), steered(shard(A), spec=BOUNDED)
+
+    left = [
+        written(found, patches.drain(ring, found.metadata, B)).metadata.annotation(NEXT)
+        for ring in (follows, counts)
+    ]
+
+    assert left == ["", B]
+    assert patches.drain(counts, BARE) == patches.drain(follows, BARE, B)
 
 
 @pytest.mark.parametrize("annotations", [{}, {NEXT: B}])

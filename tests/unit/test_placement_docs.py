@@ -113,6 +113,8 @@ def test_what_shards_and_objects_may_say_has_the_names_of_the_code() -> None:
         names.WEIGHT_ANNOTATION,
         names.POOL_ANNOTATION,
         names.CORDONED_ANNOTATION,
+        names.EVACUATE_ANNOTATION,
+        names.REVISION_LABEL,
         names.REGION_LABEL,
         names.ZONE_LABEL,
     }
@@ -128,7 +130,7 @@ def test_the_settings_of_the_sdk_are_those_in_its_own_document() -> None:
     named = {cell for row in tables(under("What shards say"))[0] for cell in code(row[1])}
 
     assert named <= set(code(read(Path("docs/sdk.md"))))
-    assert len(named) == 5
+    assert len(named) == 6
 
 
 def test_no_two_questions_have_one_answer() -> None:

@@ -181,10 +181,10 @@ def test_a_ring_with_an_object_selector_looks_after_what_it_matches() -> None:
     assert not now.selects(obj(namespace="other", labels={"app": "web"}))
 
 
-def test_an_object_is_directed_only_to_a_shard_that_may_get_it() -> None:
-    assert snapshot().directed(obj(annotations={NEXT: B})) == B
-    assert snapshot().directed(obj(annotations={NEXT: C})) is None
-    assert snapshot().directed(obj()) is None
+def test_an_annotation_that_names_no_shard_directs_nowhere() -> None:
+    assert snapshot().direction_of(obj(annotations={NEXT: B})) == B
+    assert snapshot().direction_of(obj(annotations={NEXT: "no name/"})) is None
+    assert snapshot().direction_of(obj()) is None
 
 
 def test_an_empty_owner_label_is_no_owner_but_an_empty_drain_label_is_a_drain() -> None:

@@ -1,5 +1,6 @@
 """Facts about what is refused of a ring, and what is only warned of."""
 
+import json
 from dataclasses import replace
 
 import msgspec
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.api.ring import ControllerRing, StrategyName
+from sharder.api.ring import ControllerRing, RebalanceStrategy, StrategyName
 from sharder.names import GroupResource, ShardName
 from sharder.placement.counts import Counts
 from sharder.placement.demand import Demand
@@ -263,6 +264,123 @@ def test_zones_are_a_number_from_1_to_100(zones: int) -> None:
     ]
 
 
+@pytest.mark.parametrize("balance", ["ResourceBalance", "EvenLoad"])
+def test_rebalancing_needs_a_strategy_that_sticks(balance: str) -> None:
+    for strategy in FOLLOWING:
+        of = ring_with(placement={"strategy": strategy}, rebalance={"strategy": balance})
+        assert said(of) == [
+            f'spec.rebalance.strategy: Invalid value: "{balance}": the strategy {strategy} places'
+            " objects by their hash, which rebalancing would fight: write None, or a placement"
+            " strategy that sticks (BoundedLoad, Spread, LeastLoaded, Custom)"
+        ]
+    for strategy in STICKING:
+        placement = msgspec.to_builtins(placed_by(strategy).spec.placement)
+        assert said(ring_with(placement=placement, rebalance={"strategy": balance})) == []
+
+
+def rebalanced(**rebalance: object) -> list[str]:
+    return said(ring_with(placement={"strategy": "Spread"}, rebalance=rebalance))
+
+
+@pytest.mark.parametrize("text", ["0", "0.15", "12", "00.50", "1" * 20])
+def test_a_number_of_0_or_more_is_a_threshold_and_a_gain(text: str) -> None:
+    assert rebalanced(threshold=text, minGain=text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "auto", "-1", "+1", "0,15", "1e3", ".5", "5.", "inf", "nan", "1\n", "٣", "1_0", "1" * 21],
+)
+def test_what_is_no_number_is_neither_threshold_nor_gain(text: str) -> None:
+    value = json.dumps(text, ensure_ascii=False)
+
+    assert rebalanced(threshold=text, minGain=text) == [
+        f"spec.rebalance.threshold: Invalid value: {value}: write Auto, or a number of 0 or more"
+        ' in quotes, such as "0.15"',
+        f"spec.rebalance.minGain: Invalid value: {value}: write a number of 0 or more in quotes,"
+        ' such as "0.02"',
+    ]
+
+
+def test_auto_is_a_threshold_and_no_gain() -> None:
+    assert rebalanced(threshold="Auto") == []
+    assert len(rebalanced(minGain="Auto")) == 1
+
+
+@pytest.mark.parametrize("text", ["1s", "1000ms", "5m", "1h30m", "0.5h"])
+def test_an_interval_may_be_a_second_or_longer(text: str) -> None:
+    assert rebalanced(interval=text) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "0s", "999ms", "-5m", "5", "5 m", "1d", "9999999999h", "1s" * 11]
+)
+def test_what_is_no_duration_of_a_second_or_longer_is_no_interval(text: str) -> None:
+    assert rebalanced(interval=text) == [
+        f'spec.rebalance.interval: Invalid value: "{text}": write a duration of 1s or more, such'
+        " as 5m"
+    ]
+
+
+@pytest.mark.parametrize("moves", [0, -1])
+def test_an_interval_has_room_for_a_move(moves: int) -> None:
+    assert rebalanced(maxMovesPerInterval=1) == []
+    assert rebalanced(maxMovesPerInterval=moves) == [
+        f"spec.rebalance.maxMovesPerInterval: Invalid value: {moves}: write 1 or more; to move"
+        " nothing, write strategy: None"
+    ]
+
+
+def test_what_is_to_be_even_is_named_once_bounded_and_must_parse() -> None:
+    field = "spec.rebalance.resources"
+    many = [f"r{number}" for number in range(11)]
+
+    assert rebalanced(resources=["cpu", "example.com/gpu", "objects"]) == []
+    assert rebalanced(resources=[]) == [
+        f"{field}: Required value: nothing can be even without it: write at least one, such as cpu"
+    ]
+    assert rebalanced(resources=many) == [
+        f"{field}: Invalid value: 11: so many are too many: write at most 10"
+    ]
+    assert rebalanced(resources=["cpu", "memory", "cpu"]) == [
+        f'{field}[2]: Duplicate value: "cpu": it is listed already: remove this one'
+    ]
+    assert rebalanced(resources=["c p u"]) == [
+        f'{field}[0]: Invalid value: "c p u": write {NAME}, or such a name behind a DNS domain and'
+        " '/': example.com/team"
+    ]
+
+
+@pytest.mark.parametrize("field", ["maxConcurrentDrains", "maxMovesPerMinute"])
+def test_limits_of_movement_are_no_less_than_0(field: str) -> None:
+    assert said(ring_with(movement={field: 0})) == []
+    assert said(ring_with(movement={field: 60})) == []
+    assert said(ring_with(movement={field: -1})) == [
+        f"spec.movement.{field}: Invalid value: -1: write 1 or more, or 0 for no limit; to move"
+        " nothing, write paused: true"
+    ]
+
+
+@pytest.mark.parametrize("text", ["0", "0s", "1ms", "10m"])
+def test_a_drain_may_have_any_time(text: str) -> None:
+    assert said(ring_with(movement={"drainTimeout": text})) == []
+
+
+@pytest.mark.parametrize("text", ["", "-1s", "10", "never", "9999999999h"])
+def test_what_is_no_duration_is_no_time_for_a_drain(text: str) -> None:
+    assert said(ring_with(movement={"drainTimeout": text})) == [
+        f'spec.movement.drainTimeout: Invalid value: "{text}": write a duration such as 10m, or 0s'
+        " for none"
+    ]
+
+
+@pytest.mark.parametrize("strategy", StrategyName)
+def test_every_ring_may_be_paused(strategy: StrategyName) -> None:
+    placement = msgspec.to_builtins(placed_by(strategy).spec.placement)
+
+    assert said(ring_with(placement=placement, movement={"paused": True})) == []
+
+
 def test_a_long_value_is_named_by_its_beginning() -> None:
     (text,) = said(ring_with(objectSelector={"matchLabels": {"a": "x" * 10_000}}))
 
@@ -323,6 +441,19 @@ resources = st.fixed_dictionaries({"resource": texts, "group": texts})
                         {"labels": st.lists(texts), "selectors": st.lists(selectors)}
                     ),
                 }
+            ),
+            "rebalance": st.fixed_dictionaries(
+                {
+                    "strategy": st.sampled_from(list(RebalanceStrategy)),
+                    "resources": st.lists(texts),
+                    "threshold": st.text(),
+                    "minGain": st.text(),
+                    "interval": st.text(alphabet="0123456789.hms-"),
+                    "maxMovesPerInterval": st.integers(),
+                }
+            ),
+            "movement": st.fixed_dictionaries(
+                {"maxMovesPerMinute": st.integers(), "drainTimeout": st.text()}
             ),
         }
     )
@@ -388,6 +519,37 @@ def test_a_ring_that_anybody_may_join_is_warned_of() -> None:
     (warning,) = warnings(None, ring(), QUIET)
 
     assert warning.startswith("spec.shardNamespaces: without it, whoever may create Leases")
+
+
+def test_a_threshold_that_may_find_nothing_is_warned_of() -> None:
+    of = ring_with(rebalance={"strategy": "ResourceBalance"}, **NAMED)
+
+    assert warnings(None, of, QUIET) == (
+        "spec.rebalance.threshold: Auto finds no shard above it when all are equally bad, or when"
+        ' there are only two: write a number such as "0.15" to move objects then, too',
+    )
+
+
+def test_a_threshold_that_nothing_looks_at_is_warned_of() -> None:
+    of = ring_with(rebalance={"strategy": "EvenLoad", "threshold": "0.15"}, **NAMED)
+
+    assert warnings(None, of, QUIET) == (
+        "spec.rebalance.threshold: EvenLoad does not look at it, but at minGain: leave it out",
+    )
+
+
+@pytest.mark.parametrize(
+    "rebalance",
+    [
+        {},
+        {"threshold": "0.15"},
+        {"strategy": "EvenLoad"},
+        {"strategy": "ResourceBalance", "threshold": "0.15"},
+    ],
+    ids=str,
+)
+def test_a_threshold_that_does_what_it_says_is_not_warned_of(rebalance: object) -> None:
+    assert warnings(None, ring_with(rebalance=rebalance, **NAMED), QUIET) == ()
 
 
 def test_a_change_between_hashes_tells_how_much_it_moves() -> None:

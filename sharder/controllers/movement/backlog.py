@@ -5,7 +5,7 @@ after all else (docs/protocol.md, "Exceptions").
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from sharder.clock import Clock
 from sharder.controllers.movement.cover import Slice
@@ -29,12 +29,25 @@ class Seen(NamedTuple):
     shard: ShardName
 
 
+class Observer(Protocol):
+    """Is told of exceptions as they come and go."""
+
+    def noted(self, ref: ObjectRef, seen: Seen) -> None:
+        """An exception was seen, maybe not for the first time."""
+        ...
+
+    def dropped(self, ref: ObjectRef) -> None:
+        """It is over, as far as anybody knows."""
+        ...
+
+
 class Backlog:
     """Exceptions, the oldest first; another thread may read `count` and `age`."""
 
-    def __init__(self, clock: Clock, room: Room) -> None:
+    def __init__(self, clock: Clock, room: Room, observer: Observer | None = None) -> None:
         self._clock = clock
         self._room = room
+        self._observer = observer
         self._seen: dict[ObjectRef, Seen] = {}
         self._oldest: float | None = None
 
@@ -53,10 +66,23 @@ class Backlog:
         oldest = self._oldest
         return 0.0 if oldest is None else self._clock.monotonic() - oldest
 
+    def older_than(self, seconds: float) -> Iterator[tuple[ObjectRef, Seen]]:
+        """Yield the exceptions that have been there for longer, the oldest first."""
+        end = self._clock.monotonic() - seconds
+        for ref, seen in self._seen.items():
+            if seen.since >= end:
+                return
+            yield ref, seen
+
     def shard(self, ref: ObjectRef) -> ShardName | None:
         """Return the shard of an exception, None if that is not remembered."""
         seen = self._seen.get(ref)
         return None if seen is None else seen.shard
+
+    def since(self, ref: ObjectRef) -> float | None:
+        """Return when an exception was first seen, None if that is not remembered."""
+        seen = self._seen.get(ref)
+        return None if seen is None else seen.since
 
     def note(self, ref: ObjectRef, shard: ShardName) -> bool:
         """Remember an exception; return False if there is no room."""
@@ -65,8 +91,11 @@ class Backlog:
             if self._room.left <= 0:
                 return False
             self._room.left -= 1
-        self._seen[ref] = Seen(known.since if known else self._clock.monotonic(), shard)
+        seen = Seen(known.since if known else self._clock.monotonic(), shard)
+        self._seen[ref] = seen
         self._look()
+        if self._observer is not None:
+            self._observer.noted(ref, seen)
         return True
 
     def drop(self, ref: ObjectRef) -> None:
@@ -74,6 +103,8 @@ class Backlog:
         if self._seen.pop(ref, None) is not None:
             self._room.left += 1
             self._look()
+            if self._observer is not None:
+                self._observer.dropped(ref)
 
     def replace(
         self, within: Slice, now: Mapping[ObjectRef, ShardName]

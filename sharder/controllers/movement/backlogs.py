@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from sharder.api.meta import PartialObject
 from sharder.clock import Clock
-from sharder.controllers.movement.backlog import Backlog, Room
+from sharder.controllers.movement.backlog import Backlog, Observer, Room
 from sharder.controllers.movement.cover import Slice
 from sharder.controllers.movement.waiting import UNKNOWN, Flow, Waiting
 from sharder.names import GroupResource, ObjectRef, RingName, ShardName
@@ -60,14 +60,25 @@ class Backlogs:
         waiting: Waiting,
         clock: Clock,
         rooms: Rooms,
+        drains: Observer,
     ) -> None:
-        """`snapshot` returns the ring as it is at the moment, None if it is gone."""
+        """Begin with nothing.
+
+        Args:
+            flow: What is looked at.
+            role: What its objects are to the ring.
+            snapshot: Returns the ring as it is at the moment, None if it is gone.
+            waiting: Where objects wait to be looked at.
+            clock: To tell the age of exceptions by.
+            rooms: How many are remembered.
+            drains: Is told of objects that are being drained.
+        """
         self.role = role
         self._flow = flow
         self._snapshot = snapshot
         self._waiting = waiting
         self.unassigned = Backlog(clock, rooms.unassigned)
-        self.draining = Backlog(clock, rooms.draining)
+        self.draining = Backlog(clock, rooms.draining, drains)
 
     def is_in_scope(self, obj: PartialObject) -> bool:
         """Tell whether the ring looks after the object; one that nothing controls may follow none.

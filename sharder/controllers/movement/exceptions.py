@@ -13,20 +13,23 @@ from functools import partial
 
 from sharder.api.resource import Resource
 from sharder.clock import Clock
-from sharder.controllers.movement.backlog import Room
+from sharder.controllers.movement.backlog import Backlog, Room
 from sharder.controllers.movement.backlogs import Backlogs, Rooms, Series
 from sharder.controllers.movement.batch import batch
 from sharder.controllers.movement.cover import WHOLE, Cover, Slice, Watch, cover_of, watches_of
+from sharder.controllers.movement.drains import Drains
+from sharder.controllers.movement.overdue import OverdueDrains
 from sharder.controllers.movement.rights import Watching
 from sharder.controllers.movement.waiting import Flow, Waiting
 from sharder.controllers.world import World
 from sharder.errors import ApiError, Forbidden, NotFound
+from sharder.figures import Overdue
 from sharder.names import RingName
 from sharder.ports import Objects
 from sharder.runtime.backoff import UNSERVED, Rng, failures_after
 from sharder.runtime.polled import Polled
 from sharder.runtime.watch import follow
-from sharder.snapshot import RingSnapshot
+from sharder.snapshot import RingSnapshot, Role
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +57,8 @@ class Exceptions:
         forget: Callable[[Flow], None],
         watching: Watching,
         told: Callable[[RingName], None],
+        drains: Drains,
+        overdue: OverdueDrains,
         series: Series,
         clock: Clock,
         rng: Rng,
@@ -67,6 +72,8 @@ class Exceptions:
             forget: Called with a resource that is no resource of its ring any more.
             watching: Notes which watches are refused.
             told: Called when that changes for a ring.
+            drains: Is told of objects that are being drained.
+            overdue: Looks for those that are for too long.
             series: Shows how many exceptions there are.
             clock: To tell their age by.
             rng: For the jitter of back-offs.
@@ -77,6 +84,8 @@ class Exceptions:
         self._forget = forget
         self._watching = watching
         self._told = told
+        self._drains = drains
+        self._overdue = overdue
         self._series = series
         self._clock = clock
         self._rng = rng
@@ -94,10 +103,15 @@ class Exceptions:
         for backlogs in self._rings.get(ring, _State()).backlogs.values():
             backlogs.look_again()
 
+    def overdue(self, ring: RingName) -> Overdue | None:
+        """Return which drains of a ring are overdue, None if none is."""
+        return self._overdue.of(ring)
+
     async def run(self) -> None:
         """Watch until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
+                group.create_task(self._overdue.run(self._draining), name="overdue drains")
                 while True:
                     self._changed.clear()
                     while self._stale:
@@ -113,6 +127,7 @@ class Exceptions:
         snapshot = self._world.snapshot(ring)
         if snapshot is None:
             self._end(self._rings.pop(ring, _State()))
+            self._drains.forget(ring)
             return
         state, known = self._rings.setdefault(ring, _State()), self._world.known_namespaces()
         meta = snapshot.ring.metadata
@@ -127,6 +142,15 @@ class Exceptions:
         for watch in wanted - state.tasks.keys():
             task = group.create_task(self._watch(watch, state), name=f"watch {watch.flow}")
             state.tasks[watch] = task
+
+    def _draining(self) -> dict[Flow, Backlog]:
+        """Return what is being drained of the main resources of all rings."""
+        return {
+            flow: seen.draining
+            for state in self._rings.values()
+            for flow, seen in state.backlogs.items()
+            if seen.role is not Role.CONTROLLED
+        }
 
     def _end(self, state: _State) -> None:
         """Leave nothing of a ring that is gone."""
@@ -153,6 +177,7 @@ class Exceptions:
                 waiting=self._waiting,
                 clock=self._clock,
                 rooms=state.rooms,
+                drains=self._drains.of(flow),
             )
             unassigned, draining = seen.unassigned, seen.draining
             self._series.show_backlogs(*flow, unassigned=unassigned, draining=draining)

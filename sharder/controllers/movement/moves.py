@@ -19,13 +19,15 @@ from weakref import WeakValueDictionary
 
 from sharder.api.meta import Json, PartialObject
 from sharder.api.resource import Resource
+from sharder.budgets import Refusal
 from sharder.controllers.movement.claims import Claims, ShardIsBack
+from sharder.controllers.movement.drains import Drains, Withheld
 from sharder.controllers.movement.failures import FailureCounter, Failures, Undone
 from sharder.controllers.movement.rights import naming_the_rule, read
 from sharder.controllers.movement.waiting import Flow, Subject
 from sharder.controllers.world import World
 from sharder.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError
-from sharder.names import GroupResource, ObjectRef, RingName
+from sharder.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.patches import assign, drain, withdraw
 from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw
 from sharder.planner import reservation_of
@@ -67,6 +69,7 @@ class Mover:
         claims: Claims,
         leads: Callable[[], bool],
         failures: Failures,
+        drains: Drains,
         counter: Counter,
         limit: int,
     ) -> None:
@@ -76,6 +79,7 @@ class Mover:
         self._claims = claims
         self._leads = leads
         self._failures = failures
+        self._drains = drains
         self._counter = counter
         self.limit = limit
         self._slots = asyncio.Semaphore(limit)
@@ -86,7 +90,26 @@ class Mover:
     ) -> Step:
         """Bring the object one step on; return the step that was carried out.
 
+        A drain for which the ring's budget has no room is none: `Keep` says why.
+
         Raises:
+            Superseded: we lead no more, or the ring has changed: nothing was written.
+            HeldBack: the last write to this object failed a moment ago: nothing was written.
+            ApiError: the write failed; the object will be tried again.
+            InvalidObject: the same.
+        """
+        try:
+            return await self.try_to_move(snapshot, resource, obj, decide)
+        except Withheld as error:
+            return Keep(str(error))
+
+    async def try_to_move(
+        self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, decide: Decide
+    ) -> Step:
+        """Do the same for who waits until there is room.
+
+        Raises:
+            Withheld: the ring's budget has no room for the drain: nothing was written.
             Superseded: we lead no more, or the ring has changed: nothing was written.
             HeldBack: the last write to this object failed a moment ago: nothing was written.
             ApiError: the write failed; the object will be tried again.
@@ -97,8 +120,9 @@ class Mover:
             try:
                 if waited:
                     obj = await read(self._objects, resource, subject.ref)
-                step = await self._write(snapshot, resource, obj, decide)
+                step = await self._write(snapshot, resource, subject, obj, decide)
             except NotFound:
+                self._drains.gone(subject)
                 step = Keep("it is gone")
             except (ApiError, InvalidObject) as error:
                 await self._failures.failed(subject, obj, error)
@@ -115,24 +139,33 @@ class Mover:
             yield waited
 
     async def _write(
-        self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, decide: Decide
+        self,
+        snapshot: RingSnapshot,
+        resource: Resource,
+        subject: Subject,
+        obj: PartialObject,
+        decide: Decide,
     ) -> Step:
         """Write until no race is lost; `NotFound` if the object is gone."""
-        store, ref = self._objects.of(resource), obj.metadata.ref
+        ref = subject.ref
         for _ in range(MAX_ATTEMPTS):
             step = decide(obj)
             body = patch_of(snapshot, obj, step)
             if body is None:
                 return step
-            self._failures.insist(Subject(Flow(snapshot.name, resource.id), ref))
+            self._failures.insist(subject)
             try:
                 self.check(snapshot)
-                with _counting(snapshot, resource, obj, step):
+                with (
+                    self._drains.begun(snapshot, subject, step) as sent,
+                    _counting(snapshot, resource, obj, step),
+                ):
                     async with self._slots, self._keeping_away(snapshot, obj, step):
                         if not self.check(snapshot).selects(obj):
                             return Keep("out of scope")
+                        sent.now()
                         with naming_the_rule(resource.id):
-                            result = await store.patch(ref, body)
+                            result = await self._objects.of(resource).patch(ref, body)
                     self._done(snapshot, resource, result, step)
             except ShardIsBack as error:
                 raise Superseded(str(error)) from error
@@ -154,6 +187,10 @@ class Mover:
         if ref in snapshot.members.roster.problems:
             return nullcontext()  # an invalid Lease is never written
         return self._claims.holding(ref)
+
+    def refusal(self, snapshot: RingSnapshot, shard: ShardName) -> Refusal | None:
+        """Return why a drain of the shard would be withheld now, None if it would not."""
+        return self._drains.refusal(snapshot, shard)
 
     def check(self, snapshot: RingSnapshot) -> RingSnapshot:
         """Return the ring's snapshot of now; a step of `snapshot` may be written by it.
@@ -220,8 +257,8 @@ def patch_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Json | N
     match step:
         case Assign(shard) | Relabel(shard):
             return assign(snapshot, obj.metadata, shard)
-        case Drain():
-            return drain(snapshot, obj.metadata)
+        case Drain(_, to):
+            return drain(snapshot, obj.metadata, to)
         case Withdraw():
             return withdraw(snapshot, obj.metadata)
         case Keep():

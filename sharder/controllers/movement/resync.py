@@ -118,26 +118,29 @@ class Resync:
             objects=self._objects,
             mover=self._mover,
             mistakes=self._mistakes,
+            clock=self._clock,
         )
+        found = current.sweep
         try:
             await current.run(self._locks[name])
         except Superseded:
             return AGAIN_SECONDS
-        if current.problem is None and current.expired is not None:
-            raise current.expired
+        if found.problem is None and found.expired is not None:
+            raise found.expired
         seconds = self._clock.monotonic() - began
         self._stopwatch.resynced(name, seconds)
         _log.info("resynced", extra={"ring": name, "why": f"{seconds:.1f} s"})
         time = self._clock.now()
-        if current.problem is None and snapshot.members.available:
+        if found.problem is None and snapshot.members.available:
             # Else not all objects were looked at.
-            self.results[name] = current.muster.result(time=time, seconds=seconds)
-        self._report(name, current.problem)
-        self._at_fault(name, current.muster.fault)
+            self.results[name] = found.muster.result(time=time, seconds=seconds)
+        self._report(name, found.problem)
+        self._at_fault(name, found.muster.fault)
         self._passed(name)
-        if current.problem is not None:
-            raise Unavailable(current.problem)
-        return self._next_in(name, snapshot.members)
+        if found.problem is not None:
+            raise Unavailable(found.problem)
+        usual = self._next_in(name, snapshot.members)
+        return min(usual, found.patience.again_in() or usual)
 
     def _next_in(self, name: RingName, members: Members) -> float:
         """Return in how many seconds to pass again; whatever passes come in between."""

@@ -10,10 +10,14 @@ from sharder.clock import Clock
 from sharder.controllers.mistakes import Mistakes
 from sharder.controllers.movement.backlogs import Series
 from sharder.controllers.movement.claims import Claims
+from sharder.controllers.movement.drains import Drains, WithheldCounter
 from sharder.controllers.movement.exceptions import Exceptions
 from sharder.controllers.movement.failures import Failures, Report
 from sharder.controllers.movement.handover import HandOver
 from sharder.controllers.movement.moves import Counter, Mover
+from sharder.controllers.movement.overdue import OverdueDrains, OverdueSeries
+from sharder.controllers.movement.rebalancing import Rebalancing
+from sharder.controllers.movement.rebalancing import Series as BalanceSeries
 from sharder.controllers.movement.resync import Locks, Resync, Stopwatch
 from sharder.controllers.movement.rights import Watching
 from sharder.controllers.movement.waiting import Waiting
@@ -24,7 +28,7 @@ from sharder.runtime.backoff import Rng
 from sharder.runtime.holder import Leases
 
 
-class Meter(Counter, Stopwatch, Series, Protocol):
+class Meter(Counter, WithheldCounter, Stopwatch, Series, OverdueSeries, BalanceSeries, Protocol):
     """Everything that is measured of moving objects."""
 
 
@@ -69,7 +73,8 @@ class Movement:
             at_fault: Told what a ring's strategy did wrong, and after a pass that it did not.
             unwritable: Told what we have no right to write, when that changes.
             watching: Notes which watches are refused.
-            told: Called when that changes for a ring, and after every pass over it.
+            told: Called when that changes for a ring, when drains are overdue or no more, and
+                after every pass over it.
         """
         world, objects, clock, rng = means.world, means.objects, means.clock, means.rng
         locks: Locks = defaultdict(asyncio.Lock)
@@ -83,12 +88,14 @@ class Movement:
             retry=waiting.retry,
         )
         self._claims = Claims(world=world, leases=means.leases, clock=clock)
+        drains = Drains(counter=means.meter, clock=clock)
         mover = Mover(
             world=world,
             objects=objects,
             claims=self._claims,
             leads=means.leads,
             failures=failures,
+            drains=drains,
             counter=means.meter,
             limit=means.limit,
         )
@@ -104,6 +111,9 @@ class Movement:
             stopwatch=means.meter,
             clock=clock,
             sync_period=means.sync_period,
+        )
+        self.rebalancing = Rebalancing(
+            world=world, objects=objects, mover=mover, told=told, series=means.meter, clock=clock
         )
         self.hand_over = HandOver(
             world=world,
@@ -122,6 +132,15 @@ class Movement:
             forget=self.hand_over.forget,
             watching=watching,
             told=told,
+            drains=drains,
+            overdue=OverdueDrains(
+                world=world,
+                objects=objects,
+                recorder=means.recorder,
+                series=means.meter,
+                told=told,
+                clock=clock,
+            ),
             series=means.meter,
             clock=clock,
             rng=rng,

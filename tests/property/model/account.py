@@ -19,7 +19,7 @@ from tests.property.model.core import (
     WeightedRendezvous,
 )
 from tests.property.model.counting import MAIN, PIN
-from tests.support.values import DRAIN, OWNER
+from tests.support.values import DRAIN, NEXT, OWNER
 
 
 class Account:
@@ -34,11 +34,9 @@ class Account:
         ]
         self._snapshot = snapshot
         self.available = snapshot.members.available
-        self.cordoned = {
-            name
-            for name, shard in snapshot.members.shards.items()
-            if shard.cordoned and name in self.available
-        }
+        shards = [s for s in snapshot.members.shards.values() if s.name in self.available]
+        self.evacuated = {shard.name for shard in shards if shard.evacuating}
+        self.closed = self.evacuated | {shard.name for shard in shards if shard.cordoned}
         self.owned = Counter(owner_of(obj) for obj in self.objects)
         self.held = self.owned + Counter(goes for o in self.objects if (goes := self._heading(o)))
         """With those that are about to come there: these take room already."""
@@ -64,23 +62,23 @@ class Account:
         yield "without owner", tally.unassigned, self.owned[ShardName("")]
         yield "draining", tally.draining, sum(map(drains, filter(owner_of, self.objects)))
         for obj in self.objects:
-            counted = tally.shard_of(self._snapshot.identity_of(obj)) or ""
-            yield str(obj.metadata.ref), counted, owner_of(obj)
+            counted = tally.entry(self._snapshot.identity_of(obj))
+            yield str(obj.metadata.ref), counted, self._snapshot.entry_of(obj)
         for shard in (self.held.keys() | self._snapshot.members.standings.keys()) - {""}:
             counts = tally.on(shard), tally.staying_on(shard), tally.pinned_on(shard)
             yield shard, counts, (self.owned[shard], self.staying[shard], self.pinned[shard])
 
     def share(self) -> int | None:
         """Return the automatic ceiling, None if there is a declared one."""
-        open_shards = len(self.available) - len(self.cordoned)
+        open_shards = len(self.available) - len(self.closed)
         if self._capacity is not None or not open_shards:
             return None
-        return ceil((len(self.objects) - sum(self.held[s] for s in self.cordoned)) / open_shards)
+        return ceil((len(self.objects) - self._kept()) / open_shards)
 
     def limit(self, shard: ShardName) -> int | None:
         """Return how many may stay on a shard; None: as many as are there."""
         share = self.share()
-        if shard in self.cordoned:
+        if shard in self.closed:
             return None
         return self._capacity if share is None else max(share, self.pinned[shard])
 
@@ -90,14 +88,19 @@ class Account:
         return 0 if limit is None else max(0, self.staying[shard] - limit)
 
     def goal(self, obj: PartialObject) -> ShardName | None:
-        """Return where people want the object, if that shard is there."""
+        """Return where people want the object, if that shard is there.
+
+        A new object waits for a cordoned shard, others do not; nobody does for an evacuated one.
+        """
         pin = pin_of(obj)
-        return pin if pin in self.available else None
+        is_new = not owner_of(obj) and not obj.metadata.annotation(NEXT)
+        waits = pin not in self.closed or is_new or owner_of(obj) == pin
+        return pin if pin in self.available - self.evacuated and waits else None
 
     def takers(self, obj: PartialObject) -> set[ShardName]:
         """Return the shards that may get an object, which is among those counted or is new."""
         goal = self.goal(obj)
-        open_shards = self.available - self.cordoned
+        open_shards = self.available - self.closed
         if goal is not None:
             open_shards &= {goal}
         held, many = self.held.copy(), len(self.objects)
@@ -107,10 +110,14 @@ class Account:
         else:
             held[owner_of(known)] -= 1
             held[self._heading(known)] -= 1
-        many -= sum(held[shard] for shard in self.cordoned)
-        share = self._capacity or ceil(many / max(1, len(self.available) - len(self.cordoned)))
+        many -= self._kept() - (known is not None and self._is_kept(known))
+        share = self._capacity or ceil(many / max(1, len(self.available) - len(self.closed)))
         passes = goal is not None and self._capacity is None
         return {shard for shard in open_shards if passes or held[shard] < share}
+
+    def is_directed(self, obj: PartialObject) -> bool:
+        """Tell whether a shard that may get it expects the object, however that came."""
+        return self._heading(obj) in self.takers(obj)
 
     def weight(self, obj: PartialObject, shard: ShardName) -> tuple[bool, float, str]:
         """Return what speaks for an object to stay on a shard that has too many."""
@@ -118,10 +125,18 @@ class Account:
         return pin_of(obj) == shard, WeightedRendezvous().score(key, Shard(name=shard)), key
 
     def _heading(self, obj: PartialObject) -> ShardName:
-        """Return where a working shard is to let an object go, because it is pinned there."""
+        """Return the open shard to which a working one is to let the object go."""
         owner = owner_of(obj)
-        leaves = drains(obj) and owner in self.available and pin_of(obj) != owner
-        return pin_of(obj) if leaves else ShardName("")
+        goes = ShardName(obj.metadata.annotation(NEXT))
+        leaves = drains(obj) and owner in self.available and goes != owner
+        return goes if leaves and goes not in self.closed else ShardName("")
+
+    def _kept(self) -> int:
+        """Return how many objects closed shards have and are to keep."""
+        return sum(map(self._is_kept, self.objects))
+
+    def _is_kept(self, obj: PartialObject) -> bool:
+        return owner_of(obj) in self.closed and not self._heading(obj)
 
     @property
     def _capacity(self) -> int | None:

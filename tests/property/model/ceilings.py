@@ -1,4 +1,4 @@
-"""Laws of a ring whose strategy sticks: B1 to B4.
+"""Laws of a ring whose strategy sticks: B1 to B4, P1.
 
 B1: what a replica decides it counts at once.
 B2: whoever counts right gives nothing to a shard that may not have it, leaves nothing without
@@ -6,6 +6,7 @@ owner that some shard may have, and asks nobody to let go without a reason.
 B3: a pass that nobody disturbs takes from each shard just what it has too many, the least drawn
 first, and leaves no request to let go that is not needed any more.
 B4: at rest (`model.rest`) no shard has too many, and all replicas count right.
+P1: while movement is paused nobody is asked to let go, and what was asked for is taken back.
 
 Two replicas, or one that counts late, may exceed a ceiling: that is why B2 and B3 judge only
 whoever counts right at that moment.
@@ -101,7 +102,9 @@ class Ceilings:
         if old is not None and (role is Role.LEADING or (owner_of(old) and not was_let_go)):
             return
         counted = tally.shard_of(self._snapshot.identity_of(obj))
-        expect("B1", not owner or tally.synced, f"{obj.metadata.ref} went to {owner} blindly")
+        is_sent = old is not None and self._snapshot.direction_of(old) == owner
+        is_seen = not owner or tally.synced or is_sent
+        expect("B1", is_seen, f"{obj.metadata.ref} went to {owner} blindly")
         is_counted = counted == owner or self._is_believed_there
         expect("B1", not owner or is_counted, f"{obj.metadata.ref} counts on {counted}")
         if self._before is not None:
@@ -133,6 +136,12 @@ class Ceilings:
             if isinstance(m.step, Drain) and m.resource in MAIN
         }
         is_pinned_away = any(self._is_wanted_elsewhere(before, obj) for obj in before.objects)
+        # What moves for another reason changes the automatic ceilings after they were looked at.
+        is_pinned_away |= bool(before.evacuated)
+        if self._is_paused:
+            left = [obj.metadata.ref for obj in after.objects if self._is_asked_for(after, obj)]
+            expect("P1", not left, f"movement is paused, {left} are to go all the same")
+            return
         for shard in after.available:
             excess = after.excess(shard)
             expect("B3", not excess, f"{shard} keeps {excess} too many")
@@ -149,7 +158,8 @@ class Ceilings:
         draining = [obj for obj in mine if drains(obj)]
         limit = after.limit(shard)
         needed = limit is not None and after.staying[shard] == limit
-        expect("B3", needed or not draining, f"{shard} need not let go of {len(draining)}")
+        vain = [obj for obj in draining if not after.is_directed(obj)]
+        expect("B3", needed or not vain, f"{shard} need not let go of {len(vain)}")
         given = [after.weight(o, shard) for o in draining if o.metadata.uid in asked]
         kept = [after.weight(o, shard) for o in mine if not drains(o)]
         expect("B3", not given or not kept or max(given) < min(kept), f"{shard} gives the wrong")
@@ -159,14 +169,18 @@ class Ceilings:
         match step:
             case Assign(shard):
                 expect("B2", shard in before.takers(obj), f"{place} goes to {shard}")
-            case Drain(shard):
+            case Drain(shard, to):
                 leaves = self._snapshot.members.standing_of(shard) is Standing.LEAVING
+                leaves |= shard in before.evacuated
                 reason = leaves or before.excess(shard) or self._is_wanted_elsewhere(before, obj)
+                # Without such a reason it was told to go, and where: that shard must take it.
+                reason = reason or to in before.takers(obj) - {shard}
                 expect("B2", bool(reason), f"{place} has to go without a reason")
+                expect("P1", not self._is_paused, f"{place} has to go while movement is paused")
             case Withdraw():
                 limit = before.limit(owner_of(obj))
                 fits = limit is None or before.staying[owner_of(obj)] < limit
-                fits = fits or owner_of(obj) in before.takers(obj)
+                fits = fits or owner_of(obj) in before.takers(obj) or self._is_paused
                 expect("B2", fits, f"{place} stays on a full shard")
             case _:
                 pass
@@ -176,6 +190,13 @@ class Ceilings:
             return None
         account = Account(self._cluster, self._snapshot)
         return account if account.differs() is None else None
+
+    @property
+    def _is_paused(self) -> bool:
+        return self._snapshot.ring.spec.movement.paused
+
+    def _is_asked_for(self, account: Account, obj: PartialObject) -> bool:
+        return drains(obj) and owner_of(obj) in account.available
 
     def _is_stranded(self, obj: PartialObject) -> bool:
         owner = owner_of(obj)

@@ -15,10 +15,12 @@ from tests.property.model.core import (
     SELECTED,
     SHARDER,
     ControllerRing,
+    MovementSpec,
     Operation,
     PlacementSpec,
     Review,
     RingSnapshot,
+    RingSpec,
     ShardName,
     Step,
     Writer,
@@ -114,14 +116,20 @@ class Cluster:
         self.witnesses: list[Callable[[Change], None]] = []
         self.lease_witnesses: list[Callable[[LeaseChange], None]] = []
 
-    def place_by(self, placement: PlacementSpec) -> None:
-        """Edit the ring."""
+    def pause(self, *, is_paused: bool) -> None:
+        """Edit the ring: whether anything moves that has a working owner."""
+        movement = MovementSpec(paused=is_paused)
+        if movement != self.ring.spec.movement:
+            self._edit(structs.replace(self.ring.spec, movement=movement))
+
+    def _edit(self, spec: RingSpec) -> None:
         meta = self.ring.metadata
-        self.ring = structs.replace(
-            self.ring,
-            metadata=structs.replace(meta, generation=meta.generation + 1),
-            spec=structs.replace(self.ring.spec, placement=placement),
-        )
+        meta = structs.replace(meta, generation=meta.generation + 1)
+        self.ring = structs.replace(self.ring, metadata=meta, spec=spec)
+
+    def place_by(self, placement: PlacementSpec) -> None:
+        """Edit the ring: how objects are placed."""
+        self._edit(structs.replace(self.ring.spec, placement=placement))
 
     def get(self, resource: GroupResource, ref: ObjectRef) -> PartialObject:
         obj = self.objects.get((resource, ref))

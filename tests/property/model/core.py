@@ -5,7 +5,14 @@ Where the code's signatures change, only this module follows.
 
 from sharder.admission import Decision, Review, Writer, decide
 from sharder.api.resource import Resource
-from sharder.api.ring import ControllerRing, PlacementSpec, StrategyName
+from sharder.api.ring import (
+    ControllerRing,
+    MovementSpec,
+    PlacementSpec,
+    RingSpec,
+    StrategyName,
+)
+from sharder.choosing import choose, excess_of
 from sharder.controllers.leases import Bury, Show, Take, care_for, taken
 from sharder.controllers.movement.moves import patch_of
 from sharder.leases import ShardState, duration_of, is_held, problem_of
@@ -21,11 +28,11 @@ from sharder.planner import (
     Promises,
     hold_of,
     plan_controlled,
+    plan_directed,
     plan_displaced,
     plan_main,
     plan_owned,
     reservation_of,
-    wanted_of,
 )
 from sharder.ring import ConsistentHash
 from sharder.snapshot import RingSnapshot, Role, build
@@ -43,6 +50,7 @@ __all__ = [
     "Drain",
     "Keep",
     "Membership",
+    "MovementSpec",
     "Operation",
     "Owners",
     "PlacementSpec",
@@ -50,6 +58,7 @@ __all__ = [
     "Relabel",
     "Review",
     "RingSnapshot",
+    "RingSpec",
     "Role",
     "ShardName",
     "ShardState",
@@ -65,12 +74,15 @@ __all__ = [
     "acknowledge",
     "admit",
     "care_for",
+    "choose",
     "duration_of",
+    "excess_of",
     "hold_of",
     "is_held",
     "next_step",
     "patch_of",
     "plan_controlled",
+    "plan_directed",
     "plan_displaced",
     "plan_main",
     "plan_owned",
@@ -80,7 +92,6 @@ __all__ = [
     "reserve",
     "snapshot_of",
     "taken",
-    "wanted_of",
 ]
 
 SELECTED = frozenset({"default"})

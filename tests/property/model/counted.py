@@ -1,9 +1,9 @@
-"""Everyday life of a ring whose strategy sticks: ceilings, pins, cordons, late counts."""
+"""Everyday life of a ring whose strategy sticks: ceilings, pins, closed shards, late counts."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from sharder.names import GroupResource, ShardName
+from sharder.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION, GroupResource, ShardName
 from tests.property.model.account import owner_of
 from tests.property.model.cluster import Place
 from tests.property.model.counting import MAIN, PIN
@@ -14,7 +14,7 @@ from tests.property.model.machine import (
     places,
     replicas,
 )
-from tests.property.model.mishaps import cordon
+from tests.property.model.mishaps import close
 from tests.property.model.sharders import Fate
 from tests.property.model.shards import DURATION
 from tests.property.model.world import PERSON, PLACES, World
@@ -22,6 +22,7 @@ from tests.support.values_placement import bounded
 
 capacities = st.sampled_from([None, None, 2, 3])
 low_capacities = st.sampled_from([1, 2])
+closures = st.sampled_from([None, CORDONED_ANNOTATION, EVACUATE_ANNOTATION])
 pins: st.SearchStrategy[str | None] = st.none() | names
 
 
@@ -38,11 +39,20 @@ class Counted(Everyday):
         """Its ceilings, and who gets something new."""
         self.world.set_capacity(capacity)
         for name, shard in self.world.shards.items():
-            cordon(self.world.cluster, shard.ref, is_cordoned=name == closed)
+            annotation = CORDONED_ANNOTATION if name == closed else None
+            close(self.world.cluster, shard.ref, annotation)
 
-    @rule(name=names, is_cordoned=st.booleans())
-    def a_shard_is_cordoned(self, name: ShardName, is_cordoned: bool) -> None:
-        cordon(self.world.cluster, self.world.shards[name].ref, is_cordoned=is_cordoned)
+    @rule(name=names, annotation=closures)
+    def a_shard_is_closed(self, name: ShardName, annotation: str | None) -> None:
+        close(self.world.cluster, self.world.shards[name].ref, annotation)
+
+    @rule(is_paused=st.booleans())
+    def somebody_pauses_the_ring(self, is_paused: bool) -> None:
+        self.world.cluster.pause(is_paused=is_paused)
+
+    @rule(place=places, shard=names, replica=replicas)
+    def an_object_moves_for_balance(self, place: Place, shard: ShardName, replica: int) -> None:
+        self.world.sharders[replica].direct(*place, shard)
 
     @rule(place=places, pin=pins)
     def somebody_pins_an_object(self, place: Place, pin: str | None) -> None:

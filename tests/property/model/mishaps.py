@@ -8,7 +8,7 @@ from msgspec import structs
 
 from sharder.api.lease import Lease, LeaseSpec, format_time
 from sharder.api.meta import ObjectMeta
-from sharder.names import CORDONED_ANNOTATION, RING_LABEL, ObjectRef
+from sharder.names import RING_LABEL, ObjectRef
 from tests.property.model.cluster import Cluster
 from tests.property.model.core import ShardName, problem_of
 from tests.property.model.shards import DURATION
@@ -50,11 +50,11 @@ def remove_label(cluster: Cluster, ref: ObjectRef) -> None:
         cluster.write_lease(structs.replace(held, metadata=meta))
 
 
-def cordon(cluster: Cluster, ref: ObjectRef, *, is_cordoned: bool) -> None:
-    """Tell by a Lease, if there is one, whether its shard gets anything new."""
+def close(cluster: Cluster, ref: ObjectRef, annotation: str | None) -> None:
+    """Tell by a Lease, if there is one, that its shard is cordoned, or evacuated, or neither."""
     held = cluster.leases.get(ref)
     if held is not None:
-        annotations = {CORDONED_ANNOTATION: "true"} if is_cordoned else {}
+        annotations = {} if annotation is None else {annotation: "true"}
         meta = structs.replace(held.metadata, annotations=annotations)
         cluster.write_lease(structs.replace(held, metadata=meta))
 

@@ -236,25 +236,25 @@ MUTANTS = (
             Mutant(
                 name="does not follow a pin",
                 module="choosing.py",
-                old="goal = demand.pin if demand.pin in placer.layout.names else None",
-                new="goal = None",
+                old="goal, current = placer.goal_of(demand), demand.current",
+                new="goal, current = None, demand.current",
             ),
             Mutant(
                 name="waits for a pinned shard that is away",
                 module="placement/placer.py",
-                old="shard.name != demand.pin and demand.pin in self.layout.names:",
-                new="shard.name != demand.pin:",
+                old="pin is None or pin not in self.layout.names or",
+                new="pin is None or",
             ),
             Mutant(
                 name="withdraws drains from full shards",
                 module="choosing.py",
-                old="return found.cordoned or placer.ceilings(tally).keeps_one_more(found)",
+                old="return found.set_aside or placer.ceilings(tally).keeps_one_more(found)",
                 new="return True",
             ),
             Mutant(
                 name="never withdraws what a shard has room for again",
                 module="choosing.py",
-                old="return found.cordoned or placer.ceilings(tally).keeps_one_more(found)",
+                old="return found.set_aside or placer.ceilings(tally).keeps_one_more(found)",
                 new="return False",
             ),
             Mutant(
@@ -291,8 +291,8 @@ MUTANTS = (
             Mutant(
                 name="shares out what is on cordoned shards",
                 module="placement/ceilings.py",
-                old="self._objects -= sum(map(self._held, layout.closed.values()))",
-                new="pass",
+                old="self._objects += self._leaving() - sum(map(self._held, layout",
+                new="self._objects += 0 * sum(map(self._held, layout",
             ),
             Mutant(
                 name="gives to cordoned shards",
@@ -303,8 +303,39 @@ MUTANTS = (
             Mutant(
                 name="takes from cordoned shards",
                 module="placement/ceilings.py",
-                old="if shard.name in here and not shard.cordoned]",
+                old="if shard.name in here and not shard.set_aside]",
                 new="if shard.name in here]",
+            ),
+            Mutant(
+                name="counts what leaves a closed shard as staying there",
+                module="placement/ceilings.py",
+                old="self._objects += self._leaving() - sum(map(",
+                new="self._objects -= sum(map(",
+            ),
+            # What people ask for
+            Mutant(
+                name="gives to evacuated shards",
+                module="placement/placer.py",
+                old="if shard.evacuating:",
+                new="if False:",
+            ),
+            Mutant(
+                name="leaves everything on evacuated shards",
+                module="choosing.py",
+                old="stays = owner in layout.names and owner not in layout.evacuating",
+                new="stays = owner in layout.names",
+            ),
+            Mutant(
+                name="goes on draining while movement is paused",
+                module="planner.py",
+                old="if stands_still(snapshot, snapshot.owner_of(obj)):",
+                new="if False:",
+            ),
+            Mutant(
+                name="sends objects where there is no room",
+                module="choosing.py",
+                old="why = objection(snapshot, obj, shard)",
+                new="why = None",
             ),
             Mutant(
                 name="takes for displaced what is leaving already",

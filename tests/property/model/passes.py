@@ -24,16 +24,18 @@ from tests.property.model.core import (
     Role,
     ShardName,
     Step,
+    choose,
+    excess_of,
     hold_of,
     next_step,
     patch_of,
     plan_controlled,
+    plan_directed,
     plan_displaced,
     plan_main,
     plan_owned,
     position_of,
     reservation_of,
-    wanted_of,
 )
 from tests.property.model.counting import MAIN, Counting
 from tests.property.model.laws import expect
@@ -218,13 +220,12 @@ class Pass(Walk):
             return
         for label in (self.snapshot.drain_label, self.snapshot.pin_label):
             yield [obj for obj in self._settled(resource) if obj.metadata.has_label(label)]
+        evacuated = self.snapshot.placer.layout.evacuating
+        yield [obj for obj in self._settled(resource) if self.snapshot.owner_of(obj) in evacuated]
 
     def _relieve(self) -> Steps:
         """Ask shards that have too many to let go of some."""
-        tally = self.snapshot.tally
-        if tally is None or not tally.synced:
-            return
-        for shard, excess in self.snapshot.placer.ceilings(tally).excess().items():
+        for shard, excess in excess_of(self.snapshot).items():
             displaced = Displaced[tuple[GroupResource, PartialObject]](excess)
             for resource in MAIN:
                 for obj in self.cluster.objects_of(resource):
@@ -243,7 +244,7 @@ class Pass(Walk):
         """
         for resource in (WIDGETS, SECRETS):
             for obj in self.listed(resource, settled=True):
-                is_idle = self.snapshot.owner_of(obj) == wanted_of(self.snapshot, obj)
+                is_idle = self.snapshot.owner_of(obj) == choose(self.snapshot, obj).shard
                 is_known = int(obj.metadata.resource_version) <= began
                 if is_known and is_idle and obj.metadata.uid not in self.failed:
                     drains = self.snapshot.is_draining(obj) and self.snapshot.selects(obj)
@@ -271,6 +272,16 @@ class Pass(Walk):
         yield None
         for obj in objects:
             yield from self.move(resource, obj, decide, read_at)
+
+
+class Directed(Walk):
+    """Brings one object to another shard, as rebalancing does."""
+
+    def run(self, resource: GroupResource, obj: PartialObject, target: ShardName) -> Steps:
+        source, tally = self.snapshot.owner_of(obj), self.snapshot.tally
+        if source not in {None, target} and tally is not None and tally.synced:
+            decide = partial(plan_directed, self.snapshot, source=source, target=target)
+            yield from self.move(resource, obj, decide)
 
 
 class HandOver(Walk):

@@ -56,6 +56,7 @@ def _end_faults(world: World) -> None:
     world.twin_lives = False
     end_twin(world.cluster, TWIN)
     world.cluster.is_meddled_with = False
+    world.cluster.pause(is_paused=False)
     for sharder in world.sharders:
         sharder.counting.is_slow = False
         while sharder.late:
@@ -120,7 +121,8 @@ def _waiting(account: Account) -> str | None:
     """L1: return what waits in vain for a shard, or for the shard where people want it."""
     for obj in account.objects:
         owner, takers = owner_of(obj), account.takers(obj)
-        is_placed = owner in account.available and account.goal(obj) in {None, owner}
+        keeping = account.available - account.evacuated
+        is_placed = owner in keeping and account.goal(obj) in {None, owner}
         if takers and not is_placed and not (drains(obj) and owner in account.available):
             return f"L1: {obj.metadata.ref} is on {owner!r}, {takers} could have it"
     return None
@@ -134,7 +136,8 @@ def _draining(account: Account, *, let_go: bool) -> str | None:
             continue
         if let_go:
             return f"L2, L3: {ref} is draining on {owner}"
-        is_in_place = account.goal(obj) in {None, owner}
+        is_in_place = account.goal(obj) in {None, owner} and not account.is_directed(obj)
+        is_in_place &= owner not in account.evacuated or not account.takers(obj)
         if is_in_place and account.staying[owner] != account.limit(owner):
             return f"L3: {ref} is draining on {owner}, which could keep it"
     return None

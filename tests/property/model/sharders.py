@@ -26,7 +26,7 @@ from tests.property.model.core import (
 )
 from tests.property.model.counting import Counting
 from tests.property.model.laws import expect_no_addition, expect_same_answer
-from tests.property.model.passes import UNKNOWN, HandOver, Pass, Steps, Walk
+from tests.property.model.passes import UNKNOWN, Directed, HandOver, Pass, Steps, Walk
 from tests.property.model.view import View
 from tests.support.values import DRAIN, OWNER, SECRETS, WIDGETS
 
@@ -164,6 +164,16 @@ class Sharder:
         for resource in self._released:
             while not self.hand_over(resource):
                 pass
+
+    def direct(self, resource: GroupResource, ref: ObjectRef, target: ShardName) -> None:
+        """Bring an object to another shard, as rebalancing does; others may come in later."""
+        obj = self._cluster.objects.get((resource, ref))
+        if obj is None or self.is_cut_off or self._is_gathering() or self._hand_over is not None:
+            return
+        walk = Directed(self._cluster, self.view, self.counting)
+        task: Task | None = Task(walk, walk.run(resource, obj, target), None)
+        while task is not None:
+            task = self._advance(task, Fate.ARRIVES)
 
     def receive_late(self) -> None:
         """Let the oldest late write arrive, but in the window that the protocol leaves open.

@@ -59,7 +59,10 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["", "run", "rings", "rings cleanup", "shards", "explain", "plan", "certs", "certs rotate"],
+    [
+        *("", "run", "rings", "rings cleanup", "shards", "explain", "plan", "certs"),
+        *("certs rotate", "cordon", "uncordon", "evacuate", "pause", "resume", "pin", "unpin"),
+    ],
 )
 def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = run_command([*command.split(), "--help"])
@@ -110,6 +113,11 @@ def test_help_loads_neither_client_nor_server() -> None:
         (["rings", "cleanup"], "Missing argument 'NAME'"),
         (["rings", "--context", "x", "cleanup", "y"], "give options after cleanup, not before"),
         (["certs", "--secret", "x", "rotate"], "give options after rotate, not before"),
+        (["evacuate", "a"], "Missing argument 'SHARD'"),
+        (["evacuate", "a", "b", "--timeout", "5m"], "--timeout goes with --wait"),
+        (["evacuate", "a", "b", "--wait", "--timeout", "5"], "'5' is not a duration"),
+        (["evacuate", "a", "b", "--wait", "--timeout", "-5s"], "-5s is less than nothing"),
+        (["evacuate", "a", "b", "--wait", "--dry-run"], "nothing to --wait for in a --dry-run"),
         (["rings", "-o", "xml"], "'xml' is not one of 'table', 'json', 'yaml'"),
         (["run", "--only", "both"], "'both' is not one of 'webhook', 'controllers'"),
     ],
@@ -137,6 +145,15 @@ def test_a_wrong_call_is_one_line_and_exits_2(
         (["shards", "demo"], "no kubeconfig at "),
         (["explain", "demo", "secrets", "a/b"], "no kubeconfig at "),
         (["plan", "demo"], "no kubeconfig at "),
+        (["cordon", "demo", "a"], "no kubeconfig at "),
+        (["uncordon", "demo", "a"], "no kubeconfig at "),
+        (["evacuate", "demo", "a"], "no kubeconfig at "),
+        (["evacuate", "demo", "a", "--dry-run"], "no kubeconfig at "),
+        (["evacuate", "demo", "a", "--wait", "--timeout", "1m"], "no kubeconfig at "),
+        (["pause", "demo"], "no kubeconfig at "),
+        (["resume", "demo"], "no kubeconfig at "),
+        (["pin", "demo", "secrets", "a/b", "c"], "no kubeconfig at "),
+        (["unpin", "demo", "secrets", "a/b"], "no kubeconfig at "),
         (["certs"], "no kubeconfig at "),
         (["certs", "rotate"], "no kubeconfig at "),
     ],

@@ -10,6 +10,7 @@ from sharder.cli.reports import (
     CertificatesReport,
     CleanupReport,
     Explanation,
+    OperationReport,
     RingsReport,
     ShardsReport,
 )
@@ -23,20 +24,21 @@ SHOWN = [block.text for block in blocks("json") if block.document == CLI]
 
 
 @pytest.mark.parametrize(
-    ("command", "report"),
+    ("heading", "report"),
     [
-        ("rings", RingsReport),
-        ("rings cleanup", CleanupReport),
-        ("shards", ShardsReport),
-        ("explain", Explanation),
-        ("plan", PlanReport),
-        ("certs", CertificatesReport),
+        ("sharder rings", RingsReport),
+        ("sharder rings cleanup", CleanupReport),
+        ("sharder shards", ShardsReport),
+        ("sharder explain", Explanation),
+        ("sharder plan", PlanReport),
+        ("Steering a ring", OperationReport),
+        ("sharder certs", CertificatesReport),
     ],
 )
 def test_a_document_that_is_shown_has_all_fields_and_no_other(
-    command: str, report: type[msgspec.Struct]
+    heading: str, report: type[msgspec.Struct]
 ) -> None:
-    text = section(CLI, f"sharder {command}")
+    text = section(CLI, heading)
     (shown,) = (block for block in SHOWN if block in text)
 
     encoded = msgspec.json.encode(msgspec.json.decode(shown, type=report))

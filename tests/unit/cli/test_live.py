@@ -1,35 +1,41 @@
 """Facts about `sharder.cli.live` and `sharder.cli.explanation`: what is read and made of it."""
 
-from datetime import timedelta
-
-import msgspec
 import pytest
 
-from sharder.api.meta import Json, PartialObject
+from sharder.api.meta import Json
 from sharder.api.resource import Resource
-from sharder.api.ring import GroupBy, PlacementSpec, StrategyName
+from sharder.api.ring import (
+    GroupBy,
+    MovementSpec,
+    PlacementSpec,
+    RebalanceSpec,
+    RebalanceStrategy,
+    StrategyName,
+)
 from sharder.cli.explanation import explain
-from sharder.cli.live import Cluster, plan, rings, shards
+from sharder.cli.live import plan, rings, shards
 from sharder.errors import ConfigError, Forbidden, NotFound
 from sharder.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,
+    EVACUATE_ANNOTATION,
+    LOAD_ANNOTATION,
     POOL_ANNOTATION,
     POOL_LABEL,
     REGION_LABEL,
+    REVISION_LABEL,
     WANTED_ZONE_LABEL,
     WEIGHT_ANNOTATION,
     ZONE_LABEL,
-    GroupResource,
+    ObjectRef,
     pin_label,
 )
 from sharder.preview.planning import Action
 from sharder.preview.supposition import Supposition
-from tests.support.fakes import FakeObjects, FakeStore, fake_leases, fake_rings
+from tests.support.read_cluster import RESOURCES, ReadCluster, as_body
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,
-    NOW,
     SECRETS,
     WIDGETS,
     A,
@@ -38,54 +44,12 @@ from tests.support.values import (
     lease,
     named,
     obj,
-    ring,
     snapshot,
 )
 
-NAMESPACES = Resource(
-    id=GroupResource("", "namespaces"), version="v1", kind="Namespace", namespaced=False
-)
-RESOURCES = (
-    Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=True),
-    Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),
-    Resource(id=CONFIGMAPS, version="v1", kind="ConfigMap", namespaced=True),
-)
-
-
-class Fake:
-    """A cluster with the ring `demo`, the namespace `default` and the shards a and b."""
-
-    def __init__(self, *resources: Resource) -> None:
-        self.rings, self.leases = fake_rings(), fake_leases()
-        self.namespaces = FakeStore(PartialObject, NAMESPACES)
-        self.objects = FakeObjects(*(resources or RESOURCES))
-        self.cluster = Cluster(
-            rings=self.rings,
-            leases=self.leases,
-            namespaces=self.namespaces,
-            objects=self.objects,
-            now=NOW + timedelta(seconds=20),
-        )
-
-    async def filled(self, placement: PlacementSpec | None = None) -> "Fake":
-        spec = msgspec.structs.replace(ring().spec, placement=placement or PlacementSpec())
-        await self.rings.create("", as_body(msgspec.structs.replace(ring(), spec=spec)))
-        await self.namespaces.create("", {"metadata": {"name": "default"}})
-        for name in (A, B):
-            await self.leases.create("default", as_body(lease(name)))
-        return self
-
-    async def add(self, resource: GroupResource, thing: PartialObject) -> None:
-        await self.objects.stores[resource].create(thing.metadata.namespace, as_body(thing))
-
-
-def as_body(thing: msgspec.Struct) -> Json:
-    body: Json = msgspec.to_builtins(thing)
-    return body
-
 
 async def test_rings_are_counted() -> None:
-    fake = await Fake().filled()
+    fake = await ReadCluster().filled()
     await fake.add(WIDGETS, obj(WIDGETS, "one", owner=A, drain="true"))
     await fake.add(WIDGETS, obj(WIDGETS, "two"))
     await fake.add(CONFIGMAPS, obj(CONFIGMAPS, "controlled by nothing"))
@@ -98,7 +62,7 @@ async def test_rings_are_counted() -> None:
 
 
 async def test_a_ring_whose_resource_is_not_served_is_listed_with_its_problem() -> None:
-    fake = await Fake(*RESOURCES[1:]).filled()
+    fake = await ReadCluster(*RESOURCES[1:]).filled()
 
     (row,) = (await rings(fake.cluster)).rings
 
@@ -109,7 +73,7 @@ async def test_a_ring_whose_resource_is_not_served_is_listed_with_its_problem() 
 
 
 async def test_shards_have_their_state_and_their_objects() -> None:
-    fake = await Fake().filled()
+    fake = await ReadCluster().filled()
     await fake.leases.create("default", as_body(lease(C, renewed=None)))
     await fake.leases.create("default", as_body(lease("other", of="other")))
     await fake.add(WIDGETS, obj(WIDGETS, "one", owner=A))
@@ -125,7 +89,7 @@ async def test_shards_have_their_state_and_their_objects() -> None:
 
 
 async def test_a_plan_of_a_cluster_lets_children_follow_their_owners() -> None:
-    fake = await Fake().filled()
+    fake = await ReadCluster().filled()
     name = named(SECRETS, B, snapshot())
     await fake.add(SECRETS, obj(SECRETS, name, owner=A))
     await fake.add(CONFIGMAPS, obj(CONFIGMAPS, "child", controlled_by=name))
@@ -140,7 +104,7 @@ async def test_a_plan_of_a_cluster_lets_children_follow_their_owners() -> None:
 
 
 async def test_shards_are_listed_with_what_they_say_of_themselves() -> None:
-    fake = await Fake().filled(PlacementSpec(per_shard_capacity=5))
+    fake = await ReadCluster().filled(PlacementSpec(per_shard_capacity=5))
     labels = {ZONE_LABEL: "z", REGION_LABEL: "r"}
     says = {
         POOL_ANNOTATION: "p",
@@ -165,7 +129,7 @@ async def test_shards_are_listed_with_what_they_say_of_themselves() -> None:
 
 
 async def test_a_plan_of_a_cluster_shows_what_is_supposed() -> None:
-    fake = await Fake().filled()
+    fake = await ReadCluster().filled()
     for number in range(4):
         await fake.add(WIDGETS, obj(WIDGETS, f"w{number}", owner=A))
     what_if = Supposition(strategy=StrategyName.BOUNDED_LOAD, add=1, remove=(B,))
@@ -180,14 +144,14 @@ async def test_a_plan_of_a_cluster_shows_what_is_supposed() -> None:
 
 
 async def test_a_ring_that_is_not_there_is_told_with_those_that_are() -> None:
-    fake = await Fake().filled()
+    fake = await ReadCluster().filled()
 
     with pytest.raises(ConfigError, match=r"no ControllerRing other, .* there are: demo$"):
         await plan(fake.cluster, name="other")
 
 
 async def test_a_cluster_without_the_crd_is_told() -> None:
-    fake = Fake()
+    fake = ReadCluster()
     fake.rings.fail(NotFound("404"))
 
     with pytest.raises(ConfigError, match="install the CRD"):
@@ -195,7 +159,7 @@ async def test_a_cluster_without_the_crd_is_told() -> None:
 
 
 async def test_what_is_forbidden_is_told() -> None:
-    fake = await Fake().filled()
+    fake = await ReadCluster().filled()
     fake.leases.fail(Forbidden("no"))
 
     with pytest.raises(Forbidden):
@@ -203,7 +167,7 @@ async def test_what_is_forbidden_is_told() -> None:
 
 
 async def test_an_object_is_explained() -> None:
-    fake = await Fake().filled()
+    fake = await ReadCluster().filled()
     name = named(WIDGETS, B, snapshot())
     await fake.add(WIDGETS, obj(WIDGETS, name, owner=A))
 
@@ -219,7 +183,7 @@ async def test_an_object_is_explained() -> None:
 
 
 async def test_a_controlled_object_is_explained_by_the_object_that_controls_it() -> None:
-    fake = await Fake().filled()
+    fake = await ReadCluster().filled()
     name = named(SECRETS, B, snapshot())
     await fake.add(SECRETS, obj(SECRETS, name, owner=A))
     await fake.add(CONFIGMAPS, obj(CONFIGMAPS, "child", owner=B, controlled_by=name))
@@ -234,7 +198,7 @@ async def test_a_controlled_object_is_explained_by_the_object_that_controls_it()
 async def test_a_controlled_object_without_owner_to_ask_is_explained_too(
     controller: str | None, action: str
 ) -> None:
-    fake = await Fake().filled()
+    fake = await ReadCluster().filled()
     await fake.add(CONFIGMAPS, obj(CONFIGMAPS, "child", controlled_by=controller))
 
     told = await explain(fake.cluster, ring=DEMO, resource="configmaps", name="default/child")
@@ -243,7 +207,7 @@ async def test_a_controlled_object_without_owner_to_ask_is_explained_too(
 
 
 async def test_an_object_is_explained_with_a_word_about_every_shard() -> None:
-    fake = await Fake().filled(PlacementSpec(group_by=GroupBy(labels=("app",))))
+    fake = await ReadCluster().filled(PlacementSpec(group_by=GroupBy(labels=("app",))))
     await fake.leases.create("default", as_body(lease(C, holder="")))
     await fake.leases.create("default", as_body(lease("invalid", renewed=None)))
     await fake.leases.create("default", as_body(lease("odd", holder="somebody")))
@@ -281,7 +245,7 @@ async def test_an_object_is_explained_with_a_word_about_every_shard() -> None:
 
 
 async def test_a_strategy_that_follows_is_explained_by_its_remarks() -> None:
-    fake = await Fake().filled()
+    fake = await ReadCluster().filled()
     name = named(WIDGETS, B, snapshot())
     await fake.add(WIDGETS, obj(WIDGETS, name))
 
@@ -298,7 +262,7 @@ async def test_a_strategy_that_follows_is_explained_by_its_remarks() -> None:
 
 
 async def test_a_strategy_that_sticks_is_explained_by_all_objects_of_the_ring() -> None:
-    fake = await Fake().filled(PlacementSpec(strategy=StrategyName.BOUNDED_LOAD))
+    fake = await ReadCluster().filled(PlacementSpec(strategy=StrategyName.BOUNDED_LOAD))
     for number in range(3):
         await fake.add(WIDGETS, obj(WIDGETS, f"w{number}", owner=A))
     await fake.add(SECRETS, obj(SECRETS, "s"))
@@ -311,7 +275,7 @@ async def test_a_strategy_that_sticks_is_explained_by_all_objects_of_the_ring() 
 
 
 async def test_a_controlled_object_follows_as_all_objects_of_the_ring_decide() -> None:
-    fake = await Fake().filled(PlacementSpec(strategy=StrategyName.BOUNDED_LOAD))
+    fake = await ReadCluster().filled(PlacementSpec(strategy=StrategyName.BOUNDED_LOAD))
     await fake.add(WIDGETS, obj(WIDGETS, "w", owner=A))
     await fake.add(SECRETS, obj(SECRETS, "s"))
     await fake.add(CONFIGMAPS, obj(CONFIGMAPS, "c", controlled_by="s"))
@@ -321,8 +285,114 @@ async def test_a_controlled_object_follows_as_all_objects_of_the_ring_decide() -
     assert (told.to, told.placement) == (B, None)
 
 
+COUNTED = PlacementSpec(strategy=StrategyName.LEAST_LOADED)
+EVEN = RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD)
+
+
+async def test_a_plan_of_a_cluster_shows_what_moves_for_balance() -> None:
+    fake = await ReadCluster().filled(COUNTED, rebalance=EVEN)
+    for number in range(4):
+        await fake.add(WIDGETS, obj(WIDGETS, f"w{number}", owner=A))
+
+    report = await plan(fake.cluster, name=DEMO)
+
+    assert report.rebalance is not None
+    assert report.rebalance.why.startswith("2 moves: ")
+    assert [(a.action, a.to) for a in report.assignments] == [
+        *[(Action.DRAIN, B)] * 2,
+        *[(Action.KEEP, A)] * 2,
+    ]
+
+
+async def test_an_object_is_explained_with_what_balance_makes_of_it() -> None:
+    fake = await ReadCluster().filled(COUNTED, rebalance=EVEN)
+    for number in range(3):
+        await fake.add(WIDGETS, obj(WIDGETS, f"w{number}", owner=A))
+
+    told = [
+        await explain(
+            fake.cluster, ring=DEMO, resource="widgets.example.com", name=f"default/w{number}"
+        )
+        for number in (0, 1)
+    ]
+
+    noun = "the number of objects by weight"
+    assert [(it.action, it.wanted, it.to) for it in told] == [
+        (Action.DRAIN, B, B),
+        (Action.KEEP, A, A),
+    ]
+    assert told[0].rebalance == f"would move to {B}: {noun} of {A} goes from 3 to 2"
+    assert told[0].why.startswith(f"{noun} of {A} falls from 3 to 2 without it, so it goes to {B}")
+    assert str(told[1].rebalance).startswith("stays: no other shard is a better place")
+
+
+async def test_what_an_object_controls_weighs_with_it_and_has_no_verdict() -> None:
+    by_cpu = RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD, resources=("cpu",))
+    fake = await ReadCluster().filled(COUNTED, rebalance=by_cpu)
+    for shard in (A, B):
+        says: Json = {"metadata": {"annotations": {CAPACITY_ANNOTATION: "cpu=10"}}}
+        await fake.leases.patch(ObjectRef("default", shard), says)
+    load = {LOAD_ANNOTATION: "cpu=4"}
+    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+    await fake.add(SECRETS, obj(SECRETS, "t", owner=A))
+    for name in "st":
+        child = obj(CONFIGMAPS, name, owner=A, controlled_by=name, annotations=load)
+        await fake.add(CONFIGMAPS, child)
+
+    leader = await explain(fake.cluster, ring=DEMO, resource="secrets", name="default/s")
+    follower = await explain(fake.cluster, ring=DEMO, resource="configmaps", name="default/s")
+
+    assert leader.rebalance == f"would move to {B}: the rate of {A} goes from 0.8 to 0.4"
+    assert (follower.rebalance, follower.action) == (None, Action.KEEP)
+
+
+async def test_what_keeps_an_object_where_it_is_not_wanted_is_told() -> None:
+    fake = await ReadCluster().filled(movement=MovementSpec(paused=True))
+    for name, revision in ((A, "one"), (B, "two")):
+        says: Json = {
+            "metadata": {
+                "labels": {REVISION_LABEL: revision},
+                "annotations": {EVACUATE_ANNOTATION: str(name == A).lower()},
+            }
+        }
+        await fake.leases.patch(ObjectRef("default", name), says)
+    await fake.add(WIDGETS, obj(WIDGETS, "w", owner=A))
+
+    told = await explain(fake.cluster, ring=DEMO, resource="widgets.example.com", name="default/w")
+
+    assert (told.action, told.to, told.why) == (Action.KEEP, A, "movement is paused")
+    assert told.rebalance is None
+    assert told.movement == "paused: no working shard is asked to let go of anything"
+    assert told.rollout == (
+        "shards of several revisions are available, two is the newest: "
+        "no working shard has to let go of objects for hash or balance"
+    )
+    assert told.evacuation == f"{A} is being evacuated: it is to let go of all that it has"
+
+
+@pytest.mark.parametrize("owner", [None, B, "nobody"])
+async def test_what_does_not_hold_is_not_told(owner: str | None) -> None:
+    fake = await ReadCluster().filled()
+    await fake.add(WIDGETS, obj(WIDGETS, "w", owner=owner))
+
+    told = await explain(fake.cluster, ring=DEMO, resource="widgets.example.com", name="default/w")
+
+    assert (told.rebalance, told.movement, told.rollout, told.evacuation) == (None,) * 4
+
+
+async def test_an_object_out_of_scope_is_not_weighed() -> None:
+    fake = await ReadCluster().filled(COUNTED, rebalance=EVEN)
+    await fake.add(WIDGETS, obj(WIDGETS, "w", owner=A, namespace="elsewhere"))
+
+    told = await explain(
+        fake.cluster, ring=DEMO, resource="widgets.example.com", name="elsewhere/w"
+    )
+
+    assert told.rebalance is None
+
+
 async def test_an_object_out_of_scope_is_said_to_be() -> None:
-    fake = await Fake().filled()
+    fake = await ReadCluster().filled()
     await fake.add(WIDGETS, obj(WIDGETS, "w", owner="x", namespace="elsewhere"))
 
     told = await explain(
@@ -348,7 +418,7 @@ async def test_an_object_out_of_scope_is_said_to_be() -> None:
     ],
 )
 async def test_an_object_that_is_not_there_is_told(resource: str, name: str, problem: str) -> None:
-    fake = await Fake().filled()
+    fake = await ReadCluster().filled()
 
     with pytest.raises(ConfigError, match=problem):
         await explain(fake.cluster, ring=DEMO, resource=resource, name=name)
@@ -356,7 +426,7 @@ async def test_an_object_that_is_not_there_is_told(resource: str, name: str, pro
 
 async def test_a_cluster_scoped_object_has_no_namespace_in_its_name() -> None:
     cluster_wide = Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=False)
-    fake = await Fake(cluster_wide, *RESOURCES[1:]).filled()
+    fake = await ReadCluster(cluster_wide, *RESOURCES[1:]).filled()
     await fake.add(WIDGETS, obj(WIDGETS, "w", namespace=""))
 
     told = await explain(fake.cluster, ring=DEMO, resource="widgets.example.com", name="w")

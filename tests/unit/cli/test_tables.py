@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import pytest
 
-from sharder.api.ring import StrategyName
+from sharder.api.ring import RebalanceStrategy, StrategyName
 from sharder.cli import tables
 from sharder.cli.reports import (
     CertificateRole,
@@ -15,6 +15,9 @@ from sharder.cli.reports import (
     CleanupReport,
     CleanupRow,
     Explanation,
+    FieldChange,
+    Operation,
+    OperationReport,
     PlacementView,
     RingRow,
     RingsReport,
@@ -25,6 +28,7 @@ from sharder.cli.reports import (
 from sharder.leases import ShardState
 from sharder.names import RingName, ShardName
 from sharder.placement.shards import Shard
+from sharder.preview.balancing import BalanceMove, BalanceReport, ShardMeasure
 from sharder.preview.planning import Action
 from sharder.preview.report import PlanReport, ShardLoad, Summary
 
@@ -48,6 +52,7 @@ def shard(
         state=ShardState.READY,
         available=problem is None,
         cordoned=of.cordoned,
+        evacuating=of.evacuating,
         region=of.region,
         zone=of.zone,
         pool=of.pool,
@@ -128,7 +133,14 @@ def test_shards_are_printed_with_what_they_say_of_themselves(
 
 
 def explained(
-    to: ShardName = A, placement: PlacementView | None = None, mistakes: tuple[str, ...] = ()
+    to: ShardName = A,
+    placement: PlacementView | None = None,
+    mistakes: tuple[str, ...] = (),
+    *,
+    rebalance: str | None = None,
+    movement: str | None = None,
+    rollout: str | None = None,
+    evacuation: str | None = None,
 ) -> Explanation:
     return Explanation(
         ring=RING,
@@ -144,6 +156,10 @@ def explained(
         action=Action.DRAIN,
         to=to,
         why="because",
+        rebalance=rebalance,
+        movement=movement,
+        rollout=rollout,
+        evacuation=evacuation,
         placement=placement,
         mistakes=mistakes,
     )
@@ -158,7 +174,19 @@ def test_an_object_is_explained(
     lines = [" ".join(line) for line in printed(capsys)]
     assert "Owner shard-a (has no Lease)" in lines
     assert f"Next {step}" in lines
-    assert not [line for line in lines if line.startswith("Controlled by")]
+    hidden = ("Controlled by", "Rebalance", "Movement", "Rollout", "Evacuation")
+    assert not [line for line in lines if line.startswith(hidden)]
+
+
+def test_what_keeps_an_object_where_it_is_has_a_line_each(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    told = explained(rebalance="stays", movement="paused", rollout="two", evacuation="it goes")
+
+    tables.explanation(told)
+
+    lines = [" ".join(line) for line in printed(capsys)]
+    assert {"Rebalance stays", "Movement paused", "Rollout two", "Evacuation it goes"} <= {*lines}
 
 
 def test_an_object_is_explained_with_a_word_about_every_shard(
@@ -200,6 +228,20 @@ def test_an_object_is_explained_with_a_word_about_every_shard(
     ]
 
 
+def planned(rebalance: BalanceReport | None = None) -> PlanReport:
+    return PlanReport(
+        ring=RING,
+        strategy="BoundedLoad",
+        shards=(),
+        assignments=(),
+        unassigned=(),
+        reasons={},
+        refusals=(),
+        rebalance=rebalance,
+        summary=Summary(objects=0, moves=0, imbalance_before=None, imbalance_after=None),
+    )
+
+
 def test_a_plan_is_printed_with_load_and_what_keeps_objects_from_shards(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -224,6 +266,7 @@ def test_a_plan_is_printed_with_load_and_what_keeps_objects_from_shards(
             unassigned=unassigned,
             reasons=dict.fromkeys(unassigned, "no shard may have it"),
             refusals=("spec: no",),
+            rebalance=None,
             summary=Summary(objects=6, moves=0, imbalance_before=1.0, imbalance_after=None),
         )
     )
@@ -237,6 +280,65 @@ def test_a_plan_is_printed_with_load_and_what_keeps_objects_from_shards(
         "would be refused: spec: no",
         "BoundedLoad: 6 objects, 0 moves, 2 without a working shard; imbalance 1.00, then -",
     ]
+
+
+def balance(
+    *, shards: int = 0, refused: tuple[str | None, ...] = (), dry_run: bool = False
+) -> BalanceReport:
+    names = [ShardName(f"s{number}") for number in range(shards)]
+    return BalanceReport(
+        strategy=RebalanceStrategy.RESOURCE_BALANCE,
+        dry_run=dry_run,
+        measure="fragmentation" if shards else None,
+        threshold=0.15 if shards else None,
+        shards=tuple(
+            ShardMeasure(name=name, before=number / 10 + 0.00004, after=0.0)
+            for number, name in enumerate(names)
+        ),
+        moves=tuple(
+            BalanceMove(
+                object="/Secret/d/x", source=A, target=B, before=0.2, after=0.1, refused=it
+            )
+            for it in refused
+        ),
+        why="so it is",
+    )
+
+
+@pytest.mark.parametrize(
+    ("report", "line"),
+    [
+        (balance(), "balance by ResourceBalance: so it is"),
+        (
+            balance(shards=2),
+            "balance by ResourceBalance: so it is | fragmentation: s1 0.1, then 0; s0 0, then 0",
+        ),
+        (
+            balance(refused=(None, "full"), dry_run=True),
+            "balance by ResourceBalance, a dry run: so it is | 1 of the moves is not made, "
+            "those before it leave no place",
+        ),
+        (
+            balance(refused=("full", "full")),
+            "balance by ResourceBalance: so it is | 2 of the moves are not made, "
+            "those before them leave no place",
+        ),
+    ],
+)
+def test_a_plan_says_what_moves_for_balance_and_why(
+    report: BalanceReport, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables.plan(planned(rebalance=report))
+
+    assert " ".join(printed(capsys)[-2]) == line
+
+
+def test_of_many_shards_those_that_are_worst_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.plan(planned(rebalance=balance(shards=12)))
+
+    line = " ".join(printed(capsys)[-2])
+    assert "fragmentation: s11 1.1, then 0; s10" in line
+    assert line.endswith("s2 0.2, then 0; and 2 more")
 
 
 def test_names_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -362,3 +464,50 @@ def test_certificates_that_do_not_serve_are_printed_with_the_reason(
     )
 
     assert printed(capsys)[-1] == ["ns/secret:", "it", "is", "empty"]
+
+
+def test_an_evacuated_shard_is_told_from_a_cordoned_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = (
+        shard(A, says=Shard(name=A, cordoned=True)),
+        shard(B, says=Shard(name=B, cordoned=True, evacuating=True)),
+        shard(C),
+    )
+
+    tables.shards(ShardsReport(ring=RING, shards=rows, objects=6, unassigned=0, draining=0))
+
+    header, *lines = printed(capsys)
+    assert header[-1] == "CORDONED"
+    assert [line[-1] for line in lines[:3]] == ["yes", "evacuating", "no"]
+
+
+def operated(*, dry_run: bool, before: str | None = None) -> OperationReport:
+    change = FieldChange(field="metadata.labels", key="pin", before=before, after=True)
+    return OperationReport(
+        ring=RING,
+        operation=Operation.PIN,
+        dry_run=dry_run,
+        object="secrets default/s",
+        changes=(change,),
+        result="it is so",
+        objects=None,
+        warnings=(),
+    )
+
+
+def test_an_operation_is_told_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.operation(operated(dry_run=False))
+
+    assert capsys.readouterr().out == "it is so\n"
+
+
+def test_a_dry_run_of_an_operation_names_what_it_would_write(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tables.operation(operated(dry_run=True))
+    tables.operation(operated(dry_run=True, before="\x1b[2J"))
+
+    out = capsys.readouterr().out
+    assert "would write to secrets default/s: metadata.labels pin: nothing, then true\n" in out
+    assert "\x1b" not in out

@@ -1,6 +1,6 @@
 """Facts about what is remembered of exceptions."""
 
-from sharder.controllers.movement.backlog import Backlog, Room
+from sharder.controllers.movement.backlog import Backlog, Room, Seen
 from sharder.controllers.movement.cover import Slice
 from sharder.controllers.movement.waiting import UNKNOWN
 from sharder.names import ObjectRef
@@ -87,3 +87,52 @@ def test_what_is_not_wanted_is_forgotten() -> None:
     backlog.keep(lambda ref: ref.namespace == "ns")
 
     assert (X in backlog, ELSEWHERE in backlog, room.left) == (True, False, 4)
+
+
+async def test_those_that_have_been_there_for_longer_are_shown_the_oldest_first() -> None:
+    clock = FakeClock()
+    backlog = Backlog(clock, Room())
+    for ref in (X, Y, Z):
+        backlog.note(ref, A)
+        await clock.advance(5)
+    backlog.note(X, B)
+
+    assert list(backlog.older_than(5)) == [(X, Seen(0.0, B)), (Y, Seen(5.0, A))]
+    assert (backlog.since(Y), backlog.since(ELSEWHERE)) == (5.0, None)
+
+
+class Told:
+    """An observer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[ObjectRef, Seen | None]] = []
+
+    def noted(self, ref: ObjectRef, seen: Seen) -> None:
+        self.all.append((ref, seen))
+
+    def dropped(self, ref: ObjectRef) -> None:
+        self.all.append((ref, None))
+
+
+async def test_an_observer_is_told_of_what_is_remembered_however_it_comes_and_goes() -> None:
+    clock, told = FakeClock(), Told()
+    backlog = Backlog(clock, Room(2), told)
+
+    backlog.note(X, A)
+    await clock.advance(5)
+    backlog.note(X, B)
+    backlog.replace(Slice(), {Y: A})
+    backlog.note(Z, A)
+    backlog.note(ELSEWHERE, A)
+    backlog.keep(lambda ref: ref == Z)
+    backlog.drop(Y)
+
+    first, now = Seen(0.0, A), Seen(5.0, A)
+    assert told.all == [
+        (X, first),
+        (X, Seen(0.0, B)),
+        (X, None),
+        (Y, now),
+        (Z, now),
+        (Y, None),
+    ]

@@ -4,14 +4,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from sharder.api.ring import Condition, RingStatus
-from sharder.controllers.conditions import Claim, covered, exhausted, ready, watched
-from sharder.figures import Figures
+from sharder.api.ring import Condition, MovementSpec, RingStatus
+from sharder.controllers.conditions import Claim, covered, exhausted, paused, ready, watched
+from sharder.figures import Figures, Overdue
 from sharder.names import GroupResource
 from tests.support.values import SECRETS, WIDGETS
 
 NOTHING = RingStatus()
 COUNTED = RingStatus(objects=10)
+ONCE_PAUSED = RingStatus(conditions=(Condition(type="Paused", status="True"),))
+LATE = Overdue(count=1, first="secrets default/slow")
 ONCE_MISSING = RingStatus(conditions=(Condition(type="Watched", status="False"),))
 
 
@@ -72,14 +74,14 @@ def test_as_long_as_nobody_knows_what_was_said_of_watches_stays() -> None:
 
 
 def test_a_ring_is_covered_when_every_object_has_an_available_owner() -> None:
-    claim = covered(NOTHING, figures(), available=2)
+    claim = covered(NOTHING, figures(), None, available=2)
 
     assert said(claim) == ("True", "AllOwned", "every object has an available owner")
 
 
 @pytest.mark.parametrize("available", [0, 2])
 def test_a_ring_without_objects_is_covered_with_shards_and_without(available: int) -> None:
-    claim = covered(NOTHING, figures(0), available=available)
+    claim = covered(NOTHING, figures(0), None, available=available)
 
     assert said(claim)[:2] == ("True", "AllOwned")
 
@@ -88,32 +90,89 @@ def test_a_ring_without_objects_is_covered_with_shards_and_without(available: in
 def test_a_ring_is_not_covered_while_objects_lack_an_available_owner(
     number: int, objects: str
 ) -> None:
-    claim = covered(NOTHING, figures(unowned=number), available=2)
+    claim = covered(NOTHING, figures(unowned=number), None, available=2)
 
     assert said(claim) == ("False", "ObjectsUnassigned", f"{objects} without an available owner")
 
 
 @pytest.mark.parametrize("unowned", [0, 10])
 def test_objects_without_any_shard_are_not_covered_whatever_was_counted(unowned: int) -> None:
-    claim = covered(NOTHING, figures(unowned=unowned), available=0)
+    claim = covered(NOTHING, figures(unowned=unowned), None, available=0)
 
     assert said(claim) == ("False", "NoShards", "no shard is available")
 
 
 def test_that_there_is_no_shard_is_no_matter_of_counts() -> None:
-    claims = [covered(NOTHING, figures(), available=available) for available in (0, 2)]
+    claims = [covered(NOTHING, figures(), None, available=available) for available in (0, 2)]
 
     assert [claim.counted for claim in claims if claim is not None] == [False, True]
 
 
 def test_as_long_as_nothing_is_counted_what_was_said_stays() -> None:
-    assert covered(COUNTED, None, available=2) is None
+    assert covered(COUNTED, None, None, available=2) is None
     assert exhausted(None, available=2) is None
 
 
 def test_a_leader_that_has_not_counted_knows_that_objects_without_any_shard_have_none() -> None:
-    assert said(covered(COUNTED, None, available=0))[1] == "NoShards"
-    assert covered(NOTHING, None, available=0) is None
+    assert said(covered(COUNTED, None, None, available=0))[1] == "NoShards"
+    assert covered(NOTHING, None, None, available=0) is None
+
+
+@pytest.mark.parametrize(("number", "objects"), [(1, "1 object"), (3, "3 objects")])
+@pytest.mark.parametrize("known", [figures(), None], ids=["counted", "not counted"])
+def test_a_ring_is_not_covered_while_drains_are_overdue(
+    known: Figures | None, number: int, objects: str
+) -> None:
+    claim = covered(NOTHING, known, Overdue(count=number, first=LATE.first), available=2)
+
+    assert said(claim) == (
+        "False",
+        "DrainOverdue",
+        f"{objects} not let go of within spec.movement.drainTimeout, such as secrets default/slow",
+    )
+
+
+def test_that_drains_are_overdue_is_no_matter_of_counts() -> None:
+    claim = covered(NOTHING, figures(), LATE, available=2)
+
+    assert claim is not None
+    assert not claim.counted
+
+
+def test_objects_without_an_owner_are_told_before_overdue_drains() -> None:
+    claim = covered(NOTHING, figures(unowned=3), LATE, available=2)
+
+    assert said(claim) == (
+        "False",
+        "ObjectsUnassigned",
+        "3 objects without an available owner; 1 object not let go of within"
+        " spec.movement.drainTimeout, such as secrets default/slow",
+    )
+
+
+def test_without_any_shard_no_drain_is_waited_for() -> None:
+    assert said(covered(NOTHING, figures(), LATE, available=0))[1] == "NoShards"
+
+
+def test_a_ring_that_was_never_paused_says_nothing_of_it() -> None:
+    assert paused(NOTHING, MovementSpec()) is None
+
+
+@pytest.mark.parametrize("before", [NOTHING, ONCE_PAUSED], ids=["at first", "still"])
+def test_a_ring_that_is_paused_says_so(before: RingStatus) -> None:
+    assert said(paused(before, MovementSpec(paused=True))) == (
+        "True",
+        "MovementPaused",
+        "spec.movement.paused: only objects without an available owner get another one",
+    )
+
+
+def test_a_ring_that_is_paused_no_more_says_so() -> None:
+    assert said(paused(ONCE_PAUSED, MovementSpec())) == (
+        "False",
+        "MovementActive",
+        "objects are moved as needed",
+    )
 
 
 @pytest.mark.parametrize(("number", "objects"), [(1, "1 object"), (3, "3 objects")])

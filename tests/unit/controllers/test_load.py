@@ -14,6 +14,7 @@ from sharder.membership import Membership
 from sharder.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,
+    EVACUATE_ANNOTATION,
     POOL_ANNOTATION,
     ZONE_LABEL,
     RingName,
@@ -43,6 +44,7 @@ def annotated(name: ShardName, **annotations: str) -> Lease:
     keys = {
         "capacity": CAPACITY_ANNOTATION,
         "cordoned": CORDONED_ANNOTATION,
+        "evacuate": EVACUATE_ANNOTATION,
         "pool": POOL_ANNOTATION,
     }
     of = lease(name, labels={ZONE_LABEL: annotations.pop("zone", "")})
@@ -95,6 +97,12 @@ def test_a_shard_shows_what_it_is_and_what_it_has() -> None:
             cordoned=True,
         )
     ]
+
+
+def test_a_shard_that_is_being_evacuated_shows_it() -> None:
+    (status,) = Seen([annotated(A, evacuate="true")]).statuses()
+
+    assert (status.cordoned, status.evacuating) == (False, True)
 
 
 def test_a_shard_that_has_nothing_shows_none_and_one_that_is_no_shard_is_not_shown() -> None:

@@ -100,8 +100,9 @@ async def test_more_than_can_be_told_at_a_time_are_told_when_they_are_seen_again
 
 async def fill(mistakes: Mistakes, clock: FakeClock) -> None:
     """Let as many mistakes be told as are remembered."""
+    ring = snapshot()
     for number in range(module.MAX_REMEMBERED):
-        mistakes.look(snapshot(), mistaken("nonsense", f"w-{number}"))
+        mistakes.look(ring, mistaken("nonsense", f"w-{number}"))
         if number % module.MAX_UNTOLD == module.MAX_UNTOLD - 1:
             await clock.advance(2)
 

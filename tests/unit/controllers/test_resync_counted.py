@@ -10,7 +10,7 @@ from sharder.api.ring import RingResource
 from sharder.controllers.movement.resync import LATE_SECONDS, Resync
 from sharder.errors import Unavailable
 from sharder.keys import main_key
-from sharder.names import pin_label
+from sharder.names import GroupResource, pin_label
 from sharder.placement.entries import Entry
 from sharder.placement.tally import Reservation
 from tests.support.cluster import Call, Cluster, on
@@ -139,24 +139,13 @@ async def test_what_was_displaced_stays_displaced_until_it_is_let_go() -> None:
     assert await loads(cluster) == {A: 3, f"{A}*": 2}
 
 
-async def test_a_displaced_object_is_withdrawn_when_its_shard_has_room_again() -> None:
-    cluster = Cluster(bounded(3))
-    await fill(cluster, A, 5)
-
-    async with counted(cluster, A, B):
-        passes = resync(cluster)
-        await passes.reconcile(DEMO)
-        await cluster.put_ring(bounded(5, generation=2))
-        await cluster.settle()
-        await passes.reconcile(DEMO)
-
-    assert await loads(cluster) == {A: 5}
-
-
-async def test_so_is_one_that_others_follow() -> None:
+@pytest.mark.parametrize("resource", [WIDGETS, SECRETS], ids=["main", "leading"])
+async def test_a_displaced_object_is_withdrawn_when_its_shard_has_room_again(
+    resource: GroupResource,
+) -> None:
     cluster = Cluster(bounded(3))
     for number in range(5):
-        await cluster.add(SECRETS, f"s-{number}", owner=A)
+        await cluster.add(resource, f"o-{number}", owner=A)
 
     async with counted(cluster, A, B):
         passes = resync(cluster)
@@ -165,7 +154,7 @@ async def test_so_is_one_that_others_follow() -> None:
         await cluster.settle()
         await passes.reconcile(DEMO)
 
-    assert set((await cluster.owners(SECRETS)).values()) == {A}
+    assert set((await cluster.owners(resource)).values()) == {A}
 
 
 async def test_a_pinned_object_is_displaced_last() -> None:

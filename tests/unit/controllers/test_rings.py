@@ -1,19 +1,30 @@
 """Facts about a ring's webhook configuration and status."""
 
 import logging
+from collections.abc import Collection
 from datetime import datetime
 
 import pytest
 from msgspec import structs
 
 from sharder.api.meta import Json
-from sharder.api.ring import Condition, ControllerRing, RingResource, RingSpec, RingStatus
+from sharder.api.ring import (
+    Condition,
+    ControllerRing,
+    LastRebalance,
+    MovementSpec,
+    RebalanceSpec,
+    RebalanceStrategy,
+    RingResource,
+    RingSpec,
+    RingStatus,
+)
 from sharder.controllers.configuration import Endpoint, Registration
 from sharder.controllers.movement.rights import Watching
 from sharder.controllers.pace import COUNTS_SECONDS, SETTLE_SECONDS
 from sharder.controllers.rings import Problems, RingController
 from sharder.errors import Conflict, Forbidden, Rejected, Unavailable
-from sharder.figures import Figures, ResyncReport
+from sharder.figures import Figures, Overdue, ResyncReport
 from sharder.names import APP_LABEL, RING_LABEL, ObjectRef, RingName
 from sharder.ports import Writable
 from tests.support.cluster import Cluster
@@ -41,6 +52,8 @@ class Bench:
         self.watching = Watching()
         self.figures: Figures | None = None
         self.resync: ResyncReport | None = None
+        self.overdue: Overdue | None = None
+        self.rebalance: LastRebalance | None = None
         self.controller = RingController(
             world=cluster.world,
             status=status or cluster.rings.status(),
@@ -55,6 +68,8 @@ class Bench:
             watching=self.watching,
             figures=lambda _: self.figures,
             last_resync=lambda _: self.resync,
+            overdue=lambda _: self.overdue,
+            last_rebalance=lambda _: self.rebalance,
             recorder=self.recorder,
             clock=cluster.clock,
             sync_period=sync_period,
@@ -87,10 +102,11 @@ class Bench:
 
 
 class OldDefinition:
-    """The status under a CRD that knows no counts."""
+    """The status under a CRD that does not know some fields, or knows no counts."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, dropped: Collection[str] = ()) -> None:
         self.writes = 0
+        self._dropped = dropped
         self._inner = cluster.rings.status()
 
     async def create(self, namespace: str, body: Json) -> ControllerRing:
@@ -101,7 +117,9 @@ class OldDefinition:
         status = body["status"]
         assert isinstance(status, dict)
         self.writes += 1
-        known = ("observedGeneration", "shards", "availableShards", "conditions")
+        known = {"observedGeneration", "shards", "availableShards", "conditions"}
+        if self._dropped:
+            known = status.keys() - set(self._dropped)
         return await self._inner.patch(ref, {"status": {key: status[key] for key in known}})
 
     async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
@@ -129,7 +147,24 @@ def passed(at: datetime) -> ResyncReport:
     return ResyncReport(time=at, seconds=1.5, assigned=1, moved=2, drained=3, conflicts=4)
 
 
+NEVER, EVEN = RebalanceSpec(), RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD)
+FREE = MovementSpec()
 OURS = {APP_LABEL[0]: APP_LABEL[1]}
+
+
+def with_spec(
+    *,
+    rebalance: RebalanceSpec = NEVER,
+    movement: MovementSpec = FREE,
+    generation: int = 1,
+) -> ControllerRing:
+    of = ring(generation=generation)
+    spec = structs.replace(of.spec, rebalance=rebalance, movement=movement)
+    return structs.replace(of, spec=spec)
+
+
+def looked(why: str) -> LastRebalance:
+    return LastRebalance(time="2026-03-01T12:00:00Z", dry_run=True, moves=0, why=why)
 
 
 async def test_a_ring_gets_its_configuration_and_status() -> None:
@@ -608,6 +643,80 @@ async def test_a_crd_that_drops_what_is_counted_is_mentioned_once_and_written_no
     assert [record.message for record in caplog.records].count(
         "the CustomResourceDefinition of ControllerRing is too old"
     ) == 1
+
+
+async def test_a_crd_that_drops_the_look_at_the_balance_is_mentioned_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = Cluster(with_spec(rebalance=EVEN))
+    store = OldDefinition(cluster, dropped={"lastRebalance"})
+
+    with caplog.at_level(logging.WARNING):
+        async with cluster.watched(A):
+            bench = Bench(cluster, status=store)
+            for why in ("nothing to do", "1 move"):
+                bench.rebalance = looked(why)
+                await bench.reconcile()
+                await cluster.clock.advance(COUNTS_SECONDS)
+
+    assert [record.message for record in caplog.records].count(
+        "the CustomResourceDefinition of ControllerRing is too old"
+    ) == 1
+
+
+async def test_that_a_ring_is_paused_and_goes_on_is_said_at_once() -> None:
+    cluster = Cluster()
+    seen = []
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        for generation, paused in ((1, False), (2, True), (3, False)):
+            movement = MovementSpec(paused=paused)
+            await cluster.put_ring(with_spec(movement=movement, generation=generation))
+            await cluster.settle()
+            await bench.reconcile()
+            seen.append((await bench.reasons()).get("Paused"))
+
+    assert seen == [None, "MovementPaused", "MovementActive"]
+
+
+async def test_that_a_drain_is_overdue_is_said_at_once_and_that_none_is_once_it_has_lasted() -> (
+    None
+):
+    cluster = Cluster()
+    seen = []
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        bench.figures = counted()
+        await bench.reconcile()
+        for overdue, seconds in (
+            (Overdue(count=1, first="secrets default/slow"), 1),
+            (None, SETTLE_SECONDS),
+            (None, 1),
+        ):
+            bench.overdue = overdue
+            await bench.reconcile()
+            seen.append((await bench.reasons())["Covered"])
+            await cluster.clock.advance(seconds)
+
+    assert seen == ["DrainOverdue", "DrainOverdue", "AllOwned"]
+
+
+async def test_a_look_at_the_balance_is_told_when_counts_may_be_written() -> None:
+    cluster = Cluster(with_spec(rebalance=EVEN))
+    seen = []
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        for why, seconds in (("nothing to do", 10), ("1 move", 20), ("2 moves", 0)):
+            bench.rebalance = looked(why)
+            await bench.reconcile()
+            last = (await bench.status()).last_rebalance
+            seen.append(last.why if last is not None else None)
+            await cluster.clock.advance(seconds)
+
+    assert seen == ["nothing to do", "nothing to do", "2 moves"]
 
 
 async def test_a_status_that_somebody_else_has_written_is_repaired_after_a_while() -> None:

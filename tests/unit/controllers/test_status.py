@@ -6,9 +6,24 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from sharder.api.ring import Condition, LastResync, RingStatus, ShardStatus
+from sharder.api.ring import (
+    Condition,
+    LastRebalance,
+    LastResync,
+    PlannedMove,
+    RebalanceSpec,
+    RebalanceStrategy,
+    RingStatus,
+    ShardStatus,
+)
 from sharder.controllers.conditions import Claim, ready
-from sharder.controllers.status import encode_status, is_urgent, status_of, with_counts
+from sharder.controllers.status import (
+    encode_status,
+    is_urgent,
+    status_of,
+    with_counts,
+    with_rebalance,
+)
 from sharder.figures import Figures, ResyncReport
 from tests.support.values import NOW, ring
 
@@ -73,6 +88,16 @@ RESYNC = ResyncReport(
     drained=3,
     conflicts=4,
 )
+
+
+LOOK = LastRebalance(
+    time="2026-03-01T12:00:00Z",
+    dry_run=True,
+    moves=1,
+    why="1 move",
+    planned=(PlannedMove(object="/Secret/default/s", source="a", target="b"),),
+)
+EVEN = RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD)
 
 
 def test_a_ring_without_problems_is_ready() -> None:
@@ -214,6 +239,37 @@ def test_the_last_resync_is_told_and_kept_by_whoever_has_done_none() -> None:
     assert counts(first).last_resync == first.last_resync
 
 
+def test_the_last_look_at_the_balance_is_told_and_kept_by_whoever_has_not_looked() -> None:
+    first = with_rebalance(status(), EVEN, LOOK)
+
+    assert first.last_rebalance == LOOK
+    assert with_rebalance(first, EVEN, None) == first
+
+
+def test_of_a_ring_that_is_balanced_no_more_no_look_is_told() -> None:
+    before = with_rebalance(status(), EVEN, LOOK)
+
+    assert [with_rebalance(before, RebalanceSpec(), last) for last in (None, LOOK)] == [
+        status(),
+        status(),
+    ]
+
+
+def test_a_look_at_the_balance_is_written_as_the_crd_names_it() -> None:
+    body = encode_status(with_rebalance(status(), EVEN, LOOK))
+
+    assert isinstance(body, dict)
+    written = body["status"]
+    assert isinstance(written, dict)
+    assert written["lastRebalance"] == {
+        "time": "2026-03-01T12:00:00Z",
+        "dryRun": True,
+        "moves": 1,
+        "why": "1 move",
+        "planned": ({"object": "/Secret/default/s", "from": "a", "to": "b"},),
+    }
+
+
 @pytest.mark.parametrize(
     "after",
     [
@@ -227,6 +283,10 @@ def test_the_last_resync_is_told_and_kept_by_whoever_has_done_none() -> None:
 def test_what_is_not_counted_is_urgent(after: RingStatus) -> None:
     assert is_urgent(after, status())
     assert not is_urgent(after, after)
+
+
+def test_a_look_at_the_balance_is_not_urgent() -> None:
+    assert not is_urgent(with_rebalance(status(), EVEN, LOOK), status())
 
 
 def test_counts_are_not_urgent() -> None:

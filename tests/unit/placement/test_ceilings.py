@@ -337,3 +337,59 @@ def test_a_cordoned_shard_keeps_more_than_its_share() -> None:
     of = ceilings(placer(shard(A, cordoned=True), shard(B)), tally({A: 9}))
 
     assert of.keeps_one_more(shard(A, cordoned=True))
+
+
+@pytest.mark.parametrize("closed", [shard(A, cordoned=True), shard(A, evacuating=True)])
+def test_what_leaves_a_closed_shard_counts_where_it_goes(closed: Shard) -> None:
+    shards = closed, shard(B), shard(C)
+    counts = tally({A: 6, B: 4, C: 4})
+    before = ceilings(placer(*shards), counts).of(shard(B))
+
+    for number in range(3):
+        counts.see("more", -1 - number, Entry(A, draining=True, heading=B))
+    counts.see("more", -9, Entry(A, draining=True, heading=ShardName("nobody")))
+    found = ceilings(placer(*shards), counts)
+
+    assert before == 4
+    assert found.of(shard(B)) == 6
+    assert found.objection(shard(B), pinned=False) == FULL.format(7, 6)
+    assert found.objection(shard(C), pinned=False) is None
+
+
+def test_an_object_that_leaves_a_closed_shard_takes_no_room_from_itself() -> None:
+    shards = shard(A, evacuating=True), shard(B)
+    counts = tally({A: 2, B: 4})
+    counts.see("more", -1, Entry(A, draining=True, heading=B))
+    of = placer(*shards)
+
+    found = Ceilings(of.layout, of.strategy, counts, own=(A, B))
+
+    assert found.of(shard(B)) == 5
+    assert found.objection(shard(B), pinned=False) is None
+
+
+def test_what_is_to_go_to_a_closed_shard_makes_no_difference_to_the_ceilings_of_others() -> None:
+    shards = shard(A, cordoned=True), shard(B), shard(C)
+    counts = tally({A: 2, B: 3, C: 4})
+    counts.see("more", -1, Entry(B, draining=True, heading=A))
+
+    assert ceilings(placer(*shards), counts).of(shard(C)) == 4
+
+
+def test_a_shard_that_is_evacuated_has_nothing_too_many() -> None:
+    leaving = shard(A, room=2, pool="blue", evacuating=True)
+
+    found = ceilings(placer(leaving, shard(B), spec=bounded(per_pool=3)), tally({A: 5, B: 1}))
+
+    assert found.excess() == {}
+    assert not found.exceeds(leaving)
+
+
+@pytest.mark.parametrize(("held", "room"), [(0, 3), (3, 0), (5, -2)])
+def test_the_room_on_a_shard_is_what_fits_under_its_own_ceiling(held: int, room: int) -> None:
+    limited = shard(A, room=3)
+
+    found = ceilings(placer(limited, shard(B), spec=RENDEZVOUS), tally({A: held}))
+
+    assert found.room(limited) == room
+    assert found.room(shard(B)) is None

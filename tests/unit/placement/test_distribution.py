@@ -231,3 +231,64 @@ def test_what_leaves_a_lost_shard_makes_room_in_its_pool_for_what_came_before() 
     found = distribute([first, second], of)
 
     assert [found.choices[one.demand.identity].shard for one in (first, second)] == [B, A]
+
+
+# Shards that are evacuated, and movement that is paused
+
+
+def test_what_is_on_a_shard_that_is_evacuated_is_placed_elsewhere() -> None:
+    of = placer(shard(A, evacuating=True), shard(B), shard(C))
+    objects = placed({"u": A, "v": A, "w": A, "x": A, "y": B, "z": C})
+
+    found = distribute(objects, of)
+
+    assert sorted(map(str, owners(found, *"uvwxyz"))) == [B, B, B, C, C, C]
+    assert not found.displaced
+
+
+def test_what_is_on_a_shard_that_is_evacuated_has_no_other_when_nobody_has_room() -> None:
+    of = placer(shard(A, evacuating=True), shard(B), spec=bounded(per_shard=1))
+
+    found = distribute(placed({"x": A, "y": A}), of)
+
+    assert owners(found, "x", "y") == [B, None]
+    assert found.choices[identity_of("y")].reason == (
+        "no shard may have it: shard-a: it is being evacuated; shard-b: it is full: 1 of 1 objects"
+    )
+
+
+def test_a_pin_to_a_shard_that_is_evacuated_counts_for_nothing() -> None:
+    of = placer(shard(A, evacuating=True), shard(B))
+
+    found = distribute([Placed(demand("x", on=A, pin=A)), Placed(demand("y", on=B, pin=A))], of)
+
+    assert owners(found, "x", "y") == [B, B]
+
+
+def test_a_pin_to_a_cordoned_shard_leaves_an_object_where_it_is_above_its_ceiling_elsewhere() -> (
+    None
+):
+    of = placer(shard(A, cordoned=True), shard(B), shard(C), spec=bounded(per_shard=1))
+    weakest, strongest = by_score(of, B, "x", "y")
+    objects = [Placed(demand(weakest, on=B, pin=A)), Placed(demand(strongest, on=B))]
+
+    assert owners(distribute(objects, of), weakest, strongest) == [C, B]
+
+
+def test_while_movement_is_paused_what_is_on_an_available_shard_stays() -> None:
+    of = placer(shard(A, evacuating=True), shard(B), shard(C), spec=bounded(per_shard=2))
+    objects = [*placed({"u": A, "x": B, "y": B, "z": B}), Placed(demand("p", on=B, pin=C))]
+
+    moving, paused = distribute(objects, of), distribute(objects, of, paused=True)
+
+    assert owners(paused, *"upxyz") == [A, B, B, B, B]
+    assert not paused.displaced
+    assert owners(moving, *"upxyz") != owners(paused, *"upxyz")
+
+
+def test_while_movement_is_paused_what_has_no_shard_gets_one() -> None:
+    of = placer(shard(A), shard(B), spec=bounded(per_shard=2))
+
+    found = distribute(placed({"x": A, "y": A, "lost": D, "new": None}), of, paused=True)
+
+    assert owners(found, "x", "y", "lost", "new") == [A, A, B, B]

@@ -9,6 +9,7 @@ from sharder.names import ShardName
 from sharder.placement.bounded_load import BoundedLoad
 from sharder.placement.counts import NO_COUNTS
 from sharder.placement.demand import Demand
+from sharder.placement.entries import Entry
 from sharder.placement.placer import Placer
 from sharder.placement.ranking import WeightedRendezvous
 from sharder.placement.shards import Shard
@@ -26,6 +27,7 @@ from tests.support.values_placement import (
     shard,
     tally,
 )
+from tests.support.values_steering import APART
 
 every_strategy = pytest.mark.parametrize(
     "spec", [BOUNDED, RENDEZVOUS, CONSISTENT], ids=lambda spec: spec.strategy
@@ -288,3 +290,112 @@ def test_objects_are_placed_alike_while_what_matters_is_the_same(
     spec: PlacementSpec, other: Shard, alike: bool
 ) -> None:
     assert placer(shard(A), spec=spec).decides_like(layout(other, spec=spec)) is alike
+
+
+# Pins to shards that get nothing, and moves that somebody asks for
+
+
+@pytest.mark.parametrize(
+    ("asking", "goal"),
+    [
+        (demand(), None),
+        (demand(pin=D), None),
+        (demand(pin=B), B),
+        (demand(on=A, pin=B), B),
+        (demand(pin=C), C),
+        (demand(on=C, pin=C), C),
+        (demand(on=A, pin=C), None),
+        (demand(pin=C, moves=True), None),
+    ],
+    ids=[
+        "no pin",
+        "to nobody",
+        "new",
+        "elsewhere",
+        "new, to a cordoned shard",
+        "there",
+        "elsewhere, to a cordoned shard",
+        "let go, to a cordoned shard",
+    ],
+)
+@every_strategy
+def test_a_pin_to_a_cordoned_shard_lets_new_objects_wait_and_others_be(
+    spec: PlacementSpec, asking: Demand, goal: ShardName | None
+) -> None:
+    of = placer(shard(A), shard(B), shard(C, cordoned=True), spec=spec)
+
+    assert of.goal_of(asking) == goal
+    assert (of.place(asking, Tally()).shard is None) is (goal == C and asking.current is None)
+
+
+@pytest.mark.parametrize("on", [None, A, B])
+def test_a_pin_to_a_shard_that_is_evacuated_counts_for_nothing(on: ShardName | None) -> None:
+    of = placer(shard(A, evacuating=True, cordoned=True), shard(B))
+
+    assert of.goal_of(demand(on=on, pin=A)) is None
+    assert of.place(demand(pin=A), Tally()) == Choice(B)
+
+
+def test_a_shard_that_is_evacuated_gets_nothing_and_keeps_nothing() -> None:
+    leaving = shard(A, evacuating=True)
+
+    assert why_not(leaving, demand()) == "it is being evacuated"
+    assert why_not(leaving, demand(on=A)) == "it is being evacuated"
+    assert not placer(leaving, LIKED).keeps(demand(on=A))
+
+
+@pytest.mark.parametrize(
+    ("asking", "keeps"),
+    [(demand(), False), (demand(on=A), True), (demand(on=A, pin=B), False)],
+)
+def test_an_object_may_stay_on_a_cordoned_shard_unless_it_is_pinned_elsewhere(
+    asking: Demand, keeps: bool
+) -> None:
+    assert placer(shard(A, cordoned=True), LIKED).keeps(asking) is keeps
+
+
+@pytest.mark.parametrize(
+    ("held", "asking", "why"),
+    [
+        (2, demand(moves=True), None),
+        (3, demand(moves=True), "it is full: 3 of 3 objects"),
+        (0, demand(moves=True, pin=B), "the object is pinned to shard-b"),
+    ],
+)
+def test_a_shard_that_may_not_get_an_object_has_an_objection(
+    held: int, asking: Demand, why: str | None
+) -> None:
+    of = placer(shard(A), LIKED, spec=bounded(per_shard=3))
+
+    assert of.objection(asking, shard(A), tally({A: held})) == why
+
+
+def test_the_strategy_may_have_an_objection_of_its_own() -> None:
+    counts = tally({})
+    counts.see("group", 1, Entry(A, (7,)))
+
+    why = placer(shard(A), LIKED, spec=APART).objection(demand(group=7), shard(A), counts)
+
+    assert why == "it holds a member of the group"
+
+
+def test_a_shard_may_be_sent_one_of_a_group_that_needs_more_zones_than_its_own() -> None:
+    spec = PlacementSpec(strategy=StrategyName.LEAST_LOADED, min_zones=2)
+    zones = [shard(name, zone=zone) for name, zone in ((A, "z1"), (B, "z2"))]
+    counts = tally({})
+    counts.see("group", 1, Entry(A, (7,)))
+    counts.see("group", 2, Entry(A, (7,)))
+
+    of = placer(*zones, spec=spec)
+    asking = demand(group=7)._replace(identity=1, moves=True)
+
+    assert of.objection(asking, zones[0], counts) is None
+    assert of.objection(asking, zones[1], counts) is None
+
+
+def test_a_strategy_that_follows_has_no_objection_to_what_hashes_elsewhere() -> None:
+    of = placer(shard(A), LIKED, spec=RENDEZVOUS)
+
+    asked = [of.objection(demand(f"object-{n}"), shard(A), NO_COUNTS) for n in range(20)]
+
+    assert asked == [None] * 20

@@ -4,20 +4,24 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 import pytest
+from msgspec import structs
 
 from sharder.api.lease import Lease
 from sharder.api.meta import ObjectMeta
 from sharder.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,
+    EVACUATE_ANNOTATION,
+    EVACUATE_ON_STOP,
     POOL_ANNOTATION,
     REGION_LABEL,
+    REVISION_LABEL,
     STATE_LABEL,
     WEIGHT_ANNOTATION,
     ZONE_LABEL,
 )
 from sharder.placement.shards import MAX_CEILING, Shard, mistakes_in, shard_of
-from tests.support.values import A, lease
+from tests.support.values import NOW, A, lease
 from tests.support.values_placement import shard
 
 
@@ -134,3 +138,37 @@ def test_who_declares_too_long_a_list_declares_nothing() -> None:
         f"the annotation {CAPACITY_ANNOTATION} is ignored: "
         "a list of quantities has at most 4096 characters"
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "evacuating"), [("true", True), (EVACUATE_ON_STOP, True), ("false", False)]
+)
+def test_a_shard_is_evacuated_when_people_say_so_or_it_is_about_to_stop(
+    value: str, evacuating: bool
+) -> None:
+    said = saying({EVACUATE_ANNOTATION: value})
+
+    assert shard_of(said) == Shard(name=A, evacuating=evacuating)
+    assert list(mistakes_in(said)) == []
+
+
+def test_who_is_to_be_evacuated_in_other_words_is_not() -> None:
+    said = saying({EVACUATE_ANNOTATION: "yes"})
+
+    assert not shard_of(said).evacuating
+    assert list(mistakes_in(said)) == [
+        f"the annotation {EVACUATE_ANNOTATION} is ignored: 'yes' is neither true nor false"
+    ]
+
+
+def test_a_shard_that_says_its_revision_says_since_when_it_is_there() -> None:
+    said = saying(labels={REVISION_LABEL: "7f9c"})
+
+    assert shard_of(said) == Shard(name=A, revision="7f9c", since=NOW.timestamp())
+
+
+def test_a_revision_of_a_lease_that_was_never_taken_is_the_oldest() -> None:
+    said = saying(labels={REVISION_LABEL: "7f9c"})
+    never = structs.replace(said, spec=structs.replace(said.spec, acquire_time=None))
+
+    assert shard_of(never).since == 0.0

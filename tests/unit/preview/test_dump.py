@@ -261,3 +261,22 @@ def test_an_installed_strategy_decides_offline_too() -> None:
     )
 
     assert [assignment.to for assignment in report.assignments] == ["b"]
+
+
+def test_a_plan_of_a_file_shows_what_moves_for_balance() -> None:
+    spec = RING["spec"]
+    assert isinstance(spec, dict)
+    rebalance = {"rebalance": {"strategy": "EvenLoad"}}
+    ring = {**RING, "spec": {**spec, "placement": {"strategy": "LeastLoaded"}, **rebalance}}
+    labels = {"shard.alpha.sharding.timebertt.dev/demo": "a"}
+    secrets = [thing("Secret", name, labels=labels) for name in ("one", "two")]
+    dump = decode_dump(stream(ring, lease("a"), lease("b"), *secrets))
+
+    report = plan_dump(dump, dump.newest_renewal(), LabelSelector())
+
+    assert [(a.object, a.action, a.to) for a in report.assignments] == [
+        ("/Secret/default/one", Action.DRAIN, "b"),
+        ("/Secret/default/two", Action.KEEP, "a"),
+    ]
+    assert report.rebalance is not None
+    assert report.rebalance.why.startswith("1 move: ")

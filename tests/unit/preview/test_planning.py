@@ -10,6 +10,7 @@ from sharder.api.resource import Resource
 from sharder.api.ring import PlacementSpec, StrategyName
 from sharder.membership import Members, Standing
 from sharder.names import ShardName
+from sharder.plan import Withdraw
 from sharder.planner import Owners
 from sharder.preview.planning import Action, Planned, plan_object, plan_ring, tally_after, why
 from sharder.snapshot import RingSnapshot, Role, build
@@ -28,6 +29,8 @@ from tests.support.values import (
     ring,
     snapshot,
 )
+from tests.support.values_placement import BOUNDED, RENDEZVOUS, bounded, shard
+from tests.support.values_steering import steered
 
 NOW = snapshot()
 ON_B = named(WIDGETS, B, NOW)
@@ -249,3 +252,71 @@ def test_planning_again_what_a_plan_has_come_to_moves_nothing() -> None:
     )
 
     assert {planned.action for planned in again.values()} == {Action.KEEP}
+
+
+# Movement that people steer or stop
+
+
+@pytest.mark.parametrize("spec", [BOUNDED, RENDEZVOUS], ids=lambda spec: spec.strategy)
+def test_a_plan_of_a_paused_ring_moves_nothing_but_what_has_no_shard(spec: PlacementSpec) -> None:
+    at = steered(shard(A, evacuating=True), shard(B), spec=spec, paused=True)
+    asked = obj(WIDGETS, "asked", owner=A, drain="true")
+
+    plan = whole(at, *on(A, 3), asked, obj(WIDGETS, "new"), obj(WIDGETS, "lost", owner=C))
+
+    assert Counter((planned.action, planned.to) for planned in plan.values()) == {
+        (Action.KEEP, A): 4,
+        (Action.ASSIGN, B): 2,
+    }
+    assert why(plan["on-shard-a-0"]) == "movement is paused"
+    assert why(plan["asked"]).endswith("the request to let go is taken back")
+    assert why(plan["lost"]) == "shard-c is gone, and it belongs on shard-b"
+
+
+@pytest.mark.parametrize("spec", [BOUNDED, RENDEZVOUS], ids=lambda spec: spec.strategy)
+def test_a_plan_empties_a_shard_that_is_evacuated(spec: PlacementSpec) -> None:
+    plan = whole(steered(shard(A, evacuating=True), shard(B), spec=spec), *on(A, 3), *on(B, 1))
+
+    assert Counter((planned.action, planned.to) for planned in plan.values()) == {
+        (Action.DRAIN, B): 3,
+        (Action.KEEP, B): 1,
+    }
+    assert why(plan["on-shard-a-0"]) == (
+        "it belongs on shard-b; shard-a may be working on it and has to let go first"
+    )
+
+
+def test_a_plan_says_why_an_object_stays_on_a_shard_that_is_evacuated() -> None:
+    at = steered(shard(A, evacuating=True), shard(B), spec=bounded(per_shard=1))
+
+    plan = whole(at, *on(A, 1), *on(B, 1))
+
+    assert (plan["on-shard-a-0"].action, plan["on-shard-a-0"].to) == (Action.KEEP, A)
+    assert why(plan["on-shard-a-0"]) == (
+        "no shard may have it: shard-a: it is being evacuated; shard-b: it is full: 1 of 1 objects"
+    )
+
+
+def test_a_plan_follows_a_direction_and_no_bad_one() -> None:
+    at = steered(shard(A), shard(B), shard(C, cordoned=True), spec=bounded(per_shard=5))
+    good, bad = (
+        obj(WIDGETS, name, owner=A, drain="true", annotations={NEXT: to})
+        for name, to in (("good", B), ("bad", C))
+    )
+
+    plan = whole(at, good, bad)
+
+    assert (plan["good"].action, plan["good"].to) == (Action.DRAIN, B)
+    assert (plan["bad"].step, plan["bad"].to) == (Withdraw(), A)
+
+
+def test_a_plan_during_a_rollout_moves_nothing_for_an_even_part() -> None:
+    old, new = shard(A, revision="1", since=1.0), shard(B, revision="2", since=2.0)
+    objects = [*on(A, 6), *on(C, 2)]
+
+    during, after = (
+        whole(steered(each, new), *objects) for each in (old, shard(A, revision="2", since=1.0))
+    )
+
+    assert Counter(planned.to for planned in during.values()) == {A: 6, B: 2}
+    assert Counter(planned.to for planned in after.values()) == {A: 4, B: 4}

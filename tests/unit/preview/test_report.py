@@ -72,6 +72,7 @@ def test_a_report_is_json_as_documented() -> None:
         "unassigned": [],
         "reasons": {},
         "refusals": [],
+        "rebalance": None,
         "summary": {
             "objects": 2,
             "moves": 2,

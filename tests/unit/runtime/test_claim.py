@@ -6,7 +6,18 @@ import pytest
 
 from sharder.api.lease import Lease, LeaseSpec
 from sharder.api.meta import ObjectMeta
-from sharder.runtime.claim import Free, Held, LeaseTiming, Ours, Seen, Verdict, judge, taken
+from sharder.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP
+from sharder.runtime.claim import (
+    Free,
+    Held,
+    LeaseTiming,
+    Ours,
+    Seen,
+    Verdict,
+    evacuation,
+    judge,
+    taken,
+)
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EARLIER, LATER = "2026-03-01T11:59:50.000000Z", "2026-03-01T12:00:00.000000Z"
@@ -111,3 +122,29 @@ def test_times_that_endanger_the_lease_are_refused(times: tuple[int, float, floa
 
     with pytest.raises(ValueError, match="duration > renew deadline > retry period > 0"):
         LeaseTiming(lease_duration=duration, renew_deadline=deadline, retry_period=period)
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "change"),
+    [
+        (None, True, {EVACUATE_ANNOTATION: EVACUATE_ON_STOP}),
+        ("false", True, {EVACUATE_ANNOTATION: EVACUATE_ON_STOP}),
+        (EVACUATE_ON_STOP, True, {}),
+        ("true", True, {}),
+        (None, False, {}),
+        ("false", False, {}),
+        ("true", False, {}),
+        (EVACUATE_ON_STOP, False, {EVACUATE_ANNOTATION: None}),
+    ],
+)
+def test_only_what_the_shard_itself_has_asked_is_taken_back(
+    found: str | None, wanted: bool, change: dict[str, str | None]
+) -> None:
+    annotations = None if found is None else {EVACUATE_ANNOTATION: found}
+    ours = Lease(metadata=ObjectMeta(name="x", annotations=annotations))
+
+    assert evacuation(ours, wanted=wanted) == change
+
+
+def test_a_lease_that_is_not_there_yet_can_ask_for_evacuation() -> None:
+    assert evacuation(None, wanted=True) == {EVACUATE_ANNOTATION: EVACUATE_ON_STOP}

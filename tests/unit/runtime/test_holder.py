@@ -14,7 +14,7 @@ from sharder.api.lease import Lease, LeaseSpec, format_time, lease_body
 from sharder.api.meta import Json
 from sharder.clock import SystemClock
 from sharder.errors import ApiError, Forbidden, LeaseLost, NotFound, Unavailable
-from sharder.names import ObjectRef
+from sharder.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, ObjectRef
 from sharder.runtime.claim import LeaseTiming
 from sharder.runtime.holder import LeaseHolder
 from tests.support.fake_clock import FakeClock, FixedRng, settle
@@ -384,6 +384,42 @@ class Deaf(FakeStore[Lease]):
     async def patch(self, ref: ObjectRef, body: Json) -> Lease:
         await asyncio.Event().wait()
         return await super().patch(ref, body)
+
+
+class LateAnswer(FakeStore[Lease]):
+    """Does at once what a patch says, and answers one of them late."""
+
+    def __init__(self) -> None:
+        super().__init__(Lease, LEASES)
+        self.late: asyncio.Event | None = None
+        """The next patch is answered when this is set."""
+
+    @override
+    async def patch(self, ref: ObjectRef, body: Json) -> Lease:
+        late, self.late = self.late, None
+        result = await super().patch(ref, body)
+        if late is not None:
+            await late.wait()
+        return result
+
+
+async def test_a_wish_to_be_evacuated_does_not_get_into_the_way_of_a_renewal() -> None:
+    store, answer = LateAnswer(), asyncio.Event()
+    world = World(store=store)
+    holder = world.holder()
+    await holder.acquire()
+
+    async with world.running(holder.keep()) as keeping:
+        store.late = answer
+        await world.clock.advance(2.5)
+        async with world.running(holder.evacuate()) as asking:
+            answer.set()
+            await settle()
+            assert asking.done()
+        await world.clock.advance(4)
+
+        assert not keeping.done()
+        assert (await store.get(REF)).metadata.annotation(EVACUATE_ANNOTATION) == EVACUATE_ON_STOP
 
 
 async def test_a_request_that_hangs_does_not_hold_up_the_deadline() -> None:

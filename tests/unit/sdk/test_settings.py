@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from math import inf
 
 import pytest
 
@@ -50,13 +51,14 @@ def test_the_shards_own_variables_come_first() -> None:
     assert (settings.name, settings.namespace) == ("shard-1", "shards")
 
 
-def test_times_are_seconds() -> None:
+def test_times_are_seconds_or_durations() -> None:
     environment = {
         "SHARD_LEASE_DURATION": "5",
         "SHARD_RENEW_DEADLINE": "3.5",
         "SHARD_RETRY_PERIOD": "1",
         "SHARD_DRAIN_GRACE": "0.5",
         "SHARD_STOP_GRACE": "7",
+        "SHARD_DRAIN_ON_STOP": "2m30s",
         "SHARD_WORKERS": "4",
     }
 
@@ -65,6 +67,7 @@ def test_times_are_seconds() -> None:
     assert settings.lease == LeaseTiming(lease_duration=5, renew_deadline=3.5, retry_period=1.0)
     assert settings.drain_grace == timedelta(seconds=0.5)
     assert settings.stop_grace == timedelta(seconds=7)
+    assert settings.drain_on_stop_seconds == 150
     assert settings.workers == 4
 
 
@@ -106,18 +109,28 @@ def test_what_is_not_known_is_not_on_the_lease() -> None:
     assert SOUND.lease_annotations() == {}
 
 
+def test_a_time_to_drain_on_stop_may_be_a_number_of_seconds() -> None:
+    assert replace(SOUND, drain_on_stop=1.5).drain_on_stop_seconds == 1.5
+
+
+def test_a_shard_that_is_told_nothing_stops_without_draining() -> None:
+    assert SOUND.drain_on_stop_seconds == 0
+
+
 def test_all_malformed_variables_are_named_together() -> None:
     environment = {
         "SHARD_WORKERS": "many",
         "SHARD_DRAIN_GRACE": "inf",
         "SHARD_RENEW_DEADLINE": "20",
+        "SHARD_DRAIN_ON_STOP": "120",
     }
 
     with pytest.raises(ConfigError) as caught:
         settings_from(environment, host="h", namespace="n")
 
     message = str(caught.value)
-    assert all(part in message for part in ("SHARD_WORKERS", "SHARD_DRAIN_GRACE", "renew"))
+    parts = ("SHARD_WORKERS", "SHARD_DRAIN_GRACE", "renew", "SHARD_DRAIN_ON_STOP: '120'")
+    assert all(part in message for part in parts)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +154,8 @@ def test_sound_settings_pass(lease: LeaseTiming) -> None:
         (replace(SOUND, namespace=""), "SHARD_NAMESPACE or POD_NAMESPACE"),
         (replace(SOUND, lease=LeaseTiming(lease_duration=3601)), "1 to 3600"),
         (replace(SOUND, workers=0), "workers"),
+        (replace(SOUND, drain_on_stop=-1), "drain_on_stop"),
+        (replace(SOUND, drain_on_stop=inf), "drain_on_stop"),
         (replace(SOUND, zone="not a label"), ZONE_LABEL),
     ],
 )

@@ -13,7 +13,14 @@ from sharder.api.lease import Lease
 from sharder.api.meta import Json, PartialObject
 from sharder.api.resource import Resource
 from sharder.errors import ApiError, NotFound
-from sharder.names import GroupResource, ObjectRef, RingName, drain_label, owner_label
+from sharder.names import (
+    EVACUATE_ANNOTATION,
+    GroupResource,
+    ObjectRef,
+    RingName,
+    drain_label,
+    owner_label,
+)
 from sharder.ports import Listed, WatchEvent
 from sharder.sdk import LeaseTiming, Reconcile, Request, Settings, Shard
 from tests.support.fake_clock import FakeClock, settle
@@ -165,6 +172,15 @@ class World:
             LEASE, {"spec": {"holderIdentity": "shardlease-controller"}}
         )
 
+    async def asked_evacuation(self) -> str:
+        """Return what the Lease says about the shard's evacuation, empty if nothing."""
+        return (await self.cluster.lease_store.get(LEASE)).metadata.annotation(EVACUATE_ANNOTATION)
+
+    async def ask_evacuation(self, value: str) -> None:
+        """Write what a person, or a process before, has asked."""
+        annotations: Json = {EVACUATE_ANNOTATION: value}
+        await self.cluster.lease_store.patch(LEASE, {"metadata": {"annotations": annotations}})
+
     async def holder(self) -> str | None:
         return (await self.cluster.lease_store.get(LEASE)).spec.holder_identity
 
@@ -218,16 +234,20 @@ async def at_work(
     *,
     drain_grace: timedelta = timedelta(seconds=10),
     stop_grace: timedelta = timedelta(seconds=20),
+    drain_on_stop: timedelta | float = 0.0,
     reacquire: bool = False,
     workers: int = 10,
+    revision: str = "",
 ) -> AsyncGenerator[tuple[Shard, asyncio.Task[None]], None]:
     """Start a shard and let it take up its work; it is cancelled at the end."""
     settings = replace(
         SETTINGS,
         drain_grace=drain_grace,
         stop_grace=stop_grace,
+        drain_on_stop=drain_on_stop,
         reacquire=reacquire,
         workers=workers,
+        revision=revision,
     )
     shard = Shard(
         ring=RING,

@@ -1,0 +1,211 @@
+"""Weigh the objects of a ring, and decide which are to move because the load has changed.
+
+The bridge from a snapshot and its objects to `sharder.rebalance`, for whoever has listed them: the
+leader, or `sharder plan` and `sharder explain` (docs/rebalancing.md).
+"""
+
+from collections import Counter
+from collections.abc import Container, Mapping, Set
+from itertools import chain
+from math import inf
+from typing import Final
+
+from sharder.api.meta import PartialObject
+from sharder.api.ring import RebalanceStrategy
+from sharder.keys import main_key
+from sharder.names import LOAD_ANNOTATION, ShardName
+from sharder.placement.demand import Demand, identity_of
+from sharder.placement.groups import NO_GROUP
+from sharder.placement.shards import OBJECTS
+from sharder.rebalance.loads import LoadedObject, LoadedShard
+from sharder.rebalance.measures import ObjectsPerWeight, has_capacity
+from sharder.rebalance.reading import load_of, object_of, shard_of
+from sharder.rebalance.run import Outcome, Steps, ended, rebalancing
+from sharder.rebalance.terms import terms_of
+from sharder.rebalance.verdict import verdict
+from sharder.snapshot import RingSnapshot
+
+NOT_COUNTED = "the objects of the ring are still being counted"
+ROLLOUT = "shards of several revisions are available: nothing is moved for balance"
+PAUSED = "movement is paused"
+FOLLOWS = "the strategy follows: rebalancing would fight it"
+
+MAX_SHARED: Final = 10_000
+"""Loads that are remembered by their texts; objects of a ring have few different ones."""
+
+
+class Balance:
+    """The loads of one ring's objects, gathered object by object in any order."""
+
+    def __init__(
+        self,
+        snapshot: RingSnapshot,
+        *,
+        moved: Container[str] = (),
+        begun: Set[ShardName] = frozenset(),
+    ) -> None:
+        """Start with no object.
+
+        Args:
+            snapshot: Of this moment.
+            moved: Keys of objects that were moved for balance a moment ago.
+            begun: Shards that gave objects up for balance at the look before.
+        """
+        self._snapshot = snapshot
+        self._available = snapshot.members.available
+        self._moved = moved
+        self._begun = begun
+        self._objects: dict[str, LoadedObject] = {}
+        self._demands: dict[str, Demand] = {}
+        """Of those that ask for something; the others are told by their keys."""
+        self._controlled: dict[str, dict[str, float]] = {}
+        """What the loads of controlled objects come to, by the key of what controls them."""
+        self._loads: dict[str, Mapping[str, float]] = {}
+        """By the text of the annotation: half of the memory, were each object to have its own."""
+
+    def add(self, obj: PartialObject, *, to: ShardName | None = None) -> None:
+        """Weigh an object of a main resource; `to` is where it goes for another reason."""
+        snapshot, key = self._snapshot, main_key(obj)
+        entry = snapshot.entry_of(obj)
+        shard = to or (entry.heading if entry.heading in self._available else entry.shard)
+        if shard is None:
+            return
+        load = self._load_of(obj)
+        kept = self._kept(obj, key, moves=shard != entry.shard)
+        self._objects[key] = object_of(obj, key=key, shard=shard, load=load, kept=kept)
+        demand = snapshot.demand_of(obj, None, moves=True)
+        if demand != Demand(key, demand.identity, moves=True):
+            self._demands[key] = demand
+
+    def add_controlled(self, obj: PartialObject) -> None:
+        """Add what an object of a controlled resource weighs to what controls it."""
+        key = self._snapshot.controller_key(obj)
+        if key is None or not obj.metadata.annotation(LOAD_ANNOTATION):
+            return
+        loads = self._controlled.setdefault(key, {})
+        for resource, amount in self._load_of(obj).items():
+            if resource != OBJECTS:
+                loads[resource] = loads.get(resource, 0.0) + amount
+
+    def standstill(self) -> str | None:
+        """Return why nothing may move for balance now, whatever the loads are."""
+        snapshot = self._snapshot
+        try:
+            terms_of(snapshot.ring.spec.rebalance)
+        except ValueError as error:
+            return str(error)
+        if snapshot.tally is None:
+            return FOLLOWS
+        if not snapshot.tally.synced:
+            return NOT_COUNTED
+        if snapshot.ring.spec.movement.paused:
+            return PAUSED
+        return ROLLOUT if snapshot.placer.layout.newest is not None else None
+
+    def outcome(self) -> Outcome:
+        """Return what is to move, and why nothing else."""
+        return ended(self.looking())
+
+    def looking(self) -> Steps[Outcome]:
+        """Do the same step by step."""
+        spec = self._snapshot.ring.spec.rebalance
+        still = self.standstill()
+        if still is not None:
+            return Outcome(before={}, after={}, why=still)
+        outcome = yield from rebalancing(
+            terms_of(spec),
+            self._shards(),
+            self._weighed(),
+            budget=spec.max_moves_per_interval,
+            admits=self._admits,
+            begun=self._begun,
+        )
+        return outcome
+
+    def verdict(self, obj: PartialObject) -> str:
+        """Return in one sentence whether an object would move, and why."""
+        spec = self._snapshot.ring.spec.rebalance
+        still = self.standstill()
+        if still is not None:
+            return f"stays: {still}"
+        return verdict(
+            terms_of(spec),
+            self._shards(),
+            self._weighed(),
+            main_key(obj),
+            budget=spec.max_moves_per_interval,
+            admits=self._admits,
+        )
+
+    def _load_of(self, obj: PartialObject) -> Mapping[str, float]:
+        text = obj.metadata.annotation(LOAD_ANNOTATION)
+        load = self._loads.get(text)
+        if load is None:
+            load = load_of(obj.metadata)
+            if len(self._loads) < MAX_SHARED:
+                self._loads[text] = load
+        return load
+
+    def _kept(self, obj: PartialObject, key: str, *, moves: bool) -> str:
+        snapshot = self._snapshot
+        if moves:
+            return "is on its way to another shard already"
+        if obj.metadata.deletion_timestamp is not None:
+            return "is being deleted"
+        if snapshot.is_draining(obj):
+            return "is being drained already"
+        if snapshot.reader.pin_of(obj) == snapshot.owner_of(obj):
+            return "is pinned to its shard"
+        return "was moved less than two intervals ago" if key in self._moved else ""
+
+    def _shards(self) -> list[LoadedShard]:
+        placer, counts = self._snapshot.placer, self._snapshot.counts
+        ceilings = placer.ceilings(counts)
+        return [shard_of(s, room=ceilings.room(s)) for s in placer.layout.available]
+
+    def _weighed(self) -> list[LoadedObject]:
+        if not self._controlled:
+            return list(self._objects.values())
+        return [self._with_controlled(obj) for obj in self._objects.values()]
+
+    def _with_controlled(self, obj: LoadedObject) -> LoadedObject:
+        loads = self._controlled.get(obj.key)
+        if loads is None:
+            return obj
+        names = dict.fromkeys(chain(obj.load, loads))
+        return obj._replace(load={n: obj.load.get(n, 0.0) + loads.get(n, 0.0) for n in names})
+
+    def _admits(self, key: str, target: ShardName) -> bool:
+        placer, counts = self._snapshot.placer, self._snapshot.counts
+        demand = self._demands.get(key) or _plain(key)
+        if demand.group != NO_GROUP:
+            apart = counts.members_on(demand.group, self._objects[key].shard)
+            if counts.members_on(demand.group, target) >= apart:
+                return False  # more of its group would be together than before
+        return placer.objection(demand, placer.layout.by_name[target], counts) is None
+
+
+def _plain(key: str) -> Demand:
+    """Return the demand of an object that is moved and asks for nothing."""
+    return Demand(key, identity_of(key), moves=True)
+
+
+def is_even(snapshot: RingSnapshot) -> bool:
+    """Tell whether the counts alone show that nothing is to move, so that no list is needed.
+
+    That is so where EvenLoad goes by the number of objects (`ObjectsPerWeight`).
+    """
+    terms, tally = snapshot.ring.spec.rebalance, snapshot.tally
+    shards = [shard_of(shard, room=None) for shard in snapshot.placer.layout.available]
+    by_rates = all(has_capacity(shard, terms.resources) for shard in shards)
+    if tally is None or terms.strategy is not RebalanceStrategy.EVEN_LOAD or by_rates:
+        return False
+    held = Counter({shard.name: tally.on(shard.name) for shard in shards})
+    for shard in shards:
+        coming = tally.heading_to(shard.name)
+        held.subtract(coming)
+        held[shard.name] += sum(coming.values())
+    given = [(held[s.name] - 1) / s.weight for s in shards]
+    taken = [(held[s.name] + 1) / s.weight for s in shards if s.open]
+    ends = (0.0, max(given, default=0.0)), (0.0, min(taken, default=inf))
+    return len(shards) > 1 and not ObjectsPerWeight().helps(*ends)

@@ -1,0 +1,150 @@
+"""One guarded write onto one object, and what is told of it.
+
+An operation reads, decides and writes a merge patch that holds only for what was read.  What is
+so already is not written.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+from sharder.api.meta import Json, ObjectMeta
+from sharder.api.ring import ControllerRing
+from sharder.cli.reports import FieldChange, FieldValue, Operation, OperationReport
+from sharder.errors import Conflict, SharderError
+from sharder.names import GroupResource, RingName
+from sharder.ports import Writable
+
+MAX_TRIES: Final = 5
+"""Writes that lose a race, before an operation gives up; a Lease is written every few seconds."""
+
+
+class HasMetadata(Protocol):
+    """Any object of the cluster."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """Its name, and the version that was read."""
+        ...
+
+
+T = TypeVar("T", bound=HasMetadata)
+T_contra = TypeVar("T_contra", bound=HasMetadata, contravariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field(Generic[T_contra]):
+    """Where values stand together on an object."""
+
+    outer: str
+    inner: str
+    read: Callable[[T_contra], Mapping[str, FieldValue]]
+
+    def patch(self, meta: ObjectMeta, values: Mapping[str, FieldValue]) -> Json:
+        """Return the merge patch that sets `values` on the object as it was read."""
+        guard: dict[str, Json] = {"resourceVersion": meta.resource_version}
+        if self.outer == "metadata":
+            return {"metadata": {**guard, self.inner: values}}
+        return {"metadata": guard, self.outer: {self.inner: values}}
+
+
+def _annotations(obj: HasMetadata) -> Mapping[str, FieldValue]:
+    return {**(obj.metadata.annotations or {})}
+
+
+def _labels(obj: HasMetadata) -> Mapping[str, FieldValue]:
+    return {**(obj.metadata.labels or {})}
+
+
+def _movement(ring: ControllerRing) -> Mapping[str, FieldValue]:
+    return {"paused": ring.spec.movement.paused}
+
+
+ANNOTATIONS: Final[Field[HasMetadata]] = Field(
+    outer="metadata", inner="annotations", read=_annotations
+)
+LABELS: Final[Field[HasMetadata]] = Field(outer="metadata", inner="labels", read=_labels)
+MOVEMENT: Final[Field[ControllerRing]] = Field(outer="spec", inner="movement", read=_movement)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit(Generic[T_contra]):
+    """What is wanted of one object, and how it is told."""
+
+    ring: RingName
+    operation: Operation
+    resource: GroupResource
+    field: Field[T_contra]
+    wanted: Mapping[str, FieldValue]
+    done: str
+    """The result as a sentence, with `{is_}` in the place of its verb."""
+    already: str
+    """The result where it is so already."""
+    warnings: tuple[str, ...] = ()
+
+    def changes(self, obj: T_contra) -> tuple[FieldChange, ...]:
+        """Return what is not as wanted."""
+        there = self.field.read(obj)
+        return tuple(
+            FieldChange(
+                field=f"{self.field.outer}.{self.field.inner}",
+                key=key,
+                before=there.get(key),
+                after=value,
+            )
+            for key, value in self.wanted.items()
+            if there.get(key) != value
+        )
+
+
+async def carry_out(
+    store: Writable[T], obj: T, edit: Edit[T], *, dry_run: bool
+) -> OperationReport:
+    """Write what is not as wanted yet, unless it is a dry run, and tell it.
+
+    Raises:
+        Conflict: somebody has written the object since it was read.
+        SharderError: what was written is not there.
+    """
+    changes, meta = edit.changes(obj), obj.metadata
+    if changes and not dry_run:
+        patch = edit.field.patch(meta, {change.key: change.after for change in changes})
+        if edit.changes(await store.patch(meta.ref, patch)):
+            raise SharderError(
+                f"{edit.resource} {meta.ref} does not keep what was written to it: look at the "
+                "mutating webhooks, and whether its CRD is of an older sharder"
+            )
+    done = edit.done.format(is_="would be" if dry_run else "is")
+    told = f"dry run, nothing is written: {done}" if dry_run else done
+    return OperationReport(
+        ring=edit.ring,
+        operation=edit.operation,
+        dry_run=dry_run,
+        object=f"{edit.resource} {meta.ref}",
+        changes=changes,
+        result=told if changes else edit.already,
+        objects=None,
+        warnings=edit.warnings,
+    )
+
+
+async def persist(
+    attempt: Callable[[], Awaitable[OperationReport]], warn: Callable[[str], None]
+) -> OperationReport:
+    """Begin anew while others write in between; tell the warnings of the attempt that counts.
+
+    Raises:
+        Conflict: somebody wrote in between each time.
+    """
+    tries = 0
+    while True:
+        try:
+            report = await attempt()
+        except Conflict:
+            tries += 1
+            if tries == MAX_TRIES:
+                raise
+            continue
+        for warning in report.warnings:
+            warn(warning)
+        return report

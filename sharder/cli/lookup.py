@@ -1,0 +1,74 @@
+"""What the words of a command name: an object of a ring, or a shard's Lease."""
+
+from sharder.api.lease import Lease
+from sharder.api.meta import PartialObject
+from sharder.api.resource import Resource
+from sharder.cli.live import Cluster
+from sharder.errors import ConfigError, NotFound
+from sharder.leases import is_held
+from sharder.names import GroupResource, ObjectRef, RingName, is_label_value
+from sharder.snapshot import RingSnapshot
+
+
+def ring_named(text: str) -> RingName:
+    """Return the name, of which nothing is known but that a ring may have it.
+
+    Raises:
+        ConfigError: no ring can have this name.
+    """
+    if not is_label_value(text):
+        raise ConfigError(f"{text!r} cannot be the name of a ControllerRing, check it")
+    return RingName(text)
+
+
+async def find(
+    cluster: Cluster, snapshot: RingSnapshot, resource: str, name: str
+) -> tuple[Resource, PartialObject]:
+    """Return the object of a ring that is written as in `deployments.apps` and `default/web`.
+
+    Raises:
+        ConfigError: the ring has no such resource, or there is no such object.
+    """
+    found = await cluster.objects.find(_resource_in(snapshot, resource))
+    ref = _ref_of(found, name)
+    try:
+        return found, await cluster.objects.of(found).get(ref)
+    except NotFound as error:
+        raise ConfigError(f"there is no {ref} in {found.id}, check the name") from error
+
+
+def lease_of(snapshot: RingSnapshot, shard: str) -> Lease:
+    """Return the Lease of a shard of the ring; of several of its name the one that is held.
+
+    Raises:
+        ConfigError: there is none, or nobody can tell which it is.
+    """
+    roster = snapshot.members.roster
+    if shard in roster.twins:
+        raise ConfigError(f"ring {snapshot.name}: {roster.complaint}")
+    named = [lease for lease in roster.leases if lease.metadata.name == shard]
+    if not named:
+        known = (
+            ", ".join(sorted({lease.metadata.name for lease in roster.leases})) or "none at all"
+        )
+        raise ConfigError(
+            f"ring {snapshot.name} has no shard {shard}, give one of those there are: {known}"
+        )
+    return max(named, key=is_held)
+
+
+def _resource_in(snapshot: RingSnapshot, text: str) -> GroupResource:
+    name, _, group = text.partition(".")
+    resource = GroupResource(group, name)
+    if resource not in snapshot.roles:
+        known = ", ".join(sorted(map(str, snapshot.roles)))
+        raise ConfigError(f"ring {snapshot.name} has no resource {text}, give one of {known}")
+    return resource
+
+
+def _ref_of(resource: Resource, text: str) -> ObjectRef:
+    namespace, slash, name = text.partition("/")
+    if bool(slash) != resource.namespaced or (slash and not (namespace and name)):
+        form = "NAMESPACE/NAME" if resource.namespaced else "NAME, they have no namespace"
+        raise ConfigError(f"{text} names none of {resource.id}, give {form}")
+    return ObjectRef(namespace, name) if slash else ObjectRef("", text)

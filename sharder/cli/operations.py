@@ -1,0 +1,223 @@
+"""What a person may say of a shard or a ring: `sharder cordon` and its like."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sharder.api.lease import Lease
+from sharder.api.ring import ControllerRing
+from sharder.cli.edits import ANNOTATIONS, MOVEMENT, Edit, carry_out, persist
+from sharder.cli.live import Cluster, View, cluster_of, view_of
+from sharder.cli.lookup import lease_of, ring_named
+from sharder.cli.operation_progress import Progress, progress
+from sharder.cli.reports import FieldValue, Operation, OperationReport
+from sharder.clock import Clock, SystemClock
+from sharder.kube.client import connect
+from sharder.kube.stores import LEASES, RINGS, leases, rings
+from sharder.names import (
+    CORDONED_ANNOTATION,
+    EVACUATE_ANNOTATION,
+    EVACUATE_ON_STOP,
+    RING_LABEL,
+    ShardName,
+)
+from sharder.ports import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What an operation reads and writes."""
+
+    cluster: Cluster
+    rings: Store[ControllerRing]
+    leases: Store[Lease]
+    clock: Clock
+    shown: Progress
+
+
+Operate: TypeAlias = Callable[[Reach], Awaitable[OperationReport]]
+
+
+async def run(
+    kubeconfig: str | None,
+    context: str | None,
+    operate: Operate,
+) -> OperationReport:
+    """Connect, operate with warnings and progress on stderr, and disconnect."""
+    clock, client = SystemClock(), await connect(kubeconfig, context)
+    try:
+        with progress(clock) as shown:
+            reach = Reach(
+                cluster=cluster_of(client),
+                rings=rings(client),
+                leases=leases(client, labels=RING_LABEL),
+                clock=clock,
+                shown=shown,
+            )
+            return await operate(reach)
+    finally:
+        await client.close()
+
+
+async def cordon(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
+    """Let a shard keep what it has and get nothing new.
+
+    Raises:
+        ConfigError: there is no such ring or shard.
+    """
+
+    async def attempt() -> OperationReport:
+        view = await view_of(reach.cluster, ring_named(ring))
+        warnings = [f"{problem}: new objects wait" for problem in _closing(view, shard)]
+        if _is_evacuating(view, shard):
+            warnings.append(f"{shard} goes on letting go of its objects until sharder uncordon")
+        edit = _of_lease(
+            view,
+            Operation.CORDON,
+            {CORDONED_ANNOTATION: "true"},
+            done=f"{shard} {{is_}} cordoned, so that it keeps what it has and gets nothing new",
+            already=f"{shard} is cordoned already",
+            warnings=warnings,
+        )
+        return await carry_out(reach.leases, lease_of(view.snapshot, shard), edit, dry_run=dry_run)
+
+    return await persist(attempt, reach.shown.warn)
+
+
+async def uncordon(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
+    """Let a shard get objects again, whether it was cordoned or evacuated.
+
+    Raises:
+        ConfigError: there is no such ring or shard.
+    """
+
+    async def attempt() -> OperationReport:
+        view = await view_of(reach.cluster, ring_named(ring))
+        lease = lease_of(view.snapshot, shard)
+        stops = lease.metadata.annotation(EVACUATE_ANNOTATION) == EVACUATE_ON_STOP
+        edit = _of_lease(
+            view,
+            Operation.UNCORDON,
+            {CORDONED_ANNOTATION: None, EVACUATE_ANNOTATION: None},
+            done=f"{shard} {{is_}} open, so that it gets new objects",
+            already=f"{shard} is open already",
+            warnings=[f"{shard} had evacuated itself, because it is about to stop"] * stops,
+        )
+        return await carry_out(reach.leases, lease, edit, dry_run=dry_run)
+
+    return await persist(attempt, reach.shown.warn)
+
+
+async def evacuate(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
+    """Ask a shard to let go of all that it has; how far that is stands in `evacuation`.
+
+    Raises:
+        ConfigError: there is no such ring or shard.
+    """
+
+    async def attempt() -> OperationReport:
+        view = await view_of(reach.cluster, ring_named(ring))
+        warnings = [f"{problem}: its objects stay" for problem in _closing(view, shard)]
+        if view.snapshot.ring.spec.movement.paused:
+            warnings.append(f"{ring} is paused: nothing leaves {shard} until sharder resume")
+        edit = _of_lease(
+            view,
+            Operation.EVACUATE,
+            {EVACUATE_ANNOTATION: "true"},
+            done=f"{shard} {{is_}} evacuated, so that it lets go of all its objects and gets "
+            "nothing new",
+            already=f"{shard} is evacuated already",
+            warnings=warnings,
+        )
+        return await carry_out(reach.leases, lease_of(view.snapshot, shard), edit, dry_run=dry_run)
+
+    return await persist(attempt, reach.shown.warn)
+
+
+async def pause(reach: Reach, *, ring: str, dry_run: bool) -> OperationReport:
+    """Have a ring ask no shard to let go of anything.
+
+    Raises:
+        ConfigError: there is no such ring.
+    """
+    return await _set_paused(
+        reach,
+        ring,
+        Operation.PAUSE,
+        done=f"{ring} {{is_}} paused, so that no shard is asked to let go of anything; objects "
+        "without a working shard are still rescued",
+        already=f"{ring} is paused already",
+        dry_run=dry_run,
+    )
+
+
+async def resume(reach: Reach, *, ring: str, dry_run: bool) -> OperationReport:
+    """End a pause.
+
+    Raises:
+        ConfigError: there is no such ring.
+    """
+    return await _set_paused(
+        reach,
+        ring,
+        Operation.RESUME,
+        done=f"{ring} {{is_}} resumed, so that objects move to where they belong",
+        already=f"{ring} is not paused",
+        dry_run=dry_run,
+    )
+
+
+async def _set_paused(
+    reach: Reach, ring: str, operation: Operation, *, done: str, already: str, dry_run: bool
+) -> OperationReport:
+    async def attempt() -> OperationReport:
+        found = (await view_of(reach.cluster, ring_named(ring))).snapshot.ring
+        edit: Edit[ControllerRing] = Edit(
+            ring=found.name,
+            operation=operation,
+            resource=RINGS.id,
+            field=MOVEMENT,
+            wanted={"paused": operation is Operation.PAUSE},
+            done=done,
+            already=already,
+        )
+        return await carry_out(reach.rings, found, edit, dry_run=dry_run)
+
+    return await persist(attempt, reach.shown.warn)
+
+
+def _of_lease(
+    view: View,
+    operation: Operation,
+    wanted: Mapping[str, FieldValue],
+    *,
+    done: str,
+    already: str,
+    warnings: list[str],
+) -> Edit[Lease]:
+    return Edit(
+        ring=view.snapshot.name,
+        operation=operation,
+        resource=LEASES.id,
+        field=ANNOTATIONS,
+        wanted=wanted,
+        done=done,
+        already=already,
+        warnings=tuple(warnings),
+    )
+
+
+def _closing(view: View, shard: str) -> list[str]:
+    """Return a warning if no shard is open once this one is not."""
+    members = view.snapshot.members
+    others = [
+        name
+        for name in members.available - {ShardName(shard)}
+        if not (members.shards[name].cordoned or members.shards[name].evacuating)
+    ]
+    return [] if others else [f"no other shard of {view.snapshot.name} is open"]
+
+
+def _is_evacuating(view: View, shard: str) -> bool:
+    says = view.snapshot.members.shards.get(ShardName(shard))
+    return says is not None and says.evacuating

@@ -1,0 +1,102 @@
+"""`sharder pin` and `sharder unpin`: a person says on which shard an object is to be."""
+
+from collections.abc import Iterator
+
+from sharder.api.meta import PartialObject
+from sharder.api.resource import Resource
+from sharder.cli.edits import LABELS, Edit, carry_out, persist
+from sharder.cli.live import view_of
+from sharder.cli.lookup import find, lease_of, ring_named
+from sharder.cli.operations import Reach
+from sharder.cli.reports import Operation, OperationReport
+from sharder.errors import ConfigError
+from sharder.names import ShardName, pin_label
+from sharder.snapshot import RingSnapshot, Role
+
+
+async def pin(
+    reach: Reach, *, ring: str, resource: str, name: str, shard: str, dry_run: bool
+) -> OperationReport:
+    """Pin an object to a shard; a pin that it has is replaced.
+
+    Raises:
+        ConfigError: there is no such ring, resource, object or shard, or the object follows
+            another one.
+    """
+
+    async def attempt() -> OperationReport:
+        snapshot = (await view_of(reach.cluster, ring_named(ring))).snapshot
+        target = ShardName(lease_of(snapshot, shard).metadata.name)
+        found, obj = await find(reach.cluster, snapshot, resource, name)
+        if snapshot.roles[found.id] is Role.CONTROLLED:
+            raise ConfigError(
+                f"objects of {found.id} go where the object is that controls them: pin that one"
+            )
+        before = obj.metadata.label(pin_label(snapshot.name))
+        edit: Edit[PartialObject] = Edit(
+            ring=snapshot.name,
+            operation=Operation.PIN,
+            resource=found.id,
+            field=LABELS,
+            wanted={pin_label(snapshot.name): target},
+            done=f"{found.id} {obj.metadata.ref} {{is_}} pinned to {target}"
+            + (f" instead of {before}" if before else ""),
+            already=f"{found.id} {obj.metadata.ref} is pinned to {target} already",
+            warnings=tuple(_doubts(snapshot, obj, target)),
+        )
+        return await _carry_out(reach, found, obj, edit, dry_run=dry_run)
+
+    return await persist(attempt, reach.shown.warn)
+
+
+async def unpin(
+    reach: Reach, *, ring: str, resource: str, name: str, dry_run: bool
+) -> OperationReport:
+    """Take the pin of an object off.
+
+    Raises:
+        ConfigError: there is no such ring, resource or object.
+    """
+
+    async def attempt() -> OperationReport:
+        snapshot = (await view_of(reach.cluster, ring_named(ring))).snapshot
+        found, obj = await find(reach.cluster, snapshot, resource, name)
+        before = obj.metadata.label(pin_label(snapshot.name))
+        edit: Edit[PartialObject] = Edit(
+            ring=snapshot.name,
+            operation=Operation.UNPIN,
+            resource=found.id,
+            field=LABELS,
+            wanted={pin_label(snapshot.name): None},
+            done=f"{found.id} {obj.metadata.ref} {{is_}} free of its pin to {before or 'nothing'}",
+            already=f"{found.id} {obj.metadata.ref} is not pinned",
+        )
+        return await _carry_out(reach, found, obj, edit, dry_run=dry_run)
+
+    return await persist(attempt, reach.shown.warn)
+
+
+async def _carry_out(
+    reach: Reach,
+    resource: Resource,
+    obj: PartialObject,
+    edit: Edit[PartialObject],
+    *,
+    dry_run: bool,
+) -> OperationReport:
+    return await carry_out(reach.cluster.objects.of(resource), obj, edit, dry_run=dry_run)
+
+
+def _doubts(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Iterator[str]:
+    """Yield why the object may not get there."""
+    members, owner = snapshot.members, snapshot.owner_of(obj)
+    if not snapshot.selects(obj):
+        yield f"{obj.metadata.ref} is not in the scope of {snapshot.name}: the pin has no effect"
+    if shard not in members.available:
+        yield f"{shard} is not available: the pin binds only while it is"
+    if members.shards[shard].evacuating:
+        yield f"{shard} is evacuated: the pin does not bind"
+    elif members.shards[shard].cordoned and owner != shard:
+        yield f"{shard} is cordoned: the pin binds nothing that is elsewhere"
+    if snapshot.ring.spec.movement.paused and owner not in {None, shard}:
+        yield f"{snapshot.name} is paused: the object stays where it is until sharder resume"

@@ -1,0 +1,213 @@
+"""Commands with which a person steers a ring; `sharder.cli.app` makes them its own.
+
+As there, nothing here imports what only a command needs.
+"""
+
+# ruff: noqa: PLC0415 - see above
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sharder.cli.options import (
+    ContextOption,
+    DryRunOption,
+    KubeconfigOption,
+    ObjectArgument,
+    Output,
+    OutputOption,
+    ResourceArgument,
+    RingArgument,
+    ShardArgument,
+    TimeoutOption,
+)
+
+if TYPE_CHECKING:
+    from sharder.cli.operations import Operate
+
+steering_app = typer.Typer(rich_markup_mode=None)
+
+
+@steering_app.command()
+def cordon(
+    *,
+    ring: RingArgument,
+    shard: ShardArgument,
+    dry_run: DryRunOption = False,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    form: OutputOption = Output.TABLE,
+) -> None:
+    """Let a shard keep the objects that it has and get no new ones.
+
+    \b
+    sharder cordon my-ring my-controller-7d4b9
+    sharder uncordon my-ring my-controller-7d4b9
+    """  # noqa: D301
+    from sharder.cli import operations
+
+    ask = partial(operations.cordon, ring=ring, shard=shard, dry_run=dry_run)
+    _operate(ask, kubeconfig, context, form)
+
+
+@steering_app.command()
+def uncordon(
+    *,
+    ring: RingArgument,
+    shard: ShardArgument,
+    dry_run: DryRunOption = False,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    form: OutputOption = Output.TABLE,
+) -> None:
+    """Let a shard get objects again; takes back both cordon and evacuate.
+
+    \b
+    sharder uncordon my-ring my-controller-7d4b9
+    """  # noqa: D301
+    from sharder.cli import operations
+
+    ask = partial(operations.uncordon, ring=ring, shard=shard, dry_run=dry_run)
+    _operate(ask, kubeconfig, context, form)
+
+
+@steering_app.command()
+def evacuate(
+    *,
+    ring: RingArgument,
+    shard: ShardArgument,
+    dry_run: DryRunOption = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Return when the shard has no objects any more.")
+    ] = False,
+    timeout: TimeoutOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    form: OutputOption = Output.TABLE,
+) -> None:
+    """Move all objects away from a shard, one by one, and give it no new ones.
+
+    The shard works on each object until another one may, and stays evacuated until sharder
+    uncordon.  Ctrl-C ends the waiting and not the evacuation.
+
+    \b
+    sharder evacuate my-ring my-controller-7d4b9 --dry-run
+    sharder evacuate my-ring my-controller-7d4b9 --wait --timeout 15m
+    """  # noqa: D301
+    if wait and dry_run:
+        raise typer.BadParameter("there is nothing to --wait for in a --dry-run")
+    if timeout is not None and not wait:
+        raise typer.BadParameter("--timeout goes with --wait")
+    from sharder.cli import evacuation, operations
+
+    ask: Operate
+    if dry_run:
+        ask = partial(evacuation.preview, ring=ring, shard=shard)
+    elif wait:
+        ask = partial(evacuation.complete, ring=ring, shard=shard, within=timeout)
+    else:
+        ask = partial(operations.evacuate, ring=ring, shard=shard, dry_run=False)
+    _operate(ask, kubeconfig, context, form)
+
+
+@steering_app.command()
+def pause(
+    *,
+    ring: RingArgument,
+    dry_run: DryRunOption = False,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    form: OutputOption = Output.TABLE,
+) -> None:
+    """Ask no shard of a ring to let go of anything, whatever joins or changes.
+
+    Objects without a working shard are still rescued, and new ones get theirs.
+
+    \b
+    sharder pause my-ring
+    sharder resume my-ring
+    """  # noqa: D301
+    from sharder.cli import operations
+
+    ask = partial(operations.pause, ring=ring, dry_run=dry_run)
+    _operate(ask, kubeconfig, context, form)
+
+
+@steering_app.command()
+def resume(
+    *,
+    ring: RingArgument,
+    dry_run: DryRunOption = False,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    form: OutputOption = Output.TABLE,
+) -> None:
+    """Let objects of a ring move again; sharder plan shows beforehand which will.
+
+    \b
+    sharder resume my-ring
+    """  # noqa: D301
+    from sharder.cli import operations
+
+    ask = partial(operations.resume, ring=ring, dry_run=dry_run)
+    _operate(ask, kubeconfig, context, form)
+
+
+@steering_app.command()
+def pin(
+    *,
+    ring: RingArgument,
+    resource: ResourceArgument,
+    name: ObjectArgument,
+    shard: ShardArgument,
+    dry_run: DryRunOption = False,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    form: OutputOption = Output.TABLE,
+) -> None:
+    """Have an object on this shard whenever the shard is available.
+
+    \b
+    sharder pin my-ring secrets default/my-secret my-controller-7d4b9
+    sharder unpin my-ring secrets default/my-secret
+    """  # noqa: D301
+    from sharder.cli import pins
+
+    ask = partial(pins.pin, ring=ring, resource=resource, name=name, shard=shard, dry_run=dry_run)
+    _operate(ask, kubeconfig, context, form)
+
+
+@steering_app.command()
+def unpin(
+    *,
+    ring: RingArgument,
+    resource: ResourceArgument,
+    name: ObjectArgument,
+    dry_run: DryRunOption = False,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    form: OutputOption = Output.TABLE,
+) -> None:
+    """Let an object be wherever the ring's strategy has it.
+
+    \b
+    sharder unpin my-ring secrets default/my-secret
+    """  # noqa: D301
+    from sharder.cli import pins
+
+    ask = partial(pins.unpin, ring=ring, resource=resource, name=name, dry_run=dry_run)
+    _operate(ask, kubeconfig, context, form)
+
+
+def _operate(
+    ask: "Operate",
+    kubeconfig: str | None,
+    context: str | None,
+    form: Output,
+) -> None:
+    from sharder.cli import operations, output, tables
+
+    report = asyncio.run(operations.run(kubeconfig, context, ask))
+    output.show(report, form, tables.operation)

@@ -1,0 +1,125 @@
+"""Ask each ring's budget before a drain is written, and keep it up to date.
+
+Every drain goes through here, whoever wants it; what is no drain is never kept waiting
+(docs/protocol.md, "Budgets").
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from sharder.budgets import Budget, Refusal
+from sharder.clock import Clock
+from sharder.controllers.movement.backlog import Seen
+from sharder.controllers.movement.waiting import Flow, Subject
+from sharder.errors import ApiError, SharderError, Unavailable
+from sharder.names import ObjectRef, RingName, ShardName
+from sharder.plan import Drain, Step
+from sharder.snapshot import RingSnapshot
+
+
+class Withheld(SharderError):  # noqa: N818 - reads as a fact, like the others
+    """The ring's budget is spent: the drain was not written, and may be later."""
+
+    def __init__(self, shard: ShardName, why: str) -> None:
+        super().__init__(why)
+        self.shard = shard
+        """Who would have been asked."""
+
+
+class WithheldCounter(Protocol):
+    """Counts what was withheld."""
+
+    def withheld(self, ring: RingName, limit: str) -> None:
+        """A drain was refused by this limit."""
+        ...
+
+
+class Sent:
+    """Whether a write is on its way, so that a lost answer leaves open what it did."""
+
+    def __init__(self) -> None:
+        self.is_sent = False
+
+    def now(self) -> None:
+        """Note that the write is sent."""
+        self.is_sent = True
+
+
+class Drains:
+    """The budgets of all rings."""
+
+    def __init__(self, *, counter: WithheldCounter, clock: Clock) -> None:
+        self._counter = counter
+        self._clock = clock
+        self._budgets: dict[RingName, Budget[Subject]] = {}
+
+    def refusal(self, snapshot: RingSnapshot, shard: ShardName) -> Refusal | None:
+        """Return why the shard may not be asked to let go of one more, None if it may."""
+        limits = snapshot.ring.spec.movement
+        return self._of(snapshot.name).refusal(shard, limits, self._clock.monotonic())
+
+    @contextmanager
+    def begun(self, snapshot: RingSnapshot, subject: Subject, step: Step) -> Iterator[Sent]:
+        """Account for the step that the body writes.
+
+        A write that failed gives its place back, unless it may have been carried out all the
+        same: its answer was lost, or not waited for.
+
+        Raises:
+            Withheld: it is a drain, and there is no room for it.
+        """
+        sent, budget = Sent(), self._of(snapshot.name)
+        if not isinstance(step, Drain):
+            yield sent
+            if sent.is_sent:
+                budget.closed(subject)
+            return
+        refusal = self.refusal(snapshot, step.shard)
+        if refusal is not None:
+            self._counter.withheld(snapshot.name, refusal.limit)
+            raise Withheld(step.shard, refusal.why)
+        budget.begin(subject, step.shard)
+        try:
+            yield sent
+        except ApiError as error:
+            sent.is_sent = sent.is_sent and isinstance(error, Unavailable)
+            raise
+        finally:
+            if sent.is_sent:
+                budget.written(subject, self._clock.monotonic())
+            else:
+                budget.give_back(subject)
+
+    def gone(self, subject: Subject) -> None:
+        """Note that an object is not there any more."""
+        self._of(subject.flow.ring).closed(subject)
+
+    def forget(self, ring: RingName) -> None:
+        """Drop what is known of a ring that is gone."""
+        self._budgets.pop(ring, None)
+
+    def of(self, flow: Flow) -> "OpenDrains":
+        """Return what keeps the budget up to date with a resource's drains, as they are seen."""
+        return OpenDrains(self._of(flow.ring), flow, self._clock)
+
+    def _of(self, ring: RingName) -> Budget[Subject]:
+        return self._budgets.setdefault(ring, Budget())
+
+
+class OpenDrains:
+    """Tells a ring's budget what the watches see."""
+
+    def __init__(self, budget: Budget[Subject], flow: Flow, clock: Clock) -> None:
+        self._budget = budget
+        self._flow = flow
+        self._clock = clock
+
+    def noted(self, ref: ObjectRef, seen: Seen) -> None:
+        """An object is being drained."""
+        subject, now = Subject(self._flow, ref), self._clock.monotonic()
+        self._budget.opened(subject, seen.shard, seen.since, now)
+
+    def dropped(self, ref: ObjectRef) -> None:
+        """It is not any more."""
+        self._budget.closed(Subject(self._flow, ref))

@@ -1,0 +1,174 @@
+"""Tell people of drains that their shard does not acknowledge.
+
+Nothing is taken by force: whoever works on an object may be doing so yet (docs/protocol.md,
+"Overdue drains").
+"""
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import NamedTuple, NoReturn, Protocol
+
+from sharder.api.ring import MovementSpec
+from sharder.budgets import Lately
+from sharder.clock import Clock
+from sharder.controllers.movement.backlog import Backlog, Seen
+from sharder.controllers.movement.rights import read
+from sharder.controllers.movement.waiting import Flow, Subject
+from sharder.controllers.world import World
+from sharder.durations import parse_duration
+from sharder.errors import ApiError, InvalidObject
+from sharder.figures import Overdue
+from sharder.names import GroupResource, RingName
+from sharder.ports import Objects, Recorder
+from sharder.snapshot import RingSnapshot
+
+OVERDUE = "DrainOverdue"
+"""Reason of the Event."""
+
+LOOK_SECONDS = 1.0
+"""Between two looks."""
+
+MAX_EVENTS = 20
+"""Of one ring in a minute; the other drains are told of in the next ones."""
+
+COUNT_SECONDS = 10.0
+"""A count that changes is told no more often, so that it does not write the status all the time;
+that there are some, or none any more, is told at once."""
+
+_log = logging.getLogger(__name__)
+
+
+class OverdueSeries(Protocol):
+    """Where it is shown how many there are."""
+
+    def show_overdue(self, ring: RingName, resource: GroupResource, *, drains: int) -> None:
+        """Show that so many drains are overdue; `hide_backlogs` shows it no more."""
+        ...
+
+
+class _Told(NamedTuple):
+    overdue: Overdue | None
+    at: float
+
+
+class OverdueDrains:
+    """Looks at all drains every second."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        objects: Objects,
+        recorder: Recorder,
+        series: OverdueSeries,
+        told: Callable[[RingName], None],
+        clock: Clock,
+    ) -> None:
+        """`told` is called when there are overdue drains of a ring, more, fewer, or none again."""
+        self._world = world
+        self._objects = objects
+        self._recorder = recorder
+        self._series = series
+        self._told = told
+        self._clock = clock
+        self._overdue: dict[RingName, Overdue] = {}
+        self._last = defaultdict[RingName, _Told](lambda: _Told(None, 0.0))
+        self._events = defaultdict[RingName, Lately](Lately)
+        self._recorded: dict[Subject, float] = {}
+        """Drains with an Event, by when they were first seen."""
+
+    def of(self, ring: RingName) -> Overdue | None:
+        """Return which drains of a ring are overdue, None if none is."""
+        return self._overdue.get(ring)
+
+    async def run(self, draining: Callable[[], Mapping[Flow, Backlog]]) -> NoReturn:
+        """Look until cancelled at what is being drained of each resource."""
+        while True:
+            backlogs = draining()
+            await self._record(self._look(backlogs))
+            await self._clock.sleep(LOOK_SECONDS)
+
+    def _look(self, backlogs: Mapping[Flow, Backlog]) -> list[tuple[Subject, Seen]]:
+        """Count what is overdue; return what is to be told on the objects themselves."""
+        self._forget(backlogs)
+        untold = list[tuple[Subject, Seen]]()
+        counts, first = Counter[RingName](), dict[RingName, tuple[float, Subject]]()
+        for flow, backlog in backlogs.items():
+            drains = self._overdue_of(flow, backlog)
+            self._series.show_overdue(*flow, drains=len(drains))
+            counts[flow.ring] += len(drains)
+            for subject, seen in islice(drains, 1):
+                oldest = (seen.since, subject)
+                first[flow.ring] = min(first.get(flow.ring, oldest), oldest)
+            untold += islice((d for d in drains if d[0] not in self._recorded), MAX_EVENTS)
+        self._overdue = {
+            ring: Overdue(count=counts[ring], first=f"{subject.flow.resource} {subject.ref}")
+            for ring, (_, subject) in first.items()
+        }
+        for ring in counts.keys() | self._last.keys():
+            self._tell(ring)
+        return untold
+
+    def _overdue_of(self, flow: Flow, backlog: Backlog) -> list[tuple[Subject, Seen]]:
+        snapshot = self._world.snapshot(flow.ring)
+        seconds = 0.0 if snapshot is None else timeout_of(snapshot.ring.spec.movement)
+        if seconds <= 0:
+            return []
+        return [(Subject(flow, ref), seen) for ref, seen in backlog.older_than(seconds)]
+
+    def _forget(self, backlogs: Mapping[Flow, Backlog]) -> None:
+        """Forget drains that are over, though the object may be drained again by now."""
+        self._recorded = {
+            subject: since
+            for subject, since in self._recorded.items()
+            if subject.flow in backlogs and backlogs[subject.flow].since(subject.ref) == since
+        }
+        rings = {flow.ring for flow in backlogs}
+        for ring in self._events.keys() - rings:
+            del self._events[ring]
+
+    def _tell(self, ring: RingName) -> None:
+        now, overdue, last = self._clock.monotonic(), self.of(ring), self._last[ring]
+        if overdue == last.overdue:
+            if overdue is None:
+                del self._last[ring]
+            return
+        if overdue is None or last.overdue is None or last.at + COUNT_SECONDS <= now:
+            self._last[ring] = _Told(overdue, now)
+            self._told(ring)
+
+    async def _record(self, drains: list[tuple[Subject, Seen]]) -> None:
+        for subject, seen in drains:
+            events = self._events[subject.flow.ring]
+            snapshot, now = self._world.snapshot(subject.flow.ring), self._clock.monotonic()
+            if snapshot is None or events.wait(MAX_EVENTS, now) > 0:
+                continue
+            events.add(now)
+            await self._warn(snapshot, subject, seen)
+
+    async def _warn(self, snapshot: RingSnapshot, subject: Subject, seen: Seen) -> None:
+        try:
+            resource = await self._objects.find(subject.flow.resource)
+            obj = await read(self._objects, resource, subject.ref)
+        except (ApiError, InvalidObject) as error:
+            fields = {"ring": snapshot.name, "object": str(subject.ref), "error": str(error)}
+            _log.debug("cannot read overdue drain", extra=fields)
+            return
+        self._recorded[subject] = seen.since
+        shard, seconds = snapshot.owner_of(obj), self._clock.monotonic() - seen.since
+        if shard is None or not snapshot.is_draining(obj):
+            return
+        text = f"ring {snapshot.name}: shard {shard} has not let go of it for {seconds:.0f} s"
+        fields = {"ring": snapshot.name, "object": str(subject.ref), "shard": shard}
+        _log.warning("drain is overdue", extra=fields)
+        await self._recorder.warn(obj, OVERDUE, text)
+
+
+def timeout_of(spec: MovementSpec) -> float:
+    """Return after how many seconds a drain is overdue; 0, also for what is none: never."""
+    try:
+        return max(0.0, parse_duration(spec.drain_timeout).total_seconds())
+    except ValueError:
+        return 0.0

@@ -1,0 +1,127 @@
+"""Go over a ring's objects, list by list, and move those that need it; all by one snapshot."""
+
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing
+
+from sharder.api.meta import PartialObject
+from sharder.api.resource import Resource
+from sharder.clock import Clock
+from sharder.controllers.mistakes import Mistakes
+from sharder.controllers.movement.batch import batch
+from sharder.controllers.movement.cover import Cover
+from sharder.controllers.movement.drains import Withheld
+from sharder.controllers.movement.failures import HeldBack
+from sharder.controllers.movement.listing import stream
+from sharder.controllers.movement.moves import Decide, Mover
+from sharder.controllers.movement.muster import Muster
+from sharder.controllers.movement.patience import LOOK_SECONDS, Patience
+from sharder.controllers.movement.rights import naming_the_rule
+from sharder.errors import ApiError, Expired, InvalidObject, NotFound
+from sharder.names import GroupResource
+from sharder.plan import Keep, Step
+from sharder.ports import Objects
+from sharder.snapshot import RingSnapshot
+
+
+class Sweep:
+    """What the parts of a pass have in common: how it reads and moves, and what came of it."""
+
+    def __init__(
+        self,
+        snapshot: RingSnapshot,
+        *,
+        cover: Cover,
+        objects: Objects,
+        mover: Mover,
+        mistakes: Mistakes,
+        clock: Clock,
+    ) -> None:
+        """`cover` shows everything in scope; what lies outside costs little then."""
+        self.muster = Muster(snapshot)
+        self.patience = Patience(snapshot, mover=mover, clock=clock)
+        self.problem: str | None = None
+        self.expired: Expired | None = None
+        """A list took too long, which is nobody's fault: not all objects were seen."""
+        self._snapshot = snapshot
+        self._objects = objects
+        self._mover = mover
+        self._mistakes = mistakes
+        self._cover = cover
+        self._clock = clock
+
+    async def move_main(self, resource: Resource, labels: str, decide: Decide) -> None:
+        """Move objects of a main resource, and take note of each on the way."""
+
+        def noting(obj: PartialObject) -> Step:
+            step = decide(obj)
+            self.muster.note(obj, step)
+            self._mistakes.look(self._snapshot, obj)
+            return step
+
+        await self.move_all(resource, labels, decide, first=noting)
+
+    async def move_all(
+        self, resource: Resource, labels: str, decide: Decide, *, first: Decide | None = None
+    ) -> None:
+        """Move what matches; without shards only look whether it could be read.
+
+        `first` is asked instead of `decide` whether there is anything to do with an object.
+        """
+        first = first or decide
+        with naming_the_rule(resource.id):
+            if not self._snapshot.members.available:
+                async with aclosing(self.stream(resource, labels)) as objects:
+                    await anext(objects, None)
+                return
+            async with batch(self._mover.limit) as writes:
+                async for obj in self.stream(resource, labels):
+                    self._mover.check(self._snapshot)
+                    if self._snapshot.selects(obj) and not isinstance(first(obj), Keep):
+                        await writes.add(self.move(resource, obj, decide))
+
+    async def stream(
+        self, resource: Resource, labels: str = ""
+    ) -> AsyncGenerator[PartialObject, None]:
+        """Yield the objects of a resource that match."""
+        async with aclosing(stream(self._objects, resource, self._cover, labels)) as objects:
+            async for obj in objects:
+                yield obj
+
+    async def move(self, resource: Resource, obj: PartialObject, decide: Decide) -> None:
+        """Move one object; one that cannot be written is tried again by itself."""
+        try:
+            step = await self._mover.try_to_move(self._snapshot, resource, obj, decide)
+        except Withheld as error:
+            self.patience.add(resource, obj, decide, error)
+        except (ApiError, InvalidObject, HeldBack) as error:
+            self.muster.failed(error)
+        else:
+            self.muster.carried_out(obj, step)
+
+    async def wait(self) -> None:
+        """Move what was withheld as soon as there is room, as long as it is worth waiting."""
+        while self.patience.lasts():
+            await self._clock.sleep(LOOK_SECONDS)
+            self._mover.check(self._snapshot)
+            async with batch(self._mover.limit) as writes:
+                for resource, obj, decide in self.patience.take():
+                    await writes.add(self.move(resource, obj, decide))
+
+    async def noting(self, resource: GroupResource, work: Awaitable[None]) -> None:
+        """Let the other resources go on when one cannot be read."""
+        try:
+            await work
+        except Expired as error:
+            self.expired = error
+        except ApiError as error:
+            self.unreadable(resource, error)
+
+    def unreadable(self, resource: GroupResource, error: ApiError) -> None:
+        """Remember the first problem; `resource` or what it controls cannot be looked after."""
+        hint = "; correct spec.resources, or install it" if isinstance(error, NotFound) else ""
+        self.problem = self.problem or f"cannot read {resource}: {error}{hint}"
+
+    async def find(self, resource: GroupResource) -> Resource:
+        """Return the resource as it is served."""
+        with naming_the_rule(resource):
+            return await self._objects.find(resource)

@@ -1,0 +1,230 @@
+"""Which objects are to move, and why no others (docs/rebalancing.md)."""
+
+from collections.abc import Generator, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from sharder.api.ring import RebalanceStrategy
+from sharder.names import ShardName
+from sharder.rebalance.alike import Admits
+from sharder.rebalance.loads import LoadedObject, LoadedShard
+from sharder.rebalance.measures import (
+    TOLERANCE,
+    Fragmentation,
+    HighestRate,
+    Measure,
+    ObjectsPerWeight,
+    has_capacity,
+    mean_and_sigma,
+)
+from sharder.rebalance.search import Move, Search, Side
+from sharder.rebalance.terms import Terms
+from sharder.rebalance.words import OFF, ONE_SHARD, Course, why
+
+Numbers: TypeAlias = Mapping[ShardName, float]
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[None, None, T]
+"""Yields between two moves, of which each may take a tenth of a second to be found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What has come of one look at the balance of a ring."""
+
+    moves: tuple[Move, ...] = ()
+    """In the order in which they are to be made; no object twice."""
+    noun: str = ""
+    """What the numbers are, for people; empty if nothing was measured."""
+    threshold: float | None = None
+    """ResourceBalance: above which a shard gives objects up; None with other strategies."""
+    before: Numbers
+    """What each shard measures: its fragmentation, highest rate, or objects by weight."""
+    after: Numbers
+    """The same once all moves are made."""
+    why: str
+    """One sentence for people, whether anything moves or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run that has ended, and the state that it has led to."""
+
+    course: Course
+    search: Search
+    moves: tuple[Move, ...]
+
+
+def rebalance(
+    terms: Terms,
+    shards: Iterable[LoadedShard],
+    objects: Iterable[LoadedObject],
+    *,
+    budget: int,
+    admits: Admits,
+    begun: Set[ShardName] = frozenset(),
+) -> Outcome:
+    """Return the moves that balance a ring.
+
+    Once no budget ends it and the threshold is a number, another run on its result moves nothing
+    but what this one has moved.  `Auto` is another number then; that comes to an end, too, as
+    each move makes the worse of two shards better.
+
+    Args:
+        terms: What the ring asks for.
+        shards: The available shards, in any order.
+        objects: In any order; those on other shards are left out.
+        budget: How many objects may move at most.
+        admits: Must give the same answer throughout; asked only where all else fits.
+        begun: The shards that gave objects up at the look before: what is begun is brought to
+            its end, however little is left to gain.
+    """
+    return ended(rebalancing(terms, shards, objects, budget=budget, admits=admits, begun=begun))
+
+
+def rebalancing(
+    terms: Terms,
+    shards: Iterable[LoadedShard],
+    objects: Iterable[LoadedObject],
+    *,
+    budget: int,
+    admits: Admits,
+    begun: Set[ShardName] = frozenset(),
+) -> Steps[Outcome]:
+    """Do the same step by step, for who has other things to do in between."""
+    run = yield from running(terms, shards, objects, budget=budget, admits=admits, begun=begun)
+    if isinstance(run, str):
+        return Outcome(before={}, after={}, why=run)
+    return Outcome(
+        moves=run.moves,
+        noun=run.search.measure.noun,
+        threshold=run.course.threshold,
+        before=run.course.before,
+        after={side.name: side.number for side in run.search.sides.values()},
+        why=why(run.course, run.search, run.moves),
+    )
+
+
+def running(
+    terms: Terms,
+    shards: Iterable[LoadedShard],
+    objects: Iterable[LoadedObject],
+    *,
+    budget: int,
+    admits: Admits,
+    begun: Set[ShardName] = frozenset(),
+) -> Steps[Run | str]:
+    """Return a run, or why there is nothing to run; arguments as those of `rebalance`."""
+    if terms.strategy is RebalanceStrategy.NONE:
+        return OFF
+    sides = _sides(shards, objects)
+    if len(sides) < 2:
+        return ONE_SHARD
+    measure = measure_of(terms, sides.values())
+    search = Search(measure, sides, admits)
+    before = {side.name: side.number for side in sides.values()}
+    yield
+    found = yield from _found(search, budget, begun)
+    threshold = measure.threshold if isinstance(measure, Fragmentation) else None
+    course = Course(
+        terms=terms,
+        threshold=threshold,
+        before=before,
+        budget=budget,
+        is_spent=found.is_spent,
+        weak=found.weak,
+    )
+    return Run(course=course, search=search, moves=tuple(found.moves))
+
+
+def measure_of(terms: Terms, sides: Iterable[Side]) -> Measure:
+    """Return what the shards are compared by.
+
+    EvenLoad goes by rates only if all shards have some: a shard without could not be compared.
+    """
+    sides = list(sides)
+    if terms.strategy is RebalanceStrategy.EVEN_LOAD:
+        if all(has_capacity(side.shard, terms.resources) for side in sides):
+            return HighestRate(resources=terms.resources, min_difference=terms.min_gain)
+        return ObjectsPerWeight()
+    threshold = terms.threshold
+    if threshold is None:
+        measure = Fragmentation(resources=terms.resources, threshold=0.0, min_gain=0.0)
+        threshold = sum(mean_and_sigma([measure.of(side.shard, side.load) for side in sides]))
+    return Fragmentation(resources=terms.resources, threshold=threshold, min_gain=terms.min_gain)
+
+
+def ended(steps: Steps[T]) -> T:
+    """Return what all the steps come to."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+class _Found(NamedTuple):
+    moves: list[Move]
+    is_spent: bool
+    weak: dict[ShardName, float]
+
+
+def _found(search: Search, budget: int, begun: Set[ShardName]) -> Steps[_Found]:
+    """Return moves after which no source has any that would gain it enough.
+
+    A source whose moves gain too little together is left out, and the search done anew without
+    it.  That may lead elsewhere, so once there are moves such a source is asked again.
+    """
+    moves: list[Move] = []
+    weak: dict[ShardName, float] = {}
+    while True:
+        more, is_spent = yield from _to_rest(search, budget - len(moves))
+        if is_spent:
+            return _Found(moves + more, is_spent, {})
+        too_weak = _too_weak([*moves, *more], search.measure.min_gain, begun)
+        if too_weak:
+            weak |= too_weak
+            search.undo(without=weak.keys())
+        elif more:
+            moves += more
+            weak = {}
+            search.keep()
+        else:
+            return _Found(moves, is_spent, weak)
+
+
+def _to_rest(search: Search, budget: int) -> Steps[tuple[list[Move], bool]]:
+    """Return all moves that help, and whether there are more than the budget has."""
+    moves: list[Move] = []
+    for move in search.moves():
+        if len(moves) >= budget:
+            return moves, True
+        moves.append(move)
+        yield
+    return moves, False
+
+
+def _too_weak(
+    moves: Sequence[Move], min_gain: float, begun: Set[ShardName]
+) -> dict[ShardName, float]:
+    """Return what the moves of each source gain it, of those where that is too little."""
+    gains: dict[ShardName, float] = {}
+    for move in moves:
+        gains[move.source] = gains.get(move.source, 0.0) + move.before - move.after
+    return {
+        name: gain
+        for name, gain in gains.items()
+        if name not in begun and gain < min_gain - TOLERANCE
+    }
+
+
+def _sides(
+    shards: Iterable[LoadedShard], objects: Iterable[LoadedObject]
+) -> dict[ShardName, Side]:
+    held: dict[ShardName, list[LoadedObject]] = {shard.name: [] for shard in shards}
+    by_name = {shard.name: shard for shard in shards}
+    for obj in objects:
+        if obj.shard in held:
+            held[obj.shard].append(obj)
+    return {name: Side(by_name[name], held[name]) for name in sorted(by_name)}

@@ -1,0 +1,279 @@
+"""Rebalancing on a real API server: loads that have become uneven, empty shards, and budgets."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hack.control_plane import ControlPlane
+from hack.playground import SHARDS, Playground
+from sharder.api.meta import Json
+from sharder.api.ring import LastRebalance
+from sharder.names import EVACUATE_ANNOTATION
+from sharder.preview.balancing import BalanceReport
+from sharder.preview.report import PlanReport
+from tests.e2e.journeys import begun, journeys, shortest
+from tests.e2e.laden import HEAVY, LIGHT, Laden, laden
+from tests.e2e.own_ring import OwnRing, own_ring
+from tests.e2e.replicas import FAST_ELECTION, REPLICAS, Replicas
+from tests.support.eventually import Probe, eventually, never
+from tests.support.figures import show
+from tests.support.forwarder import Forwarder
+
+SHARDER = Path(sys.executable).with_name("sharder")
+THRESHOLD = 0.15
+TOLERANCE = 1e-9
+INTERVAL = 2.0
+BUDGET = 5
+"""Moves at one look."""
+BALANCE: dict[str, Json] = {
+    "strategy": "ResourceBalance",
+    "threshold": str(THRESHOLD),
+    "interval": f"{INTERVAL:.0f}s",
+    "maxMovesPerInterval": BUDGET,
+}
+"""By default it is not worth a move what one light Secret brings."""
+EVEN: dict[str, Json] = {"strategy": "EvenLoad", "interval": "2s"}
+HAND_OVER_SECONDS = 5.0
+"""By when what a Secret controls is where the Secret goes, on a slow machine."""
+QUIET_SECONDS = 10 * INTERVAL
+REPORT_SECONDS = 40.0
+"""By when the status says what came of a look: it is written every 30 s."""
+
+
+@pytest.fixture(scope="module")
+def replicas() -> Iterator[Replicas]:
+    with ControlPlane() as plane, Forwarder() as service:
+        playground = Playground(plane, service_port=service.port)
+        playground.install()
+        replicas = Replicas(playground, service)
+        replicas.start(leaderElection=FAST_ELECTION)
+        yield replicas
+
+
+@pytest.mark.parametrize("name", ["alone", "with-checksums"])
+async def test_uneven_shards_come_below_the_threshold_and_then_nothing_moves_any_more(
+    replicas: Replicas, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    controlled = name == "with-checksums"
+    loads, balance = (LIGHT, BALANCE_LIGHT) if controlled else (HEAVY, BALANCE)
+    async with laden(replicas.playground, name, loads, controlled=controlled) as found:
+        ring, history = found.ring, found.ring.history
+        before, mark = await found.fragmentations(), history.mark()
+        began = time.monotonic()
+        await ring.change(rebalance=balance)
+        after = await _balanced(found)
+        seconds = time.monotonic() - began
+        await ring.until_worked_on()
+        settled = history.mark()
+        await never(_something_moves(ring, settled), during=QUIET_SECONDS)
+        final = await found.fragmentations()
+        strays = await ring.strays() if controlled else []
+
+    moved, asked = journeys(history, mark), begun(history, mark)
+    slowest = max(journey.acknowledged for journey in moved)
+    longest = max(journey.waited for journey in moved)
+    apart = shortest(asked, BUDGET)
+    show(
+        capsys,
+        f"{name}: fragmentation {_told(before)} -> {_told(after)} in {seconds:.1f} s by "
+        f"{len(moved)} moves, {BUDGET + 1} in {apart:.2f} s at least; acknowledged in "
+        f"{slowest:.2f} s at most, without owner for {longest:.2f} s at most",
+    )
+    assert [round(each, 6) for each in before.values()] == [0.2, 0.2, 0, 0]
+    assert max(final.values()) <= THRESHOLD + TOLERANCE
+    assert len({journey.name for journey in moved}) == len(moved) == len(asked) > BUDGET
+    assert apart > INTERVAL / 2
+    assert longest <= (HAND_OVER_SECONDS if controlled else 0)
+    assert strays == []
+
+
+async def test_an_automatic_threshold_finds_no_source_among_two_uneven_shards_of_four(
+    replicas: Replicas, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with laden(replicas.playground, "auto", HEAVY) as found:
+        ring, mark = found.ring, found.ring.history.mark()
+        await ring.change(rebalance={**BALANCE, "threshold": "Auto"})
+        last = await _looked_at(ring)
+        await never(_something_moves(ring, mark), during=3 * INTERVAL)
+        plan = await asyncio.to_thread(_plan, replicas.playground, ring.name)
+
+    show(capsys, f"Auto: {plan.why}")
+    assert (last.moves, last.dry_run) == (0, False)
+    assert last.why.startswith("no shard is above the threshold 0.2 (Auto: mean 0.1 + sigma 0.1)")
+    assert (plan.why, plan.moves) == (last.why, ())
+
+
+async def test_an_empty_shard_is_filled_from_three_full_ones(
+    replicas: Replicas, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bounded: Json = {"strategy": "BoundedLoad"}
+    async with own_ring(
+        replicas.playground, "even", "even-a", "even-b", "even-c", placement=bounded
+    ) as ring:
+        await _nine_on_three(ring)
+        await ring.start("even-d")
+        mark, history = ring.history.mark(), ring.history
+        began = time.monotonic()
+        await ring.change(rebalance=EVEN)
+        await ring.until(lambda h: h.loads()["even-d"] == 2 and not h.draining())
+        seconds = time.monotonic() - began
+        await ring.until_worked_on()
+        settled = history.mark()
+        await never(_something_moves(ring, settled), during=QUIET_SECONDS)
+        loads, strays = history.loads(), await ring.strays()
+
+    show(capsys, f"3 + 3 + 3 + 0 became {_told(loads)} in {seconds:.1f} s")
+    assert loads["even-d"] == 2
+    assert sorted(loads.values()) == [2, 2, 2, 3]
+    assert [journey.target for journey in journeys(history, mark)] == ["even-d"] * 2
+    assert strays == []
+
+
+async def test_a_dry_run_tells_what_would_move_and_moves_nothing(replicas: Replicas) -> None:
+    bounded: Json = {"strategy": "BoundedLoad"}
+    async with own_ring(
+        replicas.playground, "dry", "dry-a", "dry-b", "dry-c", placement=bounded
+    ) as ring:
+        await _nine_on_three(ring)
+        await ring.start("dry-d")
+        mark, owners = ring.history.mark(), ring.history.owners()
+        await ring.change(rebalance={**EVEN, "dryRun": True})
+        last = await _looked_at(ring)
+        await never(_something_moves(ring, mark), during=2 * INTERVAL)
+        plan = await asyncio.to_thread(_plan, replicas.playground, ring.name)
+
+    planned = [(move.object.rpartition("/")[2], move.source) for move in last.planned]
+    assert last.dry_run
+    assert last.moves == len(planned) == 2
+    assert {move.target for move in last.planned} == {"dry-d"}
+    assert all(owners[name] == source for name, source in planned)
+    assert [(m.object, m.source, m.target) for m in plan.moves] == [
+        (m.object, m.source, m.target) for m in last.planned
+    ]
+
+
+async def test_of_what_should_move_60_begin_in_each_minute(
+    replicas: Replicas, capsys: pytest.CaptureFixture[str]
+) -> None:
+    playground, limit = replicas.playground, 60
+    async with own_ring(
+        playground, "minute", "minute-a", "minute-b", placement={"strategy": "LeastLoaded"}
+    ) as ring:
+        await ring.change(movement={"maxMovesPerMinute": limit})
+        await ring.create(f"secret-{number:03}" for number in range(300))
+        await ring.until_worked_on()
+        history, mark = ring.history, ring.history.mark()
+        leaving = history.loads()["minute-a"]
+        lease = ("lease", "-n", SHARDS, "minute-a", f"{EVACUATE_ANNOTATION}=true")
+        await asyncio.to_thread(playground.plane.kubectl, "annotate", *lease)
+
+        async def too_fast() -> bool:
+            return shortest(begun(history, mark), limit) < 59
+
+        await never(too_fast, during=70)
+        asked = begun(history, mark)
+
+    show(
+        capsys,
+        f"{leaving} had to leave; {len(asked)} were asked for in 70 s, {limit} of them in "
+        f"{asked[limit - 1].seen - asked[0].seen:.1f} s, {limit + 1} in no less than "
+        f"{shortest(asked, limit):.2f} s",
+    )
+    assert leaving > limit
+    assert len(asked) > limit
+
+
+async def test_when_the_leader_is_killed_in_the_middle_the_other_one_goes_on(
+    replicas: Replicas, capsys: pytest.CaptureFixture[str]
+) -> None:
+    playground = replicas.playground
+    async with laden(playground, "killed", LIGHT) as found:
+        ring, history = found.ring, found.ring.history
+        mark, names = history.mark(), set(history.now)
+        first = await replicas.leader(found.client)
+        await ring.change(rebalance=BALANCE_LIGHT)
+        await ring.until(lambda h: len(begun(h, mark)) > BUDGET)
+        await asyncio.to_thread(playground.kill, first)
+        replicas.serve_from(*(name for name in REPLICAS if name != first))
+        before, killed = begun(history, mark), time.monotonic()
+        await replicas.until_another_leads(found.client, first)
+        after = await _balanced(found)
+        seconds = time.monotonic() - killed
+        await ring.until_worked_on()
+        settled = history.mark()
+        await never(_something_moves(ring, settled), during=3 * INTERVAL)
+        owners, strays = history.owners(), await ring.strays()
+    await asyncio.to_thread(_restart, replicas)
+
+    moved, asked = journeys(history, mark), begun(history, mark)
+    by_second = [write for write in asked if write.seen > killed]
+    show(
+        capsys,
+        f"killed after {len(before)} of {len(asked)} drains; {_told(after)} {seconds:.1f} s later",
+    )
+    assert set(owners) == names
+    assert set(owners.values()) == set(found.shards)
+    assert by_second
+    assert shortest(before, BUDGET) > INTERVAL / 2
+    assert shortest(by_second, BUDGET) > INTERVAL / 2
+    assert len({journey.name for journey in moved}) == len(moved)
+    assert strays == []
+
+
+async def _balanced(found: Laden) -> dict[str, float]:
+    """Wait until no shard is above the threshold and nothing is under way."""
+
+    async def balanced() -> dict[str, float]:
+        assert not found.ring.history.draining()
+        fragmentations = await found.fragmentations()
+        assert max(fragmentations.values()) <= THRESHOLD + TOLERANCE, fragmentations
+        return fragmentations
+
+    return await eventually(balanced, within=60)
+
+
+async def _nine_on_three(ring: OwnRing) -> None:
+    await ring.create(f"secret-{number}" for number in range(9))
+    await ring.until(lambda h: sorted(h.loads().values()) == [3, 3, 3])
+    await ring.until_worked_on()
+
+
+async def _looked_at(ring: OwnRing) -> LastRebalance:
+    async def looked_at() -> LastRebalance:
+        last = (await ring.status()).last_rebalance
+        assert last is not None
+        return last
+
+    return await eventually(looked_at, within=REPORT_SECONDS)
+
+
+def _something_moves(ring: OwnRing, mark: int) -> Probe[bool]:
+    async def moves() -> bool:
+        return bool(begun(ring.history, mark) or journeys(ring.history, mark))
+
+    return moves
+
+
+def _plan(playground: Playground, ring: str) -> BalanceReport:
+    """Return what `sharder plan` says of the ring's balance."""
+    kubeconfig = str(playground.plane.admin_kubeconfig)
+    command = [str(SHARDER), "plan", ring, "-o", "json", "--kubeconfig", kubeconfig]
+    done = subprocess.run(command, capture_output=True, check=True)
+    report = msgspec.json.decode(done.stdout, type=PlanReport).rebalance
+    assert report is not None
+    return report
+
+
+def _restart(replicas: Replicas) -> None:
+    replicas.stop()
+    replicas.start(leaderElection=FAST_ELECTION)
+
+
+def _told(numbers: Mapping[str, float]) -> str:
+    return ", ".join(f"{number:.3f}".rstrip("0").rstrip(".") for number in numbers.values())

@@ -1,0 +1,338 @@
+"""The commands that steer a ring on a real API server, as processes."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hack.control_plane import ControlPlane
+from sharder.api.lease import LeaseSpec, format_time, lease_body
+from sharder.api.meta import Json, PartialObject
+from sharder.cli.reports import OperationReport, ShardsReport
+from sharder.kube.client import Client, connect
+from sharder.kube.objects import KubeObjects
+from sharder.kube.store import KubeStore
+from sharder.kube.stores import leases, namespaces, rings
+from sharder.names import (
+    API_GROUP,
+    API_VERSION,
+    CORDONED_ANNOTATION,
+    EVACUATE_ANNOTATION,
+    RING_LABEL,
+    GroupResource,
+    ObjectRef,
+    RingName,
+    owner_label,
+    pin_label,
+)
+from tests.support.documents import ROOT
+from tests.support.eventually import eventually
+
+CRD = ROOT / "charts/sharder/templates/crd.yaml"
+SHARDER = Path(sys.executable).with_name("sharder")
+PLUGIN = SHARDER.with_name("kubectl-shard")
+CONFIGMAPS = GroupResource("", "configmaps")
+A, B = "shard-a", "shard-b"
+MAPS = 6
+"""ConfigMaps of the ring, all of shard-a."""
+
+RIGHTS = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: NAME}
+rules:
+- apiGroups: [sharding.timebertt.dev]
+  resources: [controllerrings]
+  verbs: [list, patch]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [list, patch]
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [list]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [list, get, patch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: NAME}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: NAME}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: NAME}]
+"""
+"""What docs/cli.md asks for, and no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ring:
+    """A ring over a namespace of its name, with two shards that are Leases and nothing else."""
+
+    name: RingName
+    client: Client
+    control_plane: ControlPlane
+    operator: Path
+    """The kubeconfig of a person who has the rights of the document."""
+
+    def operate(self, operation: str, *arguments: str) -> OperationReport:
+        """Run a command that has to succeed."""
+        done = self.run(operation, *arguments, "-o", "json")
+        assert done.returncode == 0, done.stderr
+        return msgspec.json.decode(done.stdout, type=OperationReport)
+
+    def run(
+        self,
+        operation: str,
+        *arguments: str,
+        program: Path = SHARDER,
+        kubeconfig: Path | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(operation, *arguments, program=program, kubeconfig=kubeconfig),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def command(
+        self,
+        operation: str,
+        *arguments: str,
+        program: Path = SHARDER,
+        kubeconfig: Path | None = None,
+    ) -> list[str]:
+        where = ("--kubeconfig", str(kubeconfig or self.operator))
+        return [str(program), operation, self.name, *arguments, *where]
+
+    async def start(self, operation: str, *arguments: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *self.command(operation, *arguments),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+
+    async def annotations(self, shard: str) -> dict[str, str]:
+        lease = await leases(self.client).get(ObjectRef(self.name, shard))
+        return lease.metadata.annotations or {}
+
+    async def is_evacuated(self) -> bool:
+        return EVACUATE_ANNOTATION in await self.annotations(A)
+
+    async def maps(self) -> KubeStore[PartialObject]:
+        objects = KubeObjects(self.client)
+        return objects.of(await objects.find(CONFIGMAPS), namespace=self.name)
+
+    async def move(self, number: int, shard: str) -> None:
+        """Do what the sharder and the shards would."""
+        body: Json = {"metadata": {"labels": {owner_label(self.name): shard}}}
+        await (await self.maps()).patch(ObjectRef(self.name, f"map-{number}"), body)
+
+    async def renew(self) -> None:
+        """Renew the Lease of shard-a, ten times as often as a shard would."""
+        while True:
+            await asyncio.sleep(0.2)
+            body: Json = {"spec": {"renewTime": format_time(datetime.now(UTC))}}
+            await leases(self.client).patch(ObjectRef(self.name, A), body)
+
+
+@pytest.fixture(scope="module")
+def operator(control_plane: ControlPlane) -> Path:
+    control_plane.apply(CRD)
+    control_plane.kubectl("wait", "--for=condition=Established", "-f", str(CRD))
+    name = f"operator-{uuid.uuid4().hex[:8]}"
+    control_plane.apply(RIGHTS.replace("NAME", name))
+    return control_plane.kubeconfig(name)
+
+
+@pytest.fixture
+async def ring(control_plane: ControlPlane, operator: Path) -> AsyncIterator[Ring]:
+    client = await connect(str(control_plane.admin_kubeconfig))
+    name = RingName(f"steered-{uuid.uuid4().hex[:8]}")
+    ring = Ring(name=name, client=client, control_plane=control_plane, operator=operator)
+    await namespaces(client).create("", {"metadata": {"name": name}})
+    selector: Json = {"matchLabels": {"kubernetes.io/metadata.name": name}}
+    await rings(client).create(
+        "",
+        {
+            "apiVersion": f"{API_GROUP}/{API_VERSION}",
+            "kind": "ControllerRing",
+            "metadata": {"name": name},
+            "spec": {"resources": [{"resource": "configmaps"}], "namespaceSelector": selector},
+        },
+    )
+    now = format_time(datetime.now(UTC))
+    for shard in (A, B):
+        spec = LeaseSpec(
+            holder_identity=shard, lease_duration_seconds=3600, acquire_time=now, renew_time=now
+        )
+        body = lease_body(
+            name=shard, labels={RING_LABEL: name}, annotations={"note": "kept"}, spec=spec
+        )
+        await leases(client).create(name, body)
+    for number in range(MAPS):
+        metadata: Json = {"name": f"map-{number}", "labels": {owner_label(name): A}}
+        await (await ring.maps()).create(name, {"metadata": metadata})
+    yield ring
+    meta = (await rings(client).get(ObjectRef("", name))).metadata
+    await rings(client).delete(meta.ref, uid=meta.uid, resource_version=meta.resource_version)
+    await client.close()
+
+
+async def test_a_shard_is_cordoned_evacuated_and_opened(ring: Ring) -> None:
+    ring.operate("cordon", A)
+    ring.operate("evacuate", A)
+
+    assert await ring.annotations(A) == {
+        "note": "kept",
+        CORDONED_ANNOTATION: "true",
+        EVACUATE_ANNOTATION: "true",
+    }
+    listed = msgspec.json.decode(ring.run("shards", "-o", "json").stdout, type=ShardsReport)
+    assert [(s.cordoned, s.evacuating) for s in listed.shards] == [(True, True), (False, False)]
+
+    ring.operate("uncordon", A)
+
+    assert await ring.annotations(A) == await ring.annotations(B) == {"note": "kept"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("cordon", A), ("evacuate", A), ("pause",), ("pin", "configmaps", "RING/map-0", A)],
+)
+async def test_an_operation_is_idempotent_and_a_dry_run_writes_nothing(
+    ring: Ring, command: tuple[str, ...]
+) -> None:
+    words = [word.replace("RING", ring.name) for word in command]
+    previewed = ring.operate(*words, "--dry-run")
+
+    first, second = ring.operate(*words), ring.operate(*words)
+
+    assert previewed.changes == first.changes != ()
+    assert second.changes == ()
+
+
+async def test_a_ring_is_paused_and_resumed(ring: Ring) -> None:
+    before = (await rings(ring.client).get(ObjectRef("", ring.name))).spec
+
+    ring.operate("pause")
+
+    assert (await rings(ring.client).get(ObjectRef("", ring.name))).spec.movement.paused
+
+    ring.operate("resume")
+
+    assert (await rings(ring.client).get(ObjectRef("", ring.name))).spec == before
+
+
+async def test_an_object_is_pinned_and_unpinned(ring: Ring) -> None:
+    where = ("configmaps", f"{ring.name}/map-0")
+    ref, maps = ObjectRef(ring.name, "map-0"), await ring.maps()
+
+    ring.operate("pin", *where, B)
+
+    assert (await maps.get(ref)).metadata.label(pin_label(ring.name)) == B
+
+    ring.operate("unpin", *where)
+
+    assert (await maps.get(ref)).metadata.labels == {owner_label(ring.name): A}
+
+
+async def test_the_plugin_of_kubectl_is_the_same_program(ring: Ring) -> None:
+    done = ring.run("cordon", A, program=PLUGIN)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("shard-a is cordoned, ")
+    assert CORDONED_ANNOTATION in await ring.annotations(A)
+
+
+async def test_a_lease_that_is_being_renewed_is_written_all_the_same(ring: Ring) -> None:
+    async with asyncio.TaskGroup() as group:
+        renewals = group.create_task(ring.renew())
+        process = await ring.start("cordon", A)
+        await process.communicate()
+        renewals.cancel()
+
+    assert process.returncode == 0
+    assert CORDONED_ANNOTATION in await ring.annotations(A)
+
+
+async def test_an_evacuation_is_waited_for(ring: Ring) -> None:
+    process = await ring.start("evacuate", A, "--wait", "--timeout", "2m", "-o", "json")
+    await eventually(ring.is_evacuated, within=60)
+
+    for number in range(MAPS):
+        await ring.move(number, B)
+    out, err = await process.communicate()
+
+    assert (process.returncode, err) == (0, b"")
+    assert msgspec.json.decode(out, type=OperationReport).objects == 0
+
+
+async def test_time_that_is_up_ends_the_waiting_with_what_is_left(ring: Ring) -> None:
+    await ring.move(0, B)
+
+    done = ring.run("evacuate", A, "--wait", "--timeout", "1s")
+
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "after 1 s shard-a has 5 objects, 0 of them draining: configmaps " in done.stderr
+    assert await ring.is_evacuated()
+
+
+async def test_ctrl_c_ends_the_waiting_and_not_the_evacuation(ring: Ring) -> None:
+    process = await ring.start("evacuate", A, "--wait")
+    await eventually(ring.is_evacuated, within=60)
+
+    process.send_signal(signal.SIGINT)
+    out, err = await process.communicate()
+
+    assert (process.returncode, out, err) == (130, b"", b"")
+    assert await ring.is_evacuated()
+
+
+async def test_warnings_go_to_stderr_and_the_result_to_stdout(ring: Ring) -> None:
+    ring.operate("pause")
+    ring.operate("cordon", B)
+
+    done = ring.run("evacuate", A)
+
+    assert done.returncode == 0
+    assert done.stdout.startswith("shard-a is evacuated, ")
+    assert done.stderr.splitlines() == [
+        f"warning: no other shard of {ring.name} is open: its objects stay",
+        f"warning: {ring.name} is paused: nothing leaves shard-a until sharder resume",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("cordon", "x"), "has no shard x, give one of those there are: shard-a, shard-b"),
+        (("evacuate", "../x"), "has no shard ../x"),
+        (("pin", "secrets", "a/b", A), "has no resource secrets, give one of configmaps"),
+        (("pin", "configmaps", "a/b", A), "there is no a/b in configmaps, check the name"),
+        (("pin", "configmaps", "RING/map-0", "x"), "has no shard x"),
+        (("unpin", "configmaps", "map-0"), "give NAMESPACE/NAME"),
+    ],
+)
+async def test_what_is_unknown_is_refused_in_one_line(
+    ring: Ring, command: tuple[str, ...], message: str
+) -> None:
+    done = ring.run(*(word.replace("RING", ring.name) for word in command))
+
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert message in done.stderr
+
+
+async def test_a_missing_right_is_told_in_one_line(ring: Ring) -> None:
+    nobody = ring.control_plane.kubeconfig(f"nobody-{ring.name}")
+
+    done = ring.run("pause", kubeconfig=nobody)
+
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "grant it in a Role or ClusterRole" in done.stderr

@@ -1,0 +1,65 @@
+"""A cluster in memory as the commands of `sharder` read it."""
+
+from datetime import timedelta
+
+import msgspec
+
+from sharder.api.meta import Json, PartialObject
+from sharder.api.resource import Resource
+from sharder.api.ring import MovementSpec, PlacementSpec, RebalanceSpec
+from sharder.cli.live import Cluster
+from sharder.names import GroupResource
+from tests.support.fakes import FakeObjects, FakeStore, fake_leases, fake_rings
+from tests.support.values import CONFIGMAPS, NOW, SECRETS, WIDGETS, A, B, lease, ring
+
+NAMESPACES = Resource(
+    id=GroupResource("", "namespaces"), version="v1", kind="Namespace", namespaced=False
+)
+RESOURCES = (
+    Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=True),
+    Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),
+    Resource(id=CONFIGMAPS, version="v1", kind="ConfigMap", namespaced=True),
+)
+
+
+class ReadCluster:
+    """A cluster with the ring `demo`, the namespace `default` and the shards a and b."""
+
+    def __init__(self, *resources: Resource) -> None:
+        self.rings, self.leases = fake_rings(), fake_leases()
+        self.namespaces = FakeStore(PartialObject, NAMESPACES)
+        self.objects = FakeObjects(*(resources or RESOURCES))
+        self.cluster = Cluster(
+            rings=self.rings,
+            leases=self.leases,
+            namespaces=self.namespaces,
+            objects=self.objects,
+            now=NOW + timedelta(seconds=20),
+        )
+
+    async def filled(
+        self,
+        placement: PlacementSpec | None = None,
+        *,
+        rebalance: RebalanceSpec | None = None,
+        movement: MovementSpec | None = None,
+    ) -> "ReadCluster":
+        spec = msgspec.structs.replace(
+            ring().spec,
+            placement=placement or PlacementSpec(),
+            rebalance=rebalance or RebalanceSpec(),
+            movement=movement or MovementSpec(),
+        )
+        await self.rings.create("", as_body(msgspec.structs.replace(ring(), spec=spec)))
+        await self.namespaces.create("", {"metadata": {"name": "default"}})
+        for name in (A, B):
+            await self.leases.create("default", as_body(lease(name)))
+        return self
+
+    async def add(self, resource: GroupResource, thing: PartialObject) -> None:
+        await self.objects.stores[resource].create(thing.metadata.namespace, as_body(thing))
+
+
+def as_body(thing: msgspec.Struct) -> Json:
+    body: Json = msgspec.to_builtins(thing)
+    return body

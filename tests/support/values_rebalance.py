@@ -1,0 +1,94 @@
+"""Small values for tests of rebalancing: shards with loads, terms, and who may go where."""
+
+from collections.abc import Iterable, Mapping
+
+from sharder.api.ring import RebalanceStrategy
+from sharder.names import ShardName
+from sharder.rebalance.alike import Admits
+from sharder.rebalance.loads import LoadedObject, LoadedShard
+from sharder.rebalance.run import Outcome, rebalance
+from sharder.rebalance.search import Move
+from sharder.rebalance.terms import Terms
+
+A, B, C, D = (ShardName(name) for name in "abcd")
+
+
+def balance(threshold: float | None = 0.15, min_gain: float = 0.02) -> Terms:
+    """ResourceBalance over cpu and memory."""
+    return Terms(
+        strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold, min_gain=min_gain
+    )
+
+
+def even(min_gain: float = 0.02) -> Terms:
+    """EvenLoad over cpu and memory."""
+    return Terms(strategy=RebalanceStrategy.EVEN_LOAD, min_gain=min_gain)
+
+
+def shard(
+    name: str,
+    cpu: float = 100.0,
+    memory: float = 100.0,
+    *,
+    weight: float = 1.0,
+    room: int | None = None,
+    open: bool = True,  # noqa: A002
+) -> LoadedShard:
+    """A shard with capacity of cpu and memory."""
+    capacity = {"cpu": cpu, "memory": memory}
+    return LoadedShard(
+        name=ShardName(name), capacity=capacity, weight=weight, room=room, open=open
+    )
+
+
+def plain(name: str, *, weight: float = 1.0, room: int | None = None) -> LoadedShard:
+    """A shard that declares nothing."""
+    return LoadedShard(name=ShardName(name), weight=weight, room=room)
+
+
+def obj(
+    key: str,
+    on: str,
+    cpu: float = 0.0,
+    memory: float = 0.0,
+    *,
+    rank: int = 0,
+    created: str = "",
+    kept: str = "",
+) -> LoadedObject:
+    """An object with a load."""
+    load = {"cpu": cpu, "memory": memory, "objects": 1.0}
+    return LoadedObject(key, ShardName(on), load, (rank,), created, kept)
+
+
+def many(on: str, number: int) -> list[LoadedObject]:
+    """Objects that say nothing."""
+    return [obj(f"{on}{index}", on) for index in range(number)]
+
+
+def anybody(_: str, __: ShardName) -> bool:
+    """Every object may be on every shard."""
+    return True
+
+
+def run(
+    terms: Terms,
+    shards: Iterable[LoadedShard],
+    objects: Iterable[LoadedObject],
+    *,
+    budget: int = 100,
+    admits: Admits = anybody,
+) -> Outcome:
+    """Rebalance."""
+    return rebalance(terms, shards, objects, budget=budget, admits=admits)
+
+
+def after(objects: Iterable[LoadedObject], moves: Iterable[Move]) -> list[LoadedObject]:
+    """Return the objects where the moves leave them."""
+    targets = {move.key: move.target for move in moves}
+    return [found._replace(shard=targets.get(found.key, found.shard)) for found in objects]
+
+
+def moved(outcome: Outcome) -> Mapping[str, str]:
+    """Return where each moved object goes."""
+    return {move.key: move.target for move in outcome.moves}

@@ -1,0 +1,90 @@
+"""The ring `demo` with shards that say more of themselves, and with objects that are counted."""
+
+from collections.abc import Mapping
+
+from msgspec import structs
+
+from sharder.api.meta import PartialObject
+from sharder.api.resource import Resource
+from sharder.api.ring import (
+    AntiAffinity,
+    GroupBy,
+    MovementSpec,
+    PlacementSpec,
+    StrategyName,
+)
+from sharder.membership import Members, Standing
+from sharder.names import ShardName
+from sharder.placement.demand import identity_of
+from sharder.placement.entries import Entry
+from sharder.placement.shards import Shard
+from sharder.placement.tally import Tally
+from sharder.snapshot import RingSnapshot, build
+from tests.support.values import SECRETS, WIDGETS, ring
+from tests.support.values_placement import BOUNDED, CONSISTENT, RENDEZVOUS
+
+SPREAD = PlacementSpec(strategy=StrategyName.SPREAD)
+LEAST = PlacementSpec(strategy=StrategyName.LEAST_LOADED)
+APART = PlacementSpec(
+    strategy=StrategyName.LEAST_LOADED,
+    group_by=GroupBy(labels=("app",)),
+    anti_affinity=AntiAffinity.REQUIRED,
+)
+STICKING = (BOUNDED, SPREAD, LEAST)
+FOLLOWING = (CONSISTENT, RENDEZVOUS)
+
+_SERVED = (
+    Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),
+    Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=True),
+)
+
+
+def steered(
+    *shards: Shard,
+    spec: PlacementSpec = BOUNDED,
+    held: Mapping[ShardName, int] | None = None,
+    standings: Mapping[ShardName, Standing] | None = None,
+    paused: bool = False,
+    previous: RingSnapshot | None = None,
+) -> RingSnapshot:
+    """The ring with these shards, available unless `standings` says otherwise.
+
+    They hold as many other objects as `held` says, if the strategy counts.
+    """
+    named = {shard.name: shard for shard in shards}
+    demo = ring()
+    snapshot = build(
+        structs.replace(
+            demo,
+            spec=structs.replace(demo.spec, placement=spec, movement=MovementSpec(paused=paused)),
+        ),
+        members=Members(
+            standings=dict.fromkeys(named, Standing.AVAILABLE) | dict(standings or {}),
+            stranger=Standing.GONE,
+            namespaces=dict.fromkeys(named, "default"),
+            shards=named,
+        ),
+        namespaces=frozenset({"default"}),
+        served=_SERVED,
+        previous=previous,
+    )
+    if snapshot.tally is not None:
+        snapshot.tally.synced = True
+        for name, many in (held or {}).items():
+            for number in range(many):
+                snapshot.tally.see("others", identity_of(f"{name}-{number}"), Entry(name))
+    return snapshot
+
+
+def tally_of(snapshot: RingSnapshot) -> Tally:
+    """The counts of a ring whose strategy sticks."""
+    assert snapshot.tally is not None
+    return snapshot.tally
+
+
+def known(snapshot: RingSnapshot, found: PartialObject) -> PartialObject:
+    """Count a main object as it is, where objects are counted, and return it."""
+    if snapshot.tally is not None:
+        entry = snapshot.entry_of(found)
+        snapshot.tally.see("widgets", snapshot.identity_of(found), entry)
+    return found

@@ -1,0 +1,298 @@
+"""Moves that are directed: the room is kept, the direction followed, and dropped if it is bad."""
+
+from dataclasses import replace
+
+import pytest
+
+from sharder.admission import Decision, Review, Writer, decide
+from sharder.api.meta import PartialObject
+from sharder.choosing import choose, objection
+from sharder.membership import Standing
+from sharder.names import POOL_LABEL, WANTED_REGION_LABEL, WANTED_ZONE_LABEL, ShardName, pin_label
+from sharder.placement.entries import Entry
+from sharder.placement.shards import Shard
+from sharder.placement.tally import Reservation
+from sharder.plan import Assign, Drain, Keep, Withdraw
+from sharder.planner import (
+    PAUSED,
+    Promises,
+    plan_directed,
+    plan_displaced,
+    plan_main,
+    reservation_of,
+)
+from sharder.snapshot import RingSnapshot
+from tests.support.values import DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj, snapshot
+from tests.support.values_placement import RENDEZVOUS, bounded, shard
+from tests.support.values_steering import APART, known, steered, tally_of
+
+PIN = pin_label(DEMO)
+PERSON = Writer(username="somebody")
+TO_B = {NEXT: B}
+HOME, GOAL, OTHER = (
+    shard(name, region="north", zone="north-1", pool="blue") for name in (A, B, C)
+)
+ASKING = {WANTED_REGION_LABEL: "north", WANTED_ZONE_LABEL: "north-1", POOL_LABEL: "blue"}
+MANY = bounded(per_shard=5)
+MEANWHILE = "it has been moved, pinned or deleted since"
+
+
+def let_go(by: RingSnapshot, old: PartialObject) -> Decision:
+    """Answer the acknowledgement of a Widget's owner."""
+    labels = {
+        k: v for k, v in (old.metadata.labels or {}).items() if ".alpha" not in k or k == PIN
+    }
+    new = obj(WIDGETS, old.metadata.name, labels=labels, annotations=old.metadata.annotations)
+    review = Review(operation="UPDATE", resource=WIDGETS, obj=new, old=old, writer=PERSON)
+    return decide(review, by, frozenset())
+
+
+def directed(name: str = "w", owner: str | None = A, **labels: str) -> PartialObject:
+    """An object that is let go to go to B."""
+    return obj(WIDGETS, name, owner=owner, drain="true", labels=labels, annotations=TO_B)
+
+
+bad = pytest.mark.parametrize(
+    ("goal", "held"),
+    [
+        (replace(GOAL, cordoned=True), 0),
+        (replace(GOAL, evacuating=True), 0),
+        (replace(GOAL, region="south"), 0),
+        (replace(GOAL, zone="north-2"), 0),
+        (replace(GOAL, pool="green"), 0),
+        (GOAL, 5),
+        (None, 0),
+    ],
+    ids=["cordoned", "evacuating", "region", "zone", "pool", "full", "gone"],
+)
+
+
+def going_to(goal: Shard | None, held: int) -> RingSnapshot:
+    shards = [HOME, OTHER] if goal is None else [HOME, OTHER, goal]
+    return steered(*shards, spec=MANY, held={A: 2, B: held, C: 1})
+
+
+def test_a_drain_with_a_good_direction_is_waited_for_though_there_is_room() -> None:
+    ring = going_to(GOAL, 4)
+    moving = known(ring, directed(**ASKING))
+
+    assert plan_main(ring, moving) == Keep("waiting for its shard to let go")
+
+
+@bad
+def test_a_drain_with_a_bad_direction_is_withdrawn_where_the_object_may_stay(
+    goal: Shard | None, held: int
+) -> None:
+    ring = going_to(goal, held)
+    moving = known(ring, directed(**ASKING))
+
+    assert plan_main(ring, moving) == Withdraw()
+
+
+def test_an_object_that_is_let_go_goes_where_it_is_directed() -> None:
+    ring = going_to(GOAL, 4)
+    moving = known(ring, directed(**ASKING))
+
+    decision = let_go(ring, moving)
+
+    assert decision.assigned == B
+    assert decision.reservation == Reservation(ring.identity_of(moving), Entry(B))
+
+
+@bad
+def test_an_object_that_is_let_go_never_goes_where_it_may_not(
+    goal: Shard | None, held: int
+) -> None:
+    ring = going_to(goal, held)
+    moving = known(ring, directed(**ASKING))
+
+    assert let_go(ring, moving).assigned in {A, C}
+
+
+@pytest.mark.parametrize("goal", [GOAL, replace(GOAL, cordoned=True)])
+def test_what_the_leader_assigns_goes_where_it_was_directed_if_it_may(goal: Shard) -> None:
+    ring = going_to(goal, 0)
+    free = known(ring, obj(SECRETS, "s", labels=ASKING, annotations=TO_B))
+    names = [f"s-{number}" for number in range(20)]
+
+    steps = [plan_main(ring, obj(SECRETS, name, annotations=TO_B)) for name in names]
+
+    allowed = {A, C} if goal.cordoned else {B}
+    assert {step.shard for step in steps if isinstance(step, Assign)} == allowed
+    assert choose(ring, free).shard in allowed
+
+
+def test_what_its_shard_was_not_asked_for_is_not_directed_by_what_people_write() -> None:
+    ring = going_to(GOAL, 0)
+
+    step = plan_main(ring, known(ring, obj(owner=A, annotations=TO_B)))
+
+    assert step == Keep("in place")
+
+
+@pytest.mark.parametrize("annotation", ["", "no name!", "nobody"])
+def test_a_direction_to_nobody_is_none(annotation: str) -> None:
+    ring = going_to(GOAL, 0)
+    moving = known(ring, obj(owner=A, drain="true", annotations={NEXT: annotation}))
+
+    assert plan_main(ring, moving) == Withdraw()
+    assert ring.entry_of(moving).heading in {None, "nobody"}
+
+
+def test_a_direction_to_where_the_object_is_is_none() -> None:
+    ring = going_to(GOAL, 0)
+    moving = known(ring, obj(owner=B, drain="true", annotations=TO_B))
+
+    assert plan_main(ring, moving) == Withdraw()
+    assert ring.entry_of(moving).heading is None
+
+
+@pytest.mark.parametrize(("on_goal", "step"), [(False, Keep), (True, Withdraw)])
+def test_no_direction_brings_two_members_of_a_group_together(
+    on_goal: bool, step: type[Keep | Withdraw]
+) -> None:
+    ring = steered(HOME, GOAL, OTHER, spec=APART)
+    known(ring, obj(WIDGETS, "fellow", owner=B if on_goal else C, labels={"app": "x"}))
+    moving = known(ring, directed(app="x"))
+
+    assert isinstance(plan_main(ring, moving), step)
+    assert (let_go(ring, moving).assigned == B) is not on_goal
+
+
+def test_the_room_at_the_goal_is_kept_for_what_is_on_its_way() -> None:
+    ring = going_to(GOAL, 4)
+    moving = known(ring, directed())
+    second = known(ring, obj(WIDGETS, "second", owner=A))
+
+    late = {choose(ring, obj(WIDGETS, f"w-{number}")).shard for number in range(40)}
+
+    assert B not in late
+    assert objection(ring, second, B) == "it is full: 5 of 5 objects"
+    assert choose(ring, moving).shard == B
+
+
+def test_a_direction_to_another_shard_than_the_pin_is_dropped() -> None:
+    ring = going_to(GOAL, 0)
+    moving = known(ring, directed(**{PIN: C}))
+
+    assert let_go(ring, moving).assigned == C
+
+
+def test_with_a_strategy_that_follows_a_direction_is_kept_while_that_shard_is_available() -> None:
+    ring = steered(HOME, GOAL, spec=RENDEZVOUS)
+
+    assert {choose(ring, directed(f"w-{number}")).shard for number in range(20)} == {B}
+
+
+# Where objects are directed that have to go
+
+
+def test_what_is_one_too_many_is_let_go_without_direction() -> None:
+    ring = steered(HOME, GOAL, spec=MANY, held={A: 5})
+
+    step = plan_displaced(ring, known(ring, obj(owner=A)), A)
+
+    assert isinstance(step, Drain)
+    assert (step.shard, step.to) == (A, None)
+
+
+@pytest.mark.parametrize(("pin", "held", "to"), [(B, 4, B), (B, 5, None), (A, 0, None)])
+def test_what_is_one_too_many_and_pinned_is_directed_to_its_pin_if_there_is_room(
+    pin: ShardName, held: int, to: ShardName | None
+) -> None:
+    ring = steered(HOME, GOAL, OTHER, spec=MANY, held={A: 5, B: held})
+
+    step = plan_displaced(ring, known(ring, obj(owner=A, labels={PIN: pin})), A)
+
+    assert isinstance(step, Drain)
+    assert (step.shard, step.to) == (A, to)
+
+
+def test_what_is_one_too_many_is_not_directed_to_where_it_is() -> None:
+    ring = steered(HOME, GOAL, spec=MANY, held={A: 5})
+    found = known(ring, obj(owner=A, labels={PIN: A}))
+    tally_of(ring).assume(Reservation(ring.identity_of(found), Entry(A)))
+
+    step = plan_displaced(ring, found, A)
+
+    assert isinstance(step, Drain)
+    assert step.to is None
+
+
+def test_the_next_that_is_one_too_many_is_not_directed_to_the_same_room() -> None:
+    ring = steered(HOME, GOAL, spec=MANY, held={A: 5, B: 4})
+    first, second = (
+        known(ring, obj(WIDGETS, name, owner=A, labels={PIN: B})) for name in ("first", "second")
+    )
+    reservation = reservation_of(ring, first, plan_displaced(ring, first, A))
+    assert reservation is not None
+
+    tally_of(ring).assume(reservation)
+    later = plan_displaced(ring, second, A)
+
+    assert reservation.entry.heading == B
+    assert isinstance(later, Drain)
+    assert later.to is None
+
+
+# Directed moves
+
+
+def test_a_directed_move_is_a_drain_with_its_target() -> None:
+    ring = going_to(GOAL, 4)
+
+    step = plan_directed(ring, known(ring, obj(owner=A)), A, B)
+
+    assert isinstance(step, Drain)
+    assert (step.shard, step.to) == (A, B)
+
+
+@pytest.mark.parametrize(
+    ("owner", "drain", "target", "why"),
+    [
+        (C, None, B, MEANWHILE),
+        (A, "true", B, MEANWHILE),
+        (A, None, ShardName("nobody"), "one of the two shards is not available any more"),
+        (A, None, C, "it is full: 5 of 5 objects"),
+    ],
+)
+def test_a_directed_move_that_has_no_sense_any_more_is_left_undone(
+    owner: str, drain: str | None, target: ShardName, why: str
+) -> None:
+    ring = steered(HOME, GOAL, OTHER, spec=MANY, held={C: 5})
+
+    found = known(ring, obj(owner=owner, drain=drain))
+
+    assert plan_directed(ring, found, A, target) == Keep(why)
+
+
+def test_what_has_been_pinned_where_it_is_is_not_directed_away() -> None:
+    ring = steered(HOME, GOAL)
+
+    step = plan_directed(ring, known(ring, obj(owner=A, labels={PIN: A})), A, B)
+
+    assert step == Keep(MEANWHILE)
+
+
+def test_nothing_is_directed_away_from_a_shard_that_is_not_available() -> None:
+    ring = steered(HOME, GOAL, standings={A: Standing.LEAVING})
+
+    step = plan_directed(ring, known(ring, obj(owner=A)), A, B)
+
+    assert step == Keep("one of the two shards is not available any more")
+
+
+def test_nothing_is_directed_while_movement_is_paused() -> None:
+    ring = steered(HOME, GOAL, paused=True)
+
+    assert plan_directed(ring, known(ring, obj(owner=A)), A, B) == PAUSED
+
+
+def test_a_strategy_that_counts_nothing_has_no_promises_to_give_back() -> None:
+    ring = snapshot()
+    promises = Promises(ring)
+    step = promises.plan(obj())
+
+    promises.give_back()
+
+    assert promises.keep(obj()) == step

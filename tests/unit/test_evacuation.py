@@ -1,0 +1,149 @@
+"""A shard that is evacuated: what it has goes where there is room, and nothing comes back."""
+
+import pytest
+
+from sharder.api.ring import PlacementSpec, StrategyName
+from sharder.choosing import NOT_COUNTED, choose
+from sharder.names import pin_label
+from sharder.plan import Drain, Keep, Withdraw
+from sharder.planner import Owners, plan_controlled, plan_displaced, plan_main, reservation_of
+from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj
+from tests.support.values_placement import bounded, shard
+from tests.support.values_steering import FOLLOWING, STICKING, known, steered, tally_of
+
+PIN = pin_label(DEMO)
+LEAVING = shard(A, evacuating=True)
+STAYING = shard(B)
+
+every_strategy = pytest.mark.parametrize(
+    "spec", [*STICKING, *FOLLOWING], ids=lambda spec: spec.strategy
+)
+
+
+@every_strategy
+def test_it_gets_nothing_new(spec: PlacementSpec) -> None:
+    ring = steered(LEAVING, STAYING, shard(C), spec=spec)
+
+    new = [choose(ring, obj(WIDGETS, f"w-{number}")).shard for number in range(40)]
+
+    assert set(new) == {B, C}
+
+
+@every_strategy
+def test_each_of_its_objects_is_drained_to_another_shard(spec: PlacementSpec) -> None:
+    ring = steered(LEAVING, STAYING, spec=spec)
+
+    step = plan_main(ring, known(ring, obj(owner=A)))
+
+    assert step == Drain(A)
+    assert isinstance(step, Drain)
+    assert step.to == B
+
+
+@every_strategy
+def test_what_it_is_asked_to_let_go_is_waited_for(spec: PlacementSpec) -> None:
+    ring = steered(LEAVING, STAYING, spec=spec)
+    asked = known(ring, obj(owner=A, drain="true", annotations={NEXT: B}))
+
+    assert plan_main(ring, asked) == Keep("waiting for its shard to let go")
+
+
+@every_strategy
+def test_a_request_to_let_go_is_taken_back_where_nobody_else_may_have_the_object(
+    spec: PlacementSpec,
+) -> None:
+    ring = steered(LEAVING, spec=spec)
+
+    assert plan_main(ring, known(ring, obj(owner=A, drain="true"))) == Withdraw()
+    assert plan_main(ring, known(ring, obj(owner=A))) == Keep(
+        "no shard may have it: shard-a: it is being evacuated"
+    )
+
+
+def test_no_more_of_its_objects_are_drained_than_there_is_room_for() -> None:
+    ring = steered(LEAVING, STAYING, spec=bounded(per_shard=3), held={B: 1})
+    steps = []
+
+    for number in range(3):
+        found = known(ring, obj(WIDGETS, f"w-{number}", owner=A))
+        steps.append(plan_main(ring, found))
+        reservation = reservation_of(ring, found, steps[-1])
+        if reservation is not None:
+            tally_of(ring).assume(reservation)
+
+    assert steps[:2] == [Drain(A)] * 2
+    assert isinstance(steps[2], Keep)
+    assert "shard-b: it is full: 3 of 3 objects" in steps[2].why
+
+
+def test_what_it_was_asked_to_let_go_stays_with_it_when_the_room_is_gone() -> None:
+    ring = steered(LEAVING, STAYING, spec=bounded(per_shard=3), held={B: 3})
+    asked = known(ring, obj(owner=A, drain="true", annotations={NEXT: B}))
+
+    assert plan_main(ring, asked) == Withdraw()
+
+
+def test_what_it_has_above_its_ceiling_stays_with_it_while_nobody_has_room() -> None:
+    ring = steered(LEAVING, STAYING, spec=bounded(per_shard=2), held={A: 2, B: 2})
+    too_many = known(ring, obj(owner=A))
+
+    assert plan_displaced(ring, too_many, A) == Keep("its shard has room for it again")
+    assert plan_main(ring, known(ring, obj(owner=A, drain="true"))) == Withdraw()
+
+
+def test_what_a_shard_without_pool_has_too_many_is_asked_for_once_though_nobody_has_room() -> None:
+    spec = PlacementSpec(
+        strategy=StrategyName.BOUNDED_LOAD, per_shard_capacity=2, require_pool=True
+    )
+    ring = steered(shard(A), shard(B, pool="blue"), spec=spec, held={A: 2, B: 2})
+    step = plan_displaced(ring, known(ring, obj(owner=A)), A)
+
+    later = plan_main(ring, known(ring, obj(owner=A, drain="true")))
+
+    assert step == Drain(A)
+    assert isinstance(later, Keep)
+
+
+def test_what_it_was_asked_for_is_not_taken_back_before_everything_is_counted() -> None:
+    ring = steered(LEAVING, STAYING)
+    tally_of(ring).synced = False
+
+    assert plan_main(ring, known(ring, obj(owner=A, drain="true"))) == Keep(NOT_COUNTED.reason)
+
+
+@every_strategy
+def test_a_pin_to_it_does_not_count(spec: PlacementSpec) -> None:
+    ring = steered(LEAVING, STAYING, spec=spec)
+    pinned = {PIN: A}
+
+    new, there, elsewhere = (
+        choose(ring, known(ring, obj(WIDGETS, name, owner=owner, labels=pinned))).shard
+        for name, owner in (("new", None), ("there", A), ("elsewhere", B))
+    )
+
+    assert (new, there, elsewhere) == (B, B, B)
+
+
+def test_what_its_objects_control_stays_with_them_until_they_leave() -> None:
+    ring, owners = steered(LEAVING, STAYING), Owners()
+    secret = known(ring, obj(SECRETS, "s", owner=A))
+    owners.note(ring, secret, plan_main(ring, secret))
+
+    child = obj(CONFIGMAPS, "c", owner=A, controlled_by="s")
+
+    assert plan_controlled(ring, child, owners) == Keep("in place")
+
+
+def test_the_room_that_its_objects_take_elsewhere_is_an_even_part() -> None:
+    ring = steered(LEAVING, STAYING, shard(C), held={B: 3, C: 3})
+    going = []
+
+    for number in range(4):
+        found = known(ring, obj(WIDGETS, f"w-{number}", owner=A))
+        step = plan_main(ring, found)
+        assert isinstance(step, Drain)
+        going.append(step.to)
+        way = {NEXT: str(step.to)}
+        known(ring, obj(WIDGETS, f"w-{number}", owner=A, drain="true", annotations=way))
+
+    assert sorted(map(str, going)) == [B, B, C, C]

@@ -1,0 +1,85 @@
+"""Movement that is paused: no shard is asked to let go, and what has no shard gets one."""
+
+import pytest
+
+from sharder.api.ring import PlacementSpec
+from sharder.choosing import excess_of
+from sharder.membership import Standing
+from sharder.names import pin_label
+from sharder.plan import Assign, Drain, Relabel, Withdraw
+from sharder.planner import PAUSED, Owners, plan_controlled, plan_displaced, plan_main
+from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj
+from tests.support.values_placement import BOUNDED, RENDEZVOUS, bounded, shard
+from tests.support.values_steering import FOLLOWING, STICKING, known, steered, tally_of
+
+PIN = pin_label(DEMO)
+WORKING = [Standing.AVAILABLE, Standing.LEAVING, Standing.MISSING]
+
+every_strategy = pytest.mark.parametrize(
+    "spec", [*STICKING, *FOLLOWING], ids=lambda spec: spec.strategy
+)
+
+
+@every_strategy
+@pytest.mark.parametrize("standing", WORKING)
+def test_nothing_is_taken_from_a_shard_that_may_be_working(
+    spec: PlacementSpec, standing: Standing
+) -> None:
+    shards = shard(A, evacuating=True), shard(B)
+    ring = steered(*shards, spec=spec, paused=True, standings={A: standing})
+
+    steps = {
+        plan_main(ring, known(ring, obj(WIDGETS, f"w-{n}", owner=A, labels={PIN: B})))
+        for n in range(20)
+    }
+
+    assert steps == {PAUSED}
+
+
+@every_strategy
+@pytest.mark.parametrize("standing", WORKING)
+def test_open_drains_are_withdrawn(spec: PlacementSpec, standing: Standing) -> None:
+    ring = steered(shard(A), shard(B), spec=spec, paused=True, standings={A: standing})
+    draining = known(ring, obj(owner=A, drain="true", annotations={NEXT: B}))
+
+    assert plan_main(ring, draining) == Withdraw()
+
+
+@every_strategy
+def test_what_has_no_shard_and_what_a_lost_one_had_is_assigned(spec: PlacementSpec) -> None:
+    ring = steered(shard(B), spec=spec, paused=True)
+
+    steps = [plan_main(ring, known(ring, obj(WIDGETS, f"on-{o}", owner=o))) for o in (None, C)]
+    steps.append(plan_main(ring, known(ring, obj(owner=C, drain="true", annotations={NEXT: B}))))
+
+    assert steps == [Assign(B)] * 3
+
+
+@pytest.mark.parametrize("spec", [BOUNDED, RENDEZVOUS], ids=lambda spec: spec.strategy)
+def test_what_an_object_controls_follows_it(spec: PlacementSpec) -> None:
+    ring, owners = steered(shard(A), shard(B), spec=spec, paused=True), Owners()
+    secret = known(ring, obj(SECRETS, "s", owner=B))
+    owners.note(ring, secret, plan_main(ring, secret))
+
+    step = plan_controlled(ring, obj(CONFIGMAPS, "c", owner=A, controlled_by="s"), owners)
+
+    assert step == Relabel(B)
+
+
+def test_what_a_shard_has_too_many_stays_there() -> None:
+    shards, limit = (shard(A), shard(B)), bounded(per_shard=2)
+    moving, paused = (
+        steered(*shards, spec=limit, held={A: 2}, paused=is_paused) for is_paused in (False, True)
+    )
+    steps = [plan_displaced(ring, known(ring, obj(owner=A)), A) for ring in (moving, paused)]
+
+    assert steps == [Drain(A), PAUSED]
+    assert (excess_of(moving), excess_of(paused)) == ({A: 1}, {})
+
+
+def test_nobody_has_too_many_where_nothing_is_counted_or_not_yet() -> None:
+    ring = steered(shard(A), shard(B), spec=bounded(per_shard=1), held={A: 2})
+    tally_of(ring).synced = False
+
+    assert excess_of(ring) == {}
+    assert excess_of(steered(shard(A), spec=RENDEZVOUS)) == {}
