@@ -8,7 +8,7 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +55,20 @@ def run(command: Sequence[str]) -> Outcome:
     )
 
 
+def side_by_side(commands: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Outcome]]:
+    """Run tools, two at a time in this order; yield each by its name as soon as it has ended.
+
+    What has not begun when the caller ends early, or is interrupted, never begins.
+    """
+    pool = ThreadPoolExecutor(max_workers=2)
+    try:
+        names = {pool.submit(run, command): name for name, command in commands.items()}
+        for done in as_completed(names):
+            yield names[done], done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 def main() -> int:
     """Return 1 when a check failed; all are run in any case."""
     parser = argparse.ArgumentParser(prog="python -m hack.check", description=__doc__)
@@ -64,16 +78,13 @@ def main() -> int:
     tests = {name: (*prefix, *command) for name, command in TESTS.items()}
     checks: dict[str, Sequence[str]] = {**tests, **CHECKS}
     failed = []
-    # The tools are processes of their own; the longest come first.
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        names = {pool.submit(run, command): name for name, command in checks.items()}
-        for done in as_completed(names):
-            outcome = done.result()
-            if not outcome.passed:
-                failed.append(names[done])
-                print(f"\n--- {names[done]}\n{outcome.output}\n", flush=True)
-            last_line = outcome.output.rpartition("\n")[2] if outcome.passed else "FAILED"
-            print(f"{names[done]:8} {outcome.seconds:4.1f} s  {last_line}", flush=True)
+    # The longest come first.
+    for name, outcome in side_by_side(checks):
+        if not outcome.passed:
+            failed.append(name)
+            print(f"\n--- {name}\n{outcome.output}\n", flush=True)
+        last_line = outcome.output.rpartition("\n")[2] if outcome.passed else "FAILED"
+        print(f"{name:8} {outcome.seconds:4.1f} s  {last_line}", flush=True)
     if failed:
         print(f"error: {', '.join(failed)} failed, see above", file=sys.stderr)
     return 1 if failed else 0

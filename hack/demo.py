@@ -93,6 +93,9 @@ def play(strategy: StrategyName, *, keep: bool) -> None:
                 f"  {control_plane() / 'kubectl'} get controllerrings\n"
                 f"  .venv/bin/sharder shards {RING}\n"
                 f"  .venv/bin/sharder explain {RING} secrets {NAMESPACE}/secret-000\n"
+                "Steer it, which needs more rights:\n"
+                f"  export KUBECONFIG={plane.admin_kubeconfig}\n"
+                f"  .venv/bin/sharder evacuate {RING} shard-2 --wait\n"
                 "End it:\n  make demo-stop",
                 soft_wrap=True,
             )

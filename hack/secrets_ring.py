@@ -7,10 +7,11 @@ from typing import Final
 from sharder.api.meta import ObjectMeta
 from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing, PlacementSpec, RingResource, RingSpec
+from sharder.building import build
 from sharder.membership import Members
 from sharder.names import GroupResource, RingName
 from sharder.placement.strategy import CustomFunction
-from sharder.snapshot import RingSnapshot, build
+from sharder.snapshot import RingSnapshot
 
 RING: Final = RingName("my-ring")
 SECRETS: Final = GroupResource("", "secrets")

@@ -20,7 +20,8 @@ from sharder.placement.shards import OBJECTS
 from sharder.rebalance.loads import LoadedObject, LoadedShard
 from sharder.rebalance.measures import ObjectsPerWeight, has_capacity
 from sharder.rebalance.reading import load_of, object_of, shard_of
-from sharder.rebalance.run import Outcome, Steps, ended, rebalancing
+from sharder.rebalance.run import Outcome, rebalancing
+from sharder.rebalance.steps import Steps, ended
 from sharder.rebalance.terms import terms_of
 from sharder.rebalance.verdict import verdict
 from sharder.snapshot import RingSnapshot
@@ -200,7 +201,7 @@ def is_even(snapshot: RingSnapshot) -> bool:
     by_rates = all(has_capacity(shard, terms.resources) for shard in shards)
     if tally is None or terms.strategy is not RebalanceStrategy.EVEN_LOAD or by_rates:
         return False
-    held = Counter({shard.name: tally.on(shard.name) for shard in shards})
+    held = Counter[ShardName | None]({shard.name: tally.on(shard.name) for shard in shards})
     for shard in shards:
         coming = tally.heading_to(shard.name)
         held.subtract(coming)

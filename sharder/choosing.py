@@ -153,11 +153,12 @@ def _choose(snapshot: RingSnapshot, demand: Demand, *, draining: bool) -> Choice
 
 
 def _had_better_keep(snapshot: RingSnapshot, owner: ShardName | None) -> bool:
-    """Tell whether a shard that gets nothing may keep what it was asked to let go."""
-    tally, placer = snapshot.tally, snapshot.placer
-    if owner not in placer.layout.closed:
-        return False
-    return tally is None or (tally.synced and _may_stay(placer, owner, tally))
+    """Tell whether a shard may keep what it was asked to let go, and nobody else may have."""
+    tally, layout = snapshot.tally, snapshot.placer.layout
+    if tally is None:
+        return owner in layout.names
+    may_keep = owner in layout.closed and tally.synced
+    return may_keep and _may_stay(snapshot.placer, owner, tally)
 
 
 def _may_stay(placer: Placer, shard: ShardName | None, tally: Tally) -> bool:

@@ -200,7 +200,8 @@ class Membership:
         ref = lease.metadata.ref
         was, is_ = self._shards.get(ref), shard_of(lease)
         self._shards[ref] = is_
-        return was is None or was != is_ or was.ready != is_.ready
+        beside = is_.ready, is_.since
+        return was is None or was != is_ or (was.ready, was.since) != beside
 
     def _depart(self, sighting: Sighting) -> None:
         lease = sighting.lease

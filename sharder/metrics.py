@@ -26,7 +26,8 @@ RESYNC_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 UNKNOWN_STATE = "unknown"
 """State of a shard whose Lease has none that is known, as in the reference."""
 
-_SHARD = ("namespace", "shard", "controllerring")
+_RING = "controllerring"
+_SHARD = ("namespace", "shard", _RING)
 
 _RING_GAUGES = {
     "metadata_generation": "Generation of the ControllerRing",
@@ -58,16 +59,23 @@ class Metrics:
         self._registry = registry
         self._states = (*shard_states, UNKNOWN_STATE)
         self._uids: dict[tuple[str, ...], str] = {}
-        resource = ("controllerring", "group", "resource")
-        ring = ("controllerring",)
+        self._gauges_by_ring: list[Gauge] = []
+        self._series_by_ring: list[Counts | Loads | Times] = []
+        resource = (_RING, "group", "resource")
+        ring = (_RING,)
 
         def counts(name: str, about: str, labels: Sequence[str]) -> Counts:
             collector = Counts(PREFIX + name, about, labels)
             registry.register(collector)
+            if _RING in labels:
+                self._series_by_ring.append(collector)
             return collector
 
         def gauge(name: str, about: str, labels: Sequence[str] = ()) -> Gauge:
-            return Gauge(PREFIX + name, about, labels, registry=registry)
+            made = Gauge(PREFIX + name, about, labels, registry=registry)
+            if _RING in labels:
+                self._gauges_by_ring.append(made)
+            return made
 
         self._assignments = counts("assignments_total", "Objects assigned on admission", resource)
         self._movements = counts("movements_total", "Objects assigned by the leader", resource)
@@ -125,6 +133,7 @@ class Metrics:
         )
         registry.register(self._answer_seconds)
         registry.register(self._resync_seconds)
+        self._series_by_ring += [self._loads, self._resync_seconds]
 
     def answered(self, ring: RingName, outcome: str, seconds: float) -> None:
         """Count an admission answer; `ring` is empty where there is no such ring."""
@@ -157,7 +166,7 @@ class Metrics:
 
     def hide_planned_moves(self, ring: RingName) -> None:
         """Show them no more; no error if they are not shown."""
-        self._rebalance_planned.remove_by_labels({"controllerring": ring})
+        self._rebalance_planned.remove_by_labels({_RING: ring})
 
     def failed(self, ring: RingName, resource: GroupResource) -> None:
         """Count an object that could not be written, or from which the label was taken off."""
@@ -173,7 +182,7 @@ class Metrics:
 
     def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
         """Show them no more; no error if they are not shown."""
-        labels = {"controllerring": ring, "group": resource.group, "resource": resource.resource}
+        labels = {_RING: ring, "group": resource.group, "resource": resource.resource}
         for gauge in (*self._backlogs, self._overdue):
             gauge.remove_by_labels(labels)
 
@@ -256,28 +265,9 @@ class Metrics:
     def remove_ring(self, ring: RingName) -> None:
         """Forget a ring with all its shards; no error if it is not known."""
         self._uids = {labels: uid for labels, uid in self._uids.items() if labels[-1] != ring}
-        self._remove_ring_gauges(ring)
-        for gauge in (
-            self._shard_info,
-            self._shard_state,
-            self._invalid_leases,
-            self._overdue,
-            self._rebalance_planned,
-            *self._backlogs,
-        ):
-            gauge.remove_by_labels({"controllerring": ring})
-        for series in (
-            self._loads,
-            self._resync_seconds,
-            self._assignments,
-            self._movements,
-            self._drains,
-            self._withheld,
-            self._rebalance_moves,
-            self._failures,
-            self._calculations,
-            self._answers,
-        ):
+        for gauge in self._gauges_by_ring:
+            gauge.remove_by_labels({_RING: ring})
+        for series in self._series_by_ring:
             series.remove(ring)
 
     def render(self) -> tuple[bytes, str]:
@@ -289,4 +279,4 @@ class Metrics:
 
     def _remove_ring_gauges(self, ring: RingName) -> None:
         for gauge in self._ring_gauges:
-            gauge.remove_by_labels({"controllerring": ring})
+            gauge.remove_by_labels({_RING: ring})

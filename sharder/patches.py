@@ -42,12 +42,14 @@ def drain(snapshot: RingSnapshot, meta: ObjectMeta, to: ShardName | None = None)
     """Return the merge patch that asks the object's owner to let go, and directs it to `to`.
 
     A direction that is there already is an old one or somebody else's: it would send the object
-    elsewhere than it was drained for.  A strategy that follows brings it to its place without.
+    elsewhere than it was drained for.  A strategy that follows brings it to its place without; but
+    what is pinned would be taken for new by then, and wait for a shard that is cordoned.
     """
+    is_directed = snapshot.placer.sticks or meta.has_label(snapshot.pin_label)
     return _guarded(
         meta,
         labels={snapshot.drain_label: "true"},
-        annotations={snapshot.next_annotation: to if snapshot.placer.sticks else None},
+        annotations={snapshot.next_annotation: to if is_directed else None},
     )
 
 

@@ -5,32 +5,19 @@ consistently by it.  The admission path reads nothing else, but for the live cou
 that sticks.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from types import MappingProxyType
 
 from sharder.api.meta import PartialObject
-from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing, HashKey
 from sharder.keys import main_key, namespace_key, owner_key
 from sharder.membership import Members
-from sharder.names import (
-    GroupResource,
-    RingName,
-    ShardName,
-    drain_label,
-    is_label_value,
-    next_annotation,
-    pin_label,
-)
-from sharder.names import owner_label as owner_label_of
+from sharder.names import GroupResource, RingName, ShardName, is_label_value
 from sharder.placement.counts import NO_COUNTS, Counts
 from sharder.placement.demand import Demand, Reader, identity_of
 from sharder.placement.entries import Entry
 from sharder.placement.placer import Placer
-from sharder.placement.shards import Shard
-from sharder.placement.strategy import CustomFunction, Layout
 from sharder.placement.tally import Tally
 
 
@@ -116,7 +103,8 @@ class RingSnapshot:
         """Return how a main object counts as it is."""
         shard = self.owner_of(obj)
         draining = shard is not None and self.is_draining(obj)
-        heading = self.direction_of(obj) if draining else None
+        # What has been let go keeps its room until it is there.
+        heading = self.direction_of(obj) if draining or shard is None else None
         return self.entry_on(
             obj, shard, draining=draining, heading=None if heading == shard else heading
         )
@@ -216,95 +204,7 @@ class RingSnapshot:
         )
 
 
-def build(
-    ring: ControllerRing,
-    *,
-    members: Members,
-    namespaces: frozenset[str],
-    served: Iterable[Resource] = (),
-    custom: Mapping[str, CustomFunction] = MappingProxyType({}),
-    previous: RingSnapshot | None = None,
-) -> RingSnapshot:
-    """Return the ring's snapshot; of `previous` is reused what is still right.
-
-    Of `served` only the ring's main resources count.  One that is missing there is hashed by
-    object, and taken for namespaced.  `custom` are the installed strategies.
-    """
-    layout = Layout(
-        spec=ring.spec.placement,
-        shards=_shards_of(members, members.shards),
-        available=_shards_of(members, members.available),
-        custom=custom,
-    )
-    main = [r for r in served if r.id in {each.id for each in ring.spec.resources}]
-    known = None if previous is None else previous.placer
-    alike = known is not None and known.decides_like(layout)
-    placer = Placer(layout, known.strategy if known is not None and alike else None)
-    return RingSnapshot(
-        ring=ring,
-        roles=roles_of(ring),
-        kinds=_kinds_of(ring, main),
-        cluster_scoped=frozenset(r.id for r in main if not r.namespaced),
-        members=members,
-        placer=placer,
-        reader=Reader(ring.name, ring.spec.placement),
-        tally=_tally_of(ring, placer, previous),
-        namespaces=namespaces,
-        owner_label=owner_label_of(ring.name),
-        drain_label=drain_label(ring.name),
-        pin_label=pin_label(ring.name),
-        next_annotation=next_annotation(ring.name),
-    )
-
-
 def _hashed(key: str, kind: MainKind | None) -> str:
     """Return what an object is hashed by whose own key is `key`."""
     by_namespace = kind is not None and kind.hash_key is HashKey.NAMESPACE
     return namespace_key(key) if by_namespace else key
-
-
-def _shards_of(members: Members, names: Iterable[ShardName]) -> tuple[Shard, ...]:
-    """Return shards by name; of one whose Lease is not there nothing more is known."""
-    return tuple(members.shards.get(name, Shard(name=name)) for name in sorted(names))
-
-
-def _tally_of(ring: ControllerRing, placer: Placer, previous: RingSnapshot | None) -> Tally | None:
-    """Return the tally of `previous` while what it counts, and how, is the same."""
-    if not placer.sticks:
-        return None
-    before = None if previous is None else previous.ring
-    if (
-        previous is not None
-        and before is not None
-        and before.metadata.uid == ring.metadata.uid
-        and before.spec.resources == ring.spec.resources
-        and before.spec.object_selector == ring.spec.object_selector
-        and before.spec.placement.group_by == ring.spec.placement.group_by
-        and previous.tally is not None
-    ):
-        return previous.tally
-    return Tally()
-
-
-def roles_of(ring: ControllerRing) -> dict[GroupResource, Role]:
-    """Return the role of each resource; one listed as main and as controlled counts as main.
-
-    (The reference moves such objects back and forth for ever.)
-    """
-    controlled = {
-        c.id: Role.CONTROLLED for r in ring.spec.resources for c in r.controlled_resources
-    }
-    main = {
-        r.id: Role.LEADING if r.controlled_resources else Role.MAIN for r in ring.spec.resources
-    }
-    return controlled | main
-
-
-def _kinds_of(ring: ControllerRing, main: Iterable[Resource]) -> dict[tuple[str, str], MainKind]:
-    hash_keys = {resource.id: resource.hash_key for resource in ring.spec.resources}
-    return {
-        (resource.id.group, resource.kind): MainKind(
-            hash_key=hash_keys[resource.id], namespaced=resource.namespaced
-        )
-        for resource in main
-    }

@@ -13,10 +13,11 @@ from contextlib import suppress
 from starlette.types import Receive, Scope, Send
 
 from sharder.api.ring import ControllerRing
+from sharder.building import roles_of
 from sharder.errors import ApiError, InvalidObject, NotFound
 from sharder.names import GroupResource, RingName
 from sharder.ports import Objects
-from sharder.snapshot import RingSnapshot, roles_of
+from sharder.snapshot import RingSnapshot
 from sharder.validation import Facts, refusals, warnings
 from webhook import ring_review
 from webhook.endpoint import Answer, respond

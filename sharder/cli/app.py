@@ -24,6 +24,7 @@ from sharder.cli.options import (
     OutputOption,
     RemoveOption,
     ResourceArgument,
+    ResumeOption,
     RingArgument,
     StrategyOption,
 )
@@ -201,6 +202,7 @@ def plan(
     strategy: StrategyOption = None,
     add: AddOption = 0,
     remove: RemoveOption = None,
+    resume: ResumeOption = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
@@ -214,6 +216,7 @@ def plan(
     sharder plan my-ring
     sharder plan my-ring --add 2 --remove my-controller-7d4b9
     sharder plan my-ring --strategy BoundedLoad -o json | jq .summary
+    sharder plan my-ring --resume
     kubectl get controllerring/my-ring -o yaml > dump.yaml; echo --- >> dump.yaml
     kubectl get leases,secrets -A -o yaml >> dump.yaml
     sharder plan --file dump.yaml -o json | jq .summary
@@ -221,7 +224,7 @@ def plan(
     from sharder.cli import live, offline, output, tables
     from sharder.preview.supposition import Supposition
 
-    what_if = Supposition(strategy=strategy, add=add, remove=tuple(remove or ()))
+    what_if = Supposition(strategy=strategy, add=add, remove=tuple(remove or ()), resume=resume)
     if file is not None and ring is None:
         report = offline.plan(file, now, what_if)
     elif ring is not None and file is None:

@@ -8,6 +8,7 @@ from typing import Final
 from sharder.api.lease import Lease
 from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing
+from sharder.building import roles_of
 from sharder.cli.cleanup_progress import Progress, progress
 from sharder.cli.cleanup_sweep import Sweep, Tally
 from sharder.cli.lookup import ring_named
@@ -23,7 +24,6 @@ from sharder.leases import is_held
 from sharder.names import RING_LABEL, GroupResource, ObjectRef, RingName
 from sharder.ports import Objects, Readable, WebhookConfigurations
 from sharder.runtime.backoff import Rng
-from sharder.snapshot import roles_of
 
 _NAMED: Final = 3
 """Objects that the last line names; the report has all."""

@@ -10,7 +10,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from sharder.api.meta import Json, ObjectMeta
 from sharder.api.ring import ControllerRing
-from sharder.cli.reports import FieldChange, FieldValue, Operation, OperationReport
+from sharder.cli.operation_reports import FieldChange, FieldValue, Operation, OperationReport
 from sharder.errors import Conflict, SharderError
 from sharder.names import GroupResource, RingName
 from sharder.ports import Writable

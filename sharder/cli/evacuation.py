@@ -1,5 +1,6 @@
 """How far the evacuation of a shard is: what it still has, and waiting until that is nothing."""
 
+import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -7,8 +8,8 @@ from typing import Final
 import msgspec
 
 from sharder.cli.live import View, view_of
+from sharder.cli.operation_reports import OperationReport
 from sharder.cli.operations import Reach, evacuate
-from sharder.cli.reports import OperationReport
 from sharder.errors import Expired, SharderError, Unavailable
 from sharder.names import ShardName
 from sharder.preview.census import Census
@@ -21,6 +22,8 @@ LOOKS: Final = 2
 
 _NAMED: Final = 3
 """Objects that an error names."""
+
+_GO_ON: Final = "wait again, or take it back with sharder uncordon"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +58,12 @@ async def complete(
         SharderError: time is up, or somebody takes the evacuation back; the message says what is
             left.
     """
-    report = await evacuate(reach, ring=ring, shard=shard, dry_run=False)
-    await _wait(reach, ring, ShardName(shard), within)
+    try:
+        report = await evacuate(reach, ring=ring, shard=shard, dry_run=False)
+        await _wait(reach, ring, ShardName(shard), within)
+    except asyncio.CancelledError:
+        reach.shown.warn(f"interrupted; an evacuation that has begun goes on: {_GO_ON}")
+        raise
     return msgspec.structs.replace(report, objects=0, result=f"{shard} has no objects any more")
 
 
@@ -77,8 +84,7 @@ async def _wait(reach: Reach, ring: str, shard: ShardName, within: timedelta | N
         spent = reach.clock.monotonic() - begun
         if empty == 0 and within is not None and spent >= within.total_seconds():
             raise SharderError(
-                f"after {within.total_seconds():g} s {_told(shard, left)}; it goes on: wait "
-                "again, or take it back with sharder uncordon"
+                f"after {within.total_seconds():g} s {_told(shard, left)}; it goes on: {_GO_ON}"
             )
         await reach.clock.sleep(LOOK_SECONDS)
 

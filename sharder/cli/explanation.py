@@ -13,7 +13,7 @@ from sharder.errors import NotFound
 from sharder.keys import main_key
 from sharder.leases import ShardState
 from sharder.membership import Standing
-from sharder.names import ObjectRef, ShardName
+from sharder.names import ObjectRef, ShardName, pin_label
 from sharder.placement.distribution import Distribution
 from sharder.planner import Owners
 from sharder.preview.balancing import balanced, is_rebalanced
@@ -137,8 +137,17 @@ def _explained(
         rollout=_rollout(snapshot),
         evacuation=_evacuation(snapshot, planned.current),
         placement=None if is_controlled or not in_scope else _placement(snapshot, obj, states),
-        mistakes=tuple(snapshot.reader.mistakes_in(obj)),
+        mistakes=(*snapshot.reader.mistakes_in(obj), *_stray_pin(snapshot, obj, states)),
     )
+
+
+def _stray_pin(
+    snapshot: RingSnapshot, obj: PartialObject, states: Mapping[ShardName, ShardState]
+) -> list[str]:
+    pin = snapshot.reader.pin_of(obj)
+    if pin is None or pin in states:
+        return []
+    return [f"the label {pin_label(snapshot.name)} binds nothing: {snapshot.name} has no {pin}"]
 
 
 def _rollout(snapshot: RingSnapshot) -> str | None:

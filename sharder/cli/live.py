@@ -9,6 +9,7 @@ from typing import TypeVar
 from sharder.api.lease import Lease, parse_time
 from sharder.api.meta import PartialObject
 from sharder.api.ring import ControllerRing
+from sharder.building import build
 from sharder.cli.reports import RingRow, RingsReport, ShardRow, ShardsReport
 from sharder.clock import SystemClock
 from sharder.config import Settings
@@ -30,7 +31,7 @@ from sharder.preview.planning import plan_ring
 from sharder.preview.report import PlanReport, report
 from sharder.preview.supposition import AS_IT_IS, Supposition
 from sharder.quantities import plain
-from sharder.snapshot import RingSnapshot, Role, build
+from sharder.snapshot import RingSnapshot, Role
 
 T = TypeVar("T")
 
@@ -94,6 +95,7 @@ async def shards(cluster: Cluster, *, name: str) -> ShardsReport:
     census = await _count(cluster, view.snapshot)
     return ShardsReport(
         ring=view.snapshot.name,
+        paused=view.snapshot.ring.spec.movement.paused,
         shards=tuple(_shard(lease, view.snapshot, census, cluster.now) for lease in view.leases),
         objects=census.objects,
         unassigned=census.unassigned,
@@ -195,6 +197,7 @@ async def _row(cluster: Cluster, view: View) -> RingRow:
         unassigned=None if census is None else census.unassigned,
         draining=None if census is None else census.draining.total(),
         ready=next(ready, "Unknown"),
+        paused=snapshot.ring.spec.movement.paused,
         problem=problem,
     )
 

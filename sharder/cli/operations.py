@@ -10,7 +10,7 @@ from sharder.cli.edits import ANNOTATIONS, MOVEMENT, Edit, carry_out, persist
 from sharder.cli.live import Cluster, View, cluster_of, view_of
 from sharder.cli.lookup import lease_of, ring_named
 from sharder.cli.operation_progress import Progress, progress
-from sharder.cli.reports import FieldValue, Operation, OperationReport
+from sharder.cli.operation_reports import FieldValue, Operation, OperationReport
 from sharder.clock import Clock, SystemClock
 from sharder.kube.client import connect
 from sharder.kube.stores import LEASES, RINGS, leases, rings
@@ -101,7 +101,11 @@ async def uncordon(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> Ope
             {CORDONED_ANNOTATION: None, EVACUATE_ANNOTATION: None},
             done=f"{shard} {{is_}} open, so that it gets new objects",
             already=f"{shard} is open already",
-            warnings=[f"{shard} had evacuated itself, because it is about to stop"] * stops,
+            warnings=[
+                f"{shard} evacuates itself, because it is about to stop: as long as it runs it "
+                "says so again"
+            ]
+            * stops,
         )
         return await carry_out(reach.leases, lease, edit, dry_run=dry_run)
 
@@ -118,7 +122,12 @@ async def evacuate(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> Ope
     async def attempt() -> OperationReport:
         view = await view_of(reach.cluster, ring_named(ring))
         warnings = [f"{problem}: its objects stay" for problem in _closing(view, shard)]
-        if view.snapshot.ring.spec.movement.paused:
+        if ShardName(shard) not in view.snapshot.members.available:
+            warnings.append(
+                f"{shard} is not available: it gets nothing when it is back, until sharder "
+                "uncordon"
+            )
+        elif view.snapshot.ring.spec.movement.paused:
             warnings.append(f"{ring} is paused: nothing leaves {shard} until sharder resume")
         edit = _of_lease(
             view,

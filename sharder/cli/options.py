@@ -108,6 +108,9 @@ RemoveOption = Annotated[
         help="What if this shard stopped?  More than once for several.",
     ),
 ]
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="What if a paused ring were resumed?")
+]
 
 
 def refuse_options_before_the_command(called: typer.Context) -> None:

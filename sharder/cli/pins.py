@@ -7,8 +7,8 @@ from sharder.api.resource import Resource
 from sharder.cli.edits import LABELS, Edit, carry_out, persist
 from sharder.cli.live import view_of
 from sharder.cli.lookup import find, lease_of, ring_named
+from sharder.cli.operation_reports import Operation, OperationReport
 from sharder.cli.operations import Reach
-from sharder.cli.reports import Operation, OperationReport
 from sharder.errors import ConfigError
 from sharder.names import ShardName, pin_label
 from sharder.snapshot import RingSnapshot, Role

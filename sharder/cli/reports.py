@@ -1,7 +1,6 @@
 """What the commands that read a cluster print; as JSON each is an interface (docs/cli.md)."""
 
 from enum import StrEnum
-from typing import TypeAlias
 
 import msgspec
 
@@ -24,6 +23,8 @@ class RingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     draining: int | None
     ready: str
     """Status of the condition Ready: `True`, `False` or `Unknown`."""
+    paused: bool = False
+    """Whether `spec.movement.paused` keeps objects where they are."""
     problem: str | None
 
 
@@ -65,6 +66,8 @@ class ShardsReport(msgspec.Struct, frozen=True, kw_only=True):
     """The shards of a ring, by name; the counts are of all its objects."""
 
     ring: RingName
+    paused: bool = False
+    """Whether `spec.movement.paused` keeps objects where they are."""
     shards: tuple[ShardRow, ...]
     objects: int
     unassigned: int
@@ -170,49 +173,6 @@ class CleanupReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Resources."""
     resources: tuple[CleanupRow, ...]
     """Those in which there was something to find, or that could not be looked at."""
-    warnings: tuple[str, ...]
-
-
-class Operation(StrEnum):
-    """What a person asks for, by the name of the command."""
-
-    CORDON = "cordon"
-    UNCORDON = "uncordon"
-    EVACUATE = "evacuate"
-    PAUSE = "pause"
-    RESUME = "resume"
-    PIN = "pin"
-    UNPIN = "unpin"
-
-
-FieldValue: TypeAlias = str | bool | None
-"""None: it is not there."""
-
-
-class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One value that is written."""
-
-    field: str
-    """Where it stands: `metadata.annotations`, `metadata.labels` or `spec.movement`."""
-    key: str
-    before: FieldValue
-    after: FieldValue
-
-
-class OperationReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an operation has written, or in a dry run would write."""
-
-    ring: RingName
-    operation: Operation
-    dry_run: bool
-    object: str
-    """What is written to, `resource namespace/name`."""
-    changes: tuple[FieldChange, ...]
-    """Empty if it was so already."""
-    result: str
-    """One sentence for people."""
-    objects: int | None
-    """That the shard has: told in a dry run of an evacuation, and after waiting for one."""
     warnings: tuple[str, ...]
 
 

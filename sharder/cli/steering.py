@@ -144,7 +144,7 @@ def resume(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Let objects of a ring move again; sharder plan shows beforehand which will.
+    """Let objects of a ring move again; sharder plan --resume shows which will.
 
     \b
     sharder resume my-ring

@@ -1,46 +1,39 @@
 """Reports as tables for people; nothing here is an interface."""
 
-import sys
 from collections import Counter
-from collections.abc import Iterable
 from itertools import islice
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from sharder.cli.operation_reports import FieldValue, OperationReport
 from sharder.cli.reports import (
     CertificatesReport,
     CleanupReport,
     Explanation,
-    FieldValue,
-    OperationReport,
     PlacementView,
     RingsReport,
     ShardRow,
     ShardsReport,
     ShardView,
 )
+from sharder.cli.terminal import table, write
 from sharder.placement.shards import OBJECTS
 from sharder.preview.balancing import BalanceReport
 from sharder.preview.planning import Action
 from sharder.preview.report import PlanReport, ShardLoad
 from sharder.rebalance.words import number
 
-_PIPE_WIDTH = 10_000
-"""Columns where nobody looks: nothing is wrapped or cut, so that grep and awk work."""
-
 _SHOWN_MOVES = 50
 _SHOWN_OBJECTS = 50
 _SHOWN_REASONS = 5
 _SHOWN_MEASURES = 10
+_PAUSED = "is paused: no working shard is asked to let go of anything until sharder resume"
 
 
 def rings(report: RingsReport) -> None:
     """Print the rings."""
     if not report.rings:
-        _print("there are no rings")
+        write("there are no rings")
         return
     columns = (
         *("RING", "READY", "STRATEGY", "SHARDS", "AVAILABLE"),
@@ -60,8 +53,8 @@ def rings(report: RingsReport) -> None:
         )
         for ring in report.rings
     )
-    _print(_table(columns, rows))
-    _print(*(f"{ring.name}: {ring.problem}" for ring in report.rings if ring.problem))
+    write(table(columns, rows), *(f"{it.name} {_PAUSED}" for it in report.rings if it.paused))
+    write(*(f"{ring.name}: {ring.problem}" for ring in report.rings if ring.problem))
 
 
 def shards(report: ShardsReport) -> None:
@@ -87,13 +80,14 @@ def shards(report: ShardsReport) -> None:
         )
         for shard in report.shards
     )
-    _print(
-        _table(columns, rows),
+    write(
+        table(columns, rows),
         f"{report.objects} objects, {report.unassigned} without a working shard, "
         f"{report.draining} draining",
+        *[f"{report.ring} {_PAUSED}"] * report.paused,
+        *(f"{shard.name}: {shard.problem}" for shard in report.shards if shard.problem),
+        *(f"{shard.name}: {text}" for shard in report.shards for text in shard.mistakes),
     )
-    _print(*(f"{shard.name}: {shard.problem}" for shard in report.shards if shard.problem))
-    _print(*(f"{shard.name}: {text}" for shard in report.shards for text in shard.mistakes))
 
 
 def explanation(report: Explanation) -> None:
@@ -116,14 +110,14 @@ def explanation(report: Explanation) -> None:
     }
     placement = report.placement
     rows |= {} if placement is None else _wishes(placement)
-    _print(_table((), ((name, value) for name, value in rows.items() if value is not None)))
-    _print(*report.mistakes)
+    write(table((), ((name, value) for name, value in rows.items() if value is not None)))
+    write(*report.mistakes)
     if placement is not None:
         shards = (
             (s.name, s.state, _verdict(s, placement), s.rejected or s.remark)
             for s in placement.shards
         )
-        _print("", _table(("SHARD", "STATE", "MAY HAVE IT", "BECAUSE"), shards))
+        write("", table(("SHARD", "STATE", "MAY HAVE IT", "BECAUSE"), shards))
 
 
 def _wishes(placement: PlacementView) -> dict[str, str | None]:
@@ -149,23 +143,24 @@ def plan(report: PlanReport) -> None:
         (s.name, s.state, before[s.name], s.objects, *_load_and_capacity(s)) for s in report.shards
     )
     columns = ("SHARD", "STATE", "OBJECTS", "AFTER", "LOAD", "CAPACITY")
-    _print(_table(columns, shards), "")
+    write(table(columns, shards), "")
     moving = [a for a in report.assignments if a.action not in {Action.KEEP, Action.NONE}]
     moves = ((a.object, a.action, a.origin, a.to) for a in islice(moving, _SHOWN_MOVES))
     if moving:
-        _print(_table(("OBJECT", "ACTION", "FROM", "TO"), moves))
+        write(table(("OBJECT", "ACTION", "FROM", "TO"), moves))
     if len(moving) > _SHOWN_MOVES:
-        _print(f"and {len(moving) - _SHOWN_MOVES} more: see -o json")
+        write(f"and {len(moving) - _SHOWN_MOVES} more: see -o json")
     reasons = Counter(report.reasons.values()).most_common(_SHOWN_REASONS)
-    _print(*(f"{many} without a working shard: {reason}" for reason, many in reasons))
-    _print(*(f"would be refused: {refusal}" for refusal in report.refusals))
+    write(*(f"{many} without a working shard: {reason}" for reason, many in reasons))
+    write(*(f"would be refused: {refusal}" for refusal in report.refusals))
     if report.rebalance is not None:
-        _print(_balance(report.rebalance))
+        write(_balance(report.rebalance))
     summary = report.summary
-    _print(
+    write(
+        *[f"{report.ring} {_PAUSED}; --resume shows what moves then"] * report.paused,
         f"{report.strategy}: {summary.objects} objects, {summary.moves} moves, "
         f"{len(report.unassigned)} without a working shard; imbalance "
-        f"{_ratio(summary.imbalance_before)}, then {_ratio(summary.imbalance_after)}"
+        f"{_ratio(summary.imbalance_before)}, then {_ratio(summary.imbalance_after)}",
     )
 
 
@@ -197,28 +192,28 @@ def _put_off(refused: int) -> str:
 def cleanup(report: CleanupReport) -> None:
     """Print what a clean-up found, in a dry run by name too, and what it did."""
     if not report.resources:
-        _print(f"nothing is left of {report.ring} in {report.looked_at} resources")
+        write(f"nothing is left of {report.ring} in {report.looked_at} resources")
         return
     found = [f"{row.resource} {name}" for row in report.resources for name in row.objects]
-    _print(*found[:_SHOWN_OBJECTS])
+    write(*found[:_SHOWN_OBJECTS])
     if len(found) > _SHOWN_OBJECTS:
-        _print(f"and {len(found) - _SHOWN_OBJECTS} more: see -o json")
+        write(f"and {len(found) - _SHOWN_OBJECTS} more: see -o json")
     rows = ((r.resource, r.found, r.cleaned, r.skipped, r.failed) for r in report.resources)
-    _print(_table(("RESOURCE", "FOUND", "CLEANED", "SKIPPED", "FAILED"), rows))
+    write(table(("RESOURCE", "FOUND", "CLEANED", "SKIPPED", "FAILED"), rows))
     failures = [
         *(f"{row.resource}: {row.problem}" for row in report.resources if row.problem),
         *(f"{r.resource} {f.object}: {f.why}" for r in report.resources for f in r.failures),
     ]
-    _print(*failures[:_SHOWN_OBJECTS])
+    write(*failures[:_SHOWN_OBJECTS])
     if len(failures) > _SHOWN_OBJECTS:
-        _print(f"and {len(failures) - _SHOWN_OBJECTS} more failed: see -o json")
+        write(f"and {len(failures) - _SHOWN_OBJECTS} more failed: see -o json")
 
 
 def operation(report: OperationReport) -> None:
     """Print what has come of an operation; in a dry run what it would write, too."""
-    _print(report.result)
+    write(report.result)
     if report.dry_run:
-        _print(
+        write(
             *(
                 f"would write to {report.object}: {change.field} {change.key}: "
                 f"{_value(change.before)}, then {_value(change.after)}"
@@ -234,11 +229,11 @@ def certificates(report: CertificatesReport) -> None:
         (c.role, c.subject, c.not_before, c.not_after, c.days_left, c.serial, ", ".join(c.names))
         for c in report.certificates
     )
-    _print(_table(columns, rows), "")
-    _print(*(f"{c.role}: SHA-256 {c.fingerprint}" for c in report.certificates))
-    _print("", f"{report.secret}: {report.problem or report.phase}")
+    write(table(columns, rows), "")
+    write(*(f"{c.role}: SHA-256 {c.fingerprint}" for c in report.certificates))
+    write("", f"{report.secret}: {report.problem or report.phase}")
     if report.requested:
-        _print(f"asked for: {report.requested}")
+        write(f"asked for: {report.requested}")
 
 
 def _value(value: FieldValue) -> str:
@@ -257,25 +252,3 @@ def _age(shard: ShardRow) -> str:
 
 def _ratio(imbalance: float | None) -> str:
     return "-" if imbalance is None else f"{imbalance:.2f}"
-
-
-def _table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
-    headers = list(columns)
-    table = Table(
-        *headers, box=None, show_header=bool(headers), pad_edge=False, padding=(0, 3, 0, 0)
-    )
-    for row in rows:
-        table.add_row(*map(_cell, row))
-    return table
-
-
-def _cell(value: object) -> Text:
-    """Names may hold anything, control characters of the terminal too: those are escaped."""
-    text = "-" if value is None else str(value)
-    return Text(text if text.isprintable() else repr(text))
-
-
-def _print(*parts: Table | str) -> None:
-    console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
-    for part in parts:
-        console.print(part if isinstance(part, Table) else _cell(part), soft_wrap=True)

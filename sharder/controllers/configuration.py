@@ -9,6 +9,7 @@ import msgspec
 from sharder.api.meta import Json
 from sharder.api.ring import ControllerRing
 from sharder.api.selector import LabelSelector
+from sharder.building import roles_of
 from sharder.names import (
     API_GROUP,
     API_VERSION,
@@ -21,7 +22,7 @@ from sharder.names import (
     webhook_configuration,
     webhook_path,
 )
-from sharder.snapshot import Role, roles_of
+from sharder.snapshot import Role
 
 TIMEOUT_SECONDS = 5
 """How long the API server waits for us before it goes on without, as in the reference."""

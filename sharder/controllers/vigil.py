@@ -123,7 +123,8 @@ class Vigil:
         standing_of = snapshot.members.standing_of
         orphaned = any(standing_of(shard) is Standing.GONE for shard in tally.by_shard())
         # The same for what an evacuated shard still has: nobody had room for it.
-        orphaned |= any(map(tally.staying_on, snapshot.placer.layout.evacuating))
+        if not snapshot.ring.spec.movement.paused:
+            orphaned |= any(map(tally.staying_on, snapshot.placer.layout.evacuating))
         if not (tally.unassigned or orphaned):
             seen.departures = tally.departures
         elif tally.departures != seen.departures and now >= seen.tried_at + SOON_SECONDS:

@@ -14,6 +14,7 @@ from sharder.api.lease import Lease
 from sharder.api.meta import PartialObject
 from sharder.api.ring import ControllerRing
 from sharder.api.selector import LabelSelector
+from sharder.building import build
 from sharder.clock import Clock
 from sharder.controllers.followup import FollowUp
 from sharder.controllers.kinds import Kinds
@@ -25,7 +26,7 @@ from sharder.placement.strategy import CustomFunction
 from sharder.ports import Changed, Listed, Objects, Removed, Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.watch import V, follow
-from sharder.snapshot import RingSnapshot, build
+from sharder.snapshot import RingSnapshot
 
 KINDS_SECONDS = 30.0
 """Between two looks for resources of rings that were not served."""

@@ -130,8 +130,8 @@ class Ceilings:
         coming = self._counts.heading_to(shard.name)
         if not coming or shard.name in self._layout.closed:
             return held
-        held += sum(many for origin, many in coming.items() if origin in works)
-        return held - (shard.name == to and on in works)
+        held += sum(many for origin, many in coming.items() if origin is None or origin in works)
+        return held - (shard.name == to and (on is None or on in works))
 
     def _leaving(self) -> int:
         """Return how many objects of closed shards are on their way to open ones.
@@ -147,8 +147,21 @@ class Ceilings:
     def _held_in(self, pool: str) -> int:
         """Return the same of a pool; all of its shards ask for it, one after the other."""
         if pool not in self._in_pool:
-            self._in_pool[pool] = sum(map(self._held, self._layout.pools[pool]))
+            shards = self._layout.pools[pool]
+            self._in_pool[pool] = sum(map(self._held, shards)) - self._moving_within(shards)
         return self._in_pool[pool]
+
+    def _moving_within(self, pool: Sequence[Shard]) -> int:
+        """Return how many objects go from one shard of a pool to another: it has each but once.
+
+        Without the one that is to be placed.
+        """
+        (on, to), layout = self._own, self._layout
+        origins = {shard.name for shard in pool} & layout.names
+        goals = {shard.name for shard in pool} - layout.closed.keys()
+        coming = (self._counts.heading_to(goal).items() for goal in goals)
+        within = sum(many for each in coming for origin, many in each if origin in origins)
+        return within - (on in origins and to in goals)
 
     def _limit(self, shard: Shard) -> int | None:
         """Return the most objects that may stay: those pinned there pass the automatic ceiling."""

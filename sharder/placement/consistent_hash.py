@@ -8,7 +8,7 @@ from sharder.names import ShardName
 from sharder.placement.counts import Counts
 from sharder.placement.demand import Demand
 from sharder.placement.shards import Shard
-from sharder.placement.strategy import Choice, Layout
+from sharder.placement.strategy import Choice, Layout, Objection, no_objection
 from sharder.ring import ConsistentHash
 
 
@@ -32,11 +32,9 @@ class ConsistentHashing:
         names = {shard.name for shard in candidates}
         return Choice(next(shard for shard in self.ring.walk(demand.key) if shard in names))
 
-    def declines(
-        self, demand: Demand, shard: Shard, candidates: Sequence[Shard], counts: Counts
-    ) -> str | None:
-        """Return None: all candidates may have it."""
-        return None
+    def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
+        """Decline nothing: all candidates may have it."""
+        return no_objection
 
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts

@@ -22,8 +22,11 @@ class Counts(Protocol):
         """Return how many the shard has, those that it has been asked to let go included."""
         ...
 
-    def heading_to(self, shard: ShardName) -> Mapping[ShardName, int]:
-        """Return how many are to go there when they are let go, by the shard that has them."""
+    def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
+        """Return how many are to go there, by the shard that has yet to let go of them.
+
+        None stands for those that have been let go, and are without owner for a moment.
+        """
         ...
 
     def staying_on(self, shard: ShardName) -> int:
@@ -80,7 +83,7 @@ class NoCounts:
         """Tell that nothing is known."""
         return {}
 
-    def heading_to(self, shard: ShardName) -> Mapping[ShardName, int]:
+    def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
         """Tell that nothing is known."""
         return {}
 

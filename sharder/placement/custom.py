@@ -12,7 +12,7 @@ from sharder.names import ShardName
 from sharder.placement.counts import Counts
 from sharder.placement.demand import Demand
 from sharder.placement.shards import Shard
-from sharder.placement.strategy import Choice, Layout
+from sharder.placement.strategy import Choice, Layout, Objection
 
 MAX_SHOWN: Final = 80
 """Characters of an answer or an exception that a reason repeats: it goes into logs and Events."""
@@ -62,12 +62,14 @@ class Custom:
             f"answered {_shown(answer)}, which is none of the shards it was given"
         )
 
-    def declines(
-        self, demand: Demand, shard: Shard, candidates: Sequence[Shard], counts: Counts
-    ) -> str | None:
-        """Return why the function does not choose the shard where it is the only one."""
-        choice = self.choose(demand, [shard], counts)
-        return choice.reason if choice.shard is None else None
+    def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
+        """Tell why the function does not choose a shard where it is the only one."""
+
+        def objection(shard: Shard) -> str | None:
+            choice = self.choose(demand, [shard], counts)
+            return choice.reason if choice.shard is None else None
+
+        return objection
 
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts

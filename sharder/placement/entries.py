@@ -28,12 +28,22 @@ class Entry(NamedTuple):
     pinned: bool = False
     """To this very shard."""
     heading: ShardName | None = None
-    """Where it goes when it is let go, if that is known: it takes room there already."""
+    """Where it goes when it is let go, or was, if that is known: it takes room there already."""
 
     @property
     def stays(self) -> bool:
         """Whether its shard is to keep it, as far as it is known."""
         return self.shard is not None and not (self.draining or self.deleting)
+
+
+def makes_room(before: Entry, after: Entry | None) -> bool:
+    """Tell whether an object leaves its shard, where it was heading, or a group of its shard."""
+    reached = () if after is None else (after.heading, after.shard)
+    if before.heading is not None and before.heading not in reached:
+        return True
+    if after is None or after.shard != before.shard:
+        return before.shard is not None
+    return before.stays and not set(before.groups).issubset(after.groups if after.stays else ())
 
 
 class Entries(MutableMapping[int, Entry]):

@@ -19,7 +19,7 @@ from sharder.placement.draw import Draw, draw_by_hash, place_at, weights
 from sharder.placement.fellows import fellows_of
 from sharder.placement.narrowing import Narrowing
 from sharder.placement.shards import Shard
-from sharder.placement.strategy import Choice, Layout
+from sharder.placement.strategy import Choice, Layout, Objection
 
 
 class LeastLoaded:
@@ -49,11 +49,9 @@ class LeastLoaded:
         position = self._draw(demand, sum(weights(many)))
         return Choice(last.kept[place_at(position, many)].name)
 
-    def declines(
-        self, demand: Demand, shard: Shard, candidates: Sequence[Shard], counts: Counts
-    ) -> str | None:
-        """Return which cut that asks for something drops the shard, None if none does."""
-        return self._narrowing(demand, counts).objection(shard, candidates, self._effective)
+    def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
+        """Tell which cut that asks for something drops a shard."""
+        return self._narrowing(demand, counts).objections(candidates, self._effective)
 
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts

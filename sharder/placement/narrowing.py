@@ -10,11 +10,12 @@ from math import floor, lcm
 from typing import Final, NamedTuple, TypeAlias
 
 from sharder.api.ring import AntiAffinity
+from sharder.names import ShardName
 from sharder.placement.active_load import ActiveLoads, Capacities
 from sharder.placement.counts import Counts
 from sharder.placement.fellows import Fellows
 from sharder.placement.shards import Shard
-from sharder.placement.strategy import Layout
+from sharder.placement.strategy import Layout, Objection
 
 FEWEST: Final = 4
 """Shards from which on nothing is dropped for load or room: upstream's."""
@@ -73,16 +74,17 @@ class Narrowing:
                 break
         return last
 
-    def objection(self, shard: Shard, candidates: Sequence[Shard], effective: Cuts) -> str | None:
-        """Return why one of `candidates` is not what a cut asks for, None if it is."""
+    def objections(self, candidates: Sequence[Shard], effective: Cuts) -> Objection:
+        """Return what tells why one of `candidates` is not what a cut asks for, None if it is."""
         kept = tuple(candidates)
+        dropped: dict[ShardName, str] = {}
         for demands, work in effective:
             if demands:
                 cut = work(self, kept)
-                if shard not in cut.kept:
-                    return cut.objection
+                names = {shard.name for shard in cut.kept}
+                dropped |= {s.name: cut.objection for s in kept if s.name not in names}
                 kept = cut.kept
-        return None
+        return lambda shard: dropped.get(shard.name)
 
     def _cuts(self, candidates: Sequence[Shard]) -> Iterator[Cut]:
         kept = tuple(candidates)

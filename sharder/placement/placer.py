@@ -78,7 +78,7 @@ class Placer:
             return why
         fitting = [s for s in self._open if self._objection(s, demand) is None]
         candidates = ceilings.with_room(fitting, demand)
-        return self.strategy.declines(demand, shard, candidates, counts)
+        return self.strategy.declines(demand, candidates, counts)(shard)
 
     def goal_of(self, demand: Demand) -> ShardName | None:
         """Return the shard to which people have pinned the object, None if that does not count.

@@ -13,7 +13,7 @@ from sharder.placement.counts import Counts
 from sharder.placement.demand import Demand
 from sharder.placement.ranking import best
 from sharder.placement.shards import Shard
-from sharder.placement.strategy import Choice, Layout
+from sharder.placement.strategy import Choice, Layout, Objection, no_objection
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,9 @@ class Rendezvous:
         """Return the candidate with the highest score."""
         return Choice(best(self.layout.ranking, demand.key, candidates).name)
 
-    def declines(
-        self, demand: Demand, shard: Shard, candidates: Sequence[Shard], counts: Counts
-    ) -> str | None:
-        """Return None: all candidates may have it."""
-        return None
+    def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
+        """Decline nothing: all candidates may have it."""
+        return no_objection
 
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts

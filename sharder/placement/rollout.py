@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from sharder.placement.counts import Counts
 from sharder.placement.demand import Demand
 from sharder.placement.shards import Shard
-from sharder.placement.strategy import Choice, Layout, Strategy
+from sharder.placement.strategy import Choice, Layout, Strategy, no_objection
 
 
 def choose(
@@ -28,8 +28,9 @@ def choose(
     preferred = [] if newest is None else [s for s in candidates if s.revision == newest]
     if preferred and not strategy.sticks:
         return strategy.choose(demand, preferred, counts)
+    objection = strategy.declines(demand, candidates, counts) if preferred else no_objection
     for shard in sorted(preferred, key=lambda s: (_coming_and_there(s, counts), s.name)):
-        if strategy.declines(demand, shard, candidates, counts) is None:
+        if objection(shard) is None:
             return Choice(shard.name)
     return strategy.choose(demand, candidates, counts)
 

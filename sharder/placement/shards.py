@@ -65,8 +65,9 @@ class Shard:
     """It is to let go of all that it has, and gets nothing new."""
     revision: str = ""
     """Of the controller that runs there; empty: it does not say."""
-    since: float = 0.0
-    """When it took its Lease, in seconds since 1970, if it says its revision."""
+    since: float = field(default=0.0, compare=False)
+    """When it took its Lease, in seconds since 1970, if it says its revision; whoever writes a new
+    time with each renewal must not have the ring passed over each time."""
     ready: bool = field(default=True, compare=False)
     """It renews its Lease in time; strategies that stick prefer such shards for new objects."""
 

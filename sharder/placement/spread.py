@@ -16,7 +16,7 @@ from sharder.placement.fellows import Fellows, fellows_of
 from sharder.placement.groups import NO_GROUP
 from sharder.placement.ranking import best
 from sharder.placement.shards import Shard
-from sharder.placement.strategy import Choice, Layout
+from sharder.placement.strategy import Choice, Layout, Objection, no_objection
 
 FULL_SCORE: Final = 100
 """For a shard without members in a zone without members; upstream's since Kubernetes 1.18."""
@@ -49,11 +49,9 @@ class Spread:
             equals = [s for s, score in zip(candidates, scores, strict=True) if score == highest]
         return Choice(best(self._layout.ranking, demand.key, equals).name)
 
-    def declines(
-        self, demand: Demand, shard: Shard, candidates: Sequence[Shard], counts: Counts
-    ) -> str | None:
-        """Return None: an object may also be where others of its group are."""
-        return None
+    def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
+        """Decline nothing: an object may also be where others of its group are."""
+        return no_objection
 
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts

@@ -22,6 +22,15 @@ CustomFunction: TypeAlias = Callable[[Demand, Sequence[Shard], Counts], ShardNam
 """(object, candidates, counts) → one of the candidates, or None; an installed entry point."""
 
 
+Objection: TypeAlias = Callable[[Shard], str | None]
+"""Tells of one shard after the other why it must not get an object, None if it may."""
+
+
+def no_objection(_shard: Shard) -> str | None:
+    """Object to no shard."""
+    return None
+
+
 class Choice(NamedTuple):
     """Where an object belongs, or why it has to wait."""
 
@@ -48,7 +57,7 @@ class Layout:
     @cached_property
     def essence(self) -> tuple[object, ...]:
         """All that a strategy which follows may look at; capacities change all the time."""
-        described = [replace(shard, capacity={}, since=0.0) for shard in self.available]
+        described = [replace(shard, capacity={}) for shard in self.available]
         return self.spec, tuple(described), self.custom, self.newest
 
     @cached_property
@@ -129,10 +138,8 @@ class Strategy(Protocol):
         """Return one of `candidates`, which are by name and not empty, or why it is none."""
         ...
 
-    def declines(
-        self, demand: Demand, shard: Shard, candidates: Sequence[Shard], counts: Counts
-    ) -> str | None:
-        """Return why one of `candidates` must not get the object, None if it may."""
+    def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
+        """Return what tells why one of `candidates` must not get the object, None if it may."""
         ...
 
     def remarks(

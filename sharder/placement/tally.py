@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
 from sharder.names import ShardName
-from sharder.placement.entries import Entries, Entry
+from sharder.placement.assumption import Assumption
+from sharder.placement.entries import Entries, Entry, makes_room
 
 LIVES: Final = 3
 """Calls of `age` that an assumption outlives."""
@@ -23,8 +24,10 @@ STEP: Final = 1000
 """Objects that are forgotten at a time: some 5 ms."""
 
 K = TypeVar("K", int, ShardName)
+S = TypeVar("S", ShardName, ShardName | None)
 
 _NOBODY: Final[Mapping[ShardName, int]] = MappingProxyType({})
+_NOTHING: Final[Mapping[ShardName | None, int]] = MappingProxyType({})
 
 
 class Reservation(NamedTuple):
@@ -32,15 +35,6 @@ class Reservation(NamedTuple):
 
     identity: int
     entry: Entry
-
-
-class _Assumed(NamedTuple):
-    entry: Entry
-    before: ShardName | None
-    """The owner that was known when it was assumed."""
-    passed: frozenset[Entry]
-    """What was assumed before it and is not shown yet: no news when it is."""
-    lives: int
 
 
 class Tally:
@@ -55,12 +49,12 @@ class Tally:
         """Grows with every object that makes room, or was in the way of others of its group."""
         self._parts: dict[Hashable, Entries] = {}
         """The oldest first; of an object that several show for a while the first one stands."""
-        self._assumed: dict[int, _Assumed] = {}
+        self._assumed: dict[int, Assumption] = {}
         self._objects = 0
         self._on = Counter[ShardName | None]()
         self._staying = Counter[ShardName]()
         self._pinned = Counter[ShardName]()
-        self._heading: dict[ShardName, dict[ShardName, int]] = {}
+        self._heading: dict[ShardName, dict[ShardName | None, int]] = {}
         self._draining = 0
         self._members: dict[int, dict[ShardName, int]] = {}
 
@@ -92,9 +86,12 @@ class Tally:
         """Return how many the shard has, those that it has been asked to let go included."""
         return self._on[shard]
 
-    def heading_to(self, shard: ShardName) -> Mapping[ShardName, int]:
-        """Return how many are to go there when they are let go, by the shard that has them."""
-        return self._heading.get(shard, _NOBODY)
+    def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
+        """Return how many are to go there, by the shard that has yet to let go of them.
+
+        None stands for those that have been let go, and are without owner for a moment.
+        """
+        return self._heading.get(shard, _NOTHING)
 
     def staying_on(self, shard: ShardName) -> int:
         """Return how many of them are neither draining nor being deleted."""
@@ -167,7 +164,7 @@ class Tally:
         owner, passed = before.shard if before else None, frozenset[Entry]()
         if pending is not None:
             owner, passed = pending.before, pending.passed | {pending.entry}
-        self._assumed[identity] = _Assumed(entry, owner, passed, LIVES)
+        self._assumed[identity] = Assumption(entry, owner, passed, LIVES)
         self._count(before, entry)
 
     def forget(self, identity: int) -> None:
@@ -235,7 +232,7 @@ class Tally:
     def _shown(self, identity: int, entry: Entry | None) -> Entry | None:
         """Return how an object counts that the watch shows as `entry`; it may be assumed still."""
         assumed = self._assumed.get(identity)
-        if assumed is not None and not _settles(entry, assumed):
+        if assumed is not None and not assumed.is_settled_by(entry):
             return assumed.entry
         self._assumed.pop(identity, None)
         return entry
@@ -252,7 +249,7 @@ class Tally:
             return
         self.changes += 1
         if before is not None:
-            self.departures += _makes_room(before, after)
+            self.departures += makes_room(before, after)
             self._add(before, -1)
         if after is not None:
             self._add(after, 1)
@@ -262,11 +259,9 @@ class Tally:
         self._objects += one
         self._on[shard] += one
         self._draining += one * entry.draining
-        if shard is None:
-            return
         if entry.heading is not None:
             _add_to(self._heading, entry.heading, shard, one)
-        if not entry.stays:
+        if shard is None or not entry.stays:
             return
         self._staying[shard] += one
         if entry.pinned:
@@ -275,7 +270,7 @@ class Tally:
             _add_to(self._members, group, shard, one)
 
 
-def _add_to(sums: dict[K, dict[ShardName, int]], key: K, shard: ShardName, one: int) -> None:
+def _add_to(sums: dict[K, dict[S, int]], key: K, shard: S, one: int) -> None:
     """Add to a sum of sums, and leave nothing behind where it becomes 0."""
     by_shard = sums.setdefault(key, {})
     by_shard[shard] = by_shard.get(shard, 0) + one
@@ -283,24 +278,3 @@ def _add_to(sums: dict[K, dict[ShardName, int]], key: K, shard: ShardName, one: 
         del by_shard[shard]
     if not by_shard:
         del sums[key]
-
-
-def _makes_room(before: Entry, after: Entry | None) -> bool:
-    """Tell whether an object leaves its shard, where it was heading, or a group of its shard."""
-    if after is None or after.shard != before.shard:
-        return before.shard is not None
-    if before.heading not in {None, after.heading}:
-        return True
-    return before.stays and not set(before.groups).issubset(after.groups if after.stays else ())
-
-
-def _settles(entry: Entry | None, assumed: _Assumed) -> bool:
-    """Tell whether what the watch shows is news beside an assumption, or confirms it.
-
-    That its old shard has let go is none where it is to be given to another.
-    """
-    if entry is None or entry == assumed.entry:
-        return True
-    if entry.shard is None and assumed.entry.shard != assumed.before:
-        return False
-    return entry.shard != assumed.before and entry not in assumed.passed

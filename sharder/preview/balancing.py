@@ -95,8 +95,7 @@ def balanced(snapshot: RingSnapshot, plan: Sequence[Planned]) -> Balanced:
     then = replace(snapshot, tally=tally_after(snapshot, plan))
     balance = _weighed(then, plan)
     outcome = balance.outcome()
-    by_key = {main_key(planned.obj): planned for planned in plan} if outcome.moves else {}
-    moves = [(move, _refusal(then, by_key[move.key].obj, move.target)) for move in outcome.moves]
+    moves = _judged(replace(snapshot, tally=tally_after(snapshot, plan)), plan, outcome.moves)
     made = [move for move, refused in moves if not refused]
     dry_run = snapshot.ring.spec.rebalance.dry_run
     return Balanced(
@@ -114,6 +113,14 @@ def _weighed(then: RingSnapshot, plan: Iterable[Planned]) -> Balance:
         elif planned.to is not None:
             balance.add(planned.obj, to=planned.to)
     return balance
+
+
+def _judged(
+    then: RingSnapshot, plan: Iterable[Planned], moves: Sequence[Move]
+) -> list[tuple[Move, str | None]]:
+    """Add to each move why it is not made, if so; the tally, which no other may have, changes."""
+    by_key = {main_key(planned.obj): planned for planned in plan} if moves else {}
+    return [(move, _refusal(then, by_key[move.key].obj, move.target)) for move in moves]
 
 
 def _refusal(then: RingSnapshot, obj: PartialObject, target: ShardName) -> str | None:

@@ -16,6 +16,7 @@ from sharder.api.meta import PartialObject, api_group
 from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing
 from sharder.api.selector import LabelSelector
+from sharder.building import build
 from sharder.errors import ConfigError
 from sharder.names import API_GROUP, GroupResource, ObjectRef
 from sharder.placement.strategy import CustomFunction
@@ -25,7 +26,7 @@ from sharder.preview.manifests import parse_stream
 from sharder.preview.planning import plan_ring
 from sharder.preview.report import PlanReport, report
 from sharder.preview.supposition import AS_IT_IS, Supposition
-from sharder.snapshot import RingSnapshot, Role, build
+from sharder.snapshot import RingSnapshot, Role
 
 KubeObject = TypeVar("KubeObject", ControllerRing, Lease, PartialObject)
 

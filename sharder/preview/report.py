@@ -63,6 +63,8 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
 
     ring: RingName
     strategy: str
+    paused: bool = False
+    """Whether `spec.movement.paused` keeps objects where they are."""
     shards: tuple[ShardLoad, ...]
     assignments: tuple[Assignment, ...]
     unassigned: tuple[str, ...]
@@ -100,6 +102,7 @@ def report(
     return PlanReport(
         ring=snapshot.name,
         strategy=snapshot.ring.spec.placement.strategy,
+        paused=snapshot.ring.spec.movement.paused,
         shards=tuple(
             ShardLoad(
                 name=name,

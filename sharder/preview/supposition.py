@@ -1,4 +1,4 @@
-"""What if: the ring and its Leases as they would be with another strategy or other shards.
+"""What if: the ring and its Leases as they would be with another strategy or shards, or resumed.
 
 Shards that are supposed come and go as Leases do, so that all that follows is decided by the very
 code that decides about real ones.
@@ -45,14 +45,18 @@ class Supposition:
     """So many new shards, ready, at most `MAX_NEW`."""
     remove: tuple[str, ...] = ()
     """Shards that have released their Leases."""
+    resume: bool = False
+    """A pause is over."""
 
     def ring(self, ring: ControllerRing) -> ControllerRing:
-        """Return the ring, with the other strategy if there is to be one."""
-        if self.strategy is None:
-            return ring
+        """Return the ring, with the other strategy if there is to be one, and resumed if so."""
         replace = msgspec.structs.replace
-        placement = replace(ring.spec.placement, strategy=self.strategy)
-        return replace(ring, spec=replace(ring.spec, placement=placement))
+        spec = ring.spec
+        if self.strategy is not None:
+            spec = replace(spec, placement=replace(spec.placement, strategy=self.strategy))
+        if self.resume:
+            spec = replace(spec, movement=replace(spec.movement, paused=False))
+        return replace(ring, spec=spec)
 
     def leases(
         self, ring: ControllerRing, leases: Iterable[Lease], now: datetime

@@ -5,13 +5,17 @@ alone is asked once for each sort.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from sharder.names import ShardName
 from sharder.rebalance.loads import LoadedObject
+from sharder.rebalance.steps import Steps
 
 Admits: TypeAlias = Callable[[str, ShardName], bool]
 """Tells whether an object, by key, may be on a shard at all, room left aside."""
+
+STRIDE: Final = 1000
+"""Objects, or sorts of them, that are looked at in one step: some 5 ms."""
 
 
 class Alike:
@@ -31,10 +35,11 @@ class Alike:
         """The one that is moved before all others."""
         return self.members[0]
 
-    def first_for(self, target: ShardName, admits: Admits, *, before: int) -> int:
+    def first_for(self, target: ShardName, admits: Admits, *, before: int) -> Steps[int]:
         """Return the first index below `before` of one that the target may have, else `before`."""
         index = self._refused.get(target, 0)
         while index < min(before, len(self.members)):
+            yield  # to ask takes up to a millisecond
             if admits(self.members[index].key, target):
                 break
             index += 1
@@ -55,13 +60,17 @@ class Alike:
             self._refused[target] = min(many, index)
 
 
-def sorts_of(objects: Iterable[LoadedObject], resources: Sequence[str]) -> list[list[Alike]]:
+def sorts_of(
+    objects: Iterable[LoadedObject], resources: Sequence[str]
+) -> Steps[list[list[Alike]]]:
     """Return the sorts of objects of each rank, the rank that is moved first before the others.
 
     Loads are told apart by the given resources only.
     """
     found: dict[tuple[tuple[int, ...], tuple[float, ...]], Alike] = {}
-    for obj in objects:
+    for number, obj in enumerate(objects, start=1):
+        if not number % STRIDE:
+            yield
         amounts = tuple([obj.load.get(name, 0.0) for name in resources])
         alike = found.get((obj.rank, amounts))
         if alike is None:
@@ -69,7 +78,9 @@ def sorts_of(objects: Iterable[LoadedObject], resources: Sequence[str]) -> list[
             alike = found[obj.rank, amounts] = Alike(load)
         alike.members.append(obj)
     by_rank: dict[tuple[int, ...], list[Alike]] = {}
-    for (rank, _), alike in found.items():
+    for number, ((rank, _), alike) in enumerate(found.items(), start=1):
+        if not number % STRIDE:
+            yield
         alike.members.sort(key=_key)
         alike.members.sort(key=_created, reverse=True)
         by_rank.setdefault(rank, []).append(alike)

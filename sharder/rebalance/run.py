@@ -1,8 +1,8 @@
 """Which objects are to move, and why no others (docs/rebalancing.md)."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 from sharder.api.ring import RebalanceStrategy
 from sharder.names import ShardName
@@ -18,14 +18,11 @@ from sharder.rebalance.measures import (
     mean_and_sigma,
 )
 from sharder.rebalance.search import Move, Search, Side
+from sharder.rebalance.steps import Steps, ended
 from sharder.rebalance.terms import Terms
 from sharder.rebalance.words import OFF, ONE_SHARD, Course, why
 
 Numbers: TypeAlias = Mapping[ShardName, float]
-
-T = TypeVar("T")
-Steps: TypeAlias = Generator[None, None, T]
-"""Yields between two moves, of which each may take a tenth of a second to be found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,16 +151,6 @@ def measure_of(terms: Terms, sides: Iterable[Side]) -> Measure:
     return Fragmentation(resources=terms.resources, threshold=threshold, min_gain=terms.min_gain)
 
 
-def ended(steps: Steps[T]) -> T:
-    """Return what all the steps come to."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
 class _Found(NamedTuple):
     moves: list[Move]
     is_spent: bool
@@ -198,10 +185,12 @@ def _to_rest(search: Search, budget: int) -> Steps[tuple[list[Move], bool]]:
     """Return all moves that help, and whether there are more than the budget has."""
     moves: list[Move] = []
     for move in search.moves():
-        if len(moves) >= budget:
+        if move is None:
+            yield
+        elif len(moves) >= budget:
             return moves, True
-        moves.append(move)
-        yield
+        else:
+            moves.append(move)
     return moves, False
 
 

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from sharder.names import ShardName
 from sharder.placement.shards import OBJECTS
-from sharder.rebalance.alike import Admits, Alike, in_order, is_before, sorts_of
+from sharder.rebalance.alike import STRIDE, Admits, Alike, in_order, is_before, sorts_of
 from sharder.rebalance.loads import LoadedObject, LoadedShard
 from sharder.rebalance.measures import TOLERANCE, Measure
+from sharder.rebalance.steps import Steps
 
 DIGITS = 9
 """After the point; numbers that are equal so far are equal, as with `TOLERANCE`."""
@@ -94,7 +95,8 @@ class Search:
             self._resources.append(OBJECTS)
         self._left_out: Set[ShardName] = frozenset()
         self._done: list[tuple[Alike, int, LoadedObject]] = []
-        # Where no move was found there is none until one of the two shards changes.
+        # Where no move was found there is none until one of the two shards changes; of shards that
+        # are not in here every pair is yet to be tried.
         self._untried: dict[ShardName, set[ShardName]] = {}
         self._measure_all()
         self.keep()
@@ -104,9 +106,13 @@ class Search:
         found = [side for side in self.sides.values() if self.measure.is_source(side.number)]
         return sorted(found, key=lambda side: (-round(side.number, DIGITS), side.name))
 
-    def moves(self) -> Iterator[Move]:
-        """Yield one move after the other; each is carried out when the next one is asked for."""
-        while found := self._found():
+    def moves(self) -> Iterator[Move | None]:
+        """Yield one move after the other; each is carried out when the next one is asked for.
+
+        None lets others have their turn: of a shard with 10,000 objects, or among 1,000 shards, it
+        takes seconds to find that nothing helps.
+        """
+        while found := (yield from self._found()):
             source, target, alike, index = found
             after = self.measure.of(source.shard, source.load, alike.relief)
             obj = alike.members[index]
@@ -129,11 +135,11 @@ class Search:
         self._left_out = without
         self._measure_all()
 
-    def sorts(self, source: Side) -> list[list[Alike]]:
+    def sorts(self, source: Side) -> Steps[list[list[Alike]]]:
         """Return the sorts of objects that may still leave a shard, by rank."""
         if source.sorts is None:
             movable = (obj for obj in source.objects if not obj.kept)
-            source.sorts = sorts_of(movable, self._resources)
+            source.sorts = yield from sorts_of(movable, self._resources)
         return source.sorts
 
     def objection(self, source: Side, target: Side, load: Mapping[str, float]) -> str:
@@ -149,45 +155,51 @@ class Search:
             return f"has {target.number:.4g} and would come to {got:.4g}"
         return ""
 
-    def _found(self) -> tuple[Side, Side, Alike, int] | None:
+    def _found(self) -> Steps[tuple[Side, Side, Alike, int] | None]:
         for source in self.sources():
             if source.name in self._left_out:
                 continue
-            untried = self._untried[source.name]
+            yield
+            untried = sorted(self._untried.get(source.name, self.sides))
             targets = [
                 side
-                for side in (self.sides[name] for name in sorted(untried))
+                for side in (self.sides[name] for name in untried)
                 if side is not source and side.shard.open
             ]
-            found = self._from(source, targets) if targets else None
+            found = (yield from self._from(source, targets)) if targets else None
             if found is not None:
                 return source, *found
-            untried.clear()
+            self._untried[source.name] = set()
         return None
 
-    def _from(self, source: Side, targets: Sequence[Side]) -> tuple[Side, Alike, int] | None:
-        for sorts in self.sorts(source):
+    def _from(
+        self, source: Side, targets: Sequence[Side]
+    ) -> Steps[tuple[Side, Alike, int] | None]:
+        for sorts in (yield from self.sorts(source)):
             rated: list[tuple[float, Alike]] = []
-            for alike in sorts:
+            for number, alike in enumerate(sorts, start=1):
+                if not number % STRIDE:
+                    yield
                 after = self.measure.of(source.shard, source.load, alike.relief)
                 if alike.members and self.measure.gains(source.number, after):
                     rated.append((round(after, DIGITS), alike))
             rated.sort(key=_after)
             for _, equals in groupby(rated, key=_after):
-                found = self._first_of((alike for _, alike in equals), source, targets)
+                sorts_alike = (alike for _, alike in equals)
+                found = yield from self._first_of(sorts_alike, source, targets)
                 if found is not None:
                     return found
         return None
 
     def _first_of(
         self, sorts: Iterable[Alike], source: Side, targets: Sequence[Side]
-    ) -> tuple[Side, Alike, int] | None:
+    ) -> Steps[tuple[Side, Alike, int] | None]:
         found: tuple[Side, Alike, int] | None = None
         first: LoadedObject | None = None
         for alike in in_order(sorts):
             if first is not None and is_before(first, alike.first):
                 break
-            picked = self._picked(alike, source, targets)
+            picked = yield from self._picked(alike, source, targets)
             if picked is None:
                 continue
             target, index = picked
@@ -198,13 +210,14 @@ class Search:
 
     def _picked(
         self, alike: Alike, source: Side, targets: Sequence[Side]
-    ) -> tuple[Side, int] | None:
+    ) -> Steps[tuple[Side, int] | None]:
         picked: Side | None = None
         first = len(alike.members)
         for target in self._ranked(alike, source, targets):
-            index = alike.first_for(target.name, self.admits, before=first)
+            index = yield from alike.first_for(target.name, self.admits, before=first)
             if index < first:
                 picked, first = target, index
+        yield
         return None if picked is None else (picked, first)
 
     def _ranked(self, alike: Alike, source: Side, targets: Sequence[Side]) -> list[Side]:
@@ -225,12 +238,12 @@ class Search:
         target.change(alike.load, 1)
         for side in (source, target):
             side.number = self.measure.of(side.shard, side.load)
-            self._untried[side.name] = set(self.sides)
+            self._untried.pop(side.name, None)
         for untried in self._untried.values():
             untried.update((source.name, target.name))
 
     def _measure_all(self) -> None:
-        self._untried = {name: set(self.sides) for name in self.sides}
+        self._untried = {}
         for side in self.sides.values():
             side.number = self.measure.of(side.shard, side.load)
 

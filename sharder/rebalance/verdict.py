@@ -6,8 +6,9 @@ from typing import Final
 from sharder.rebalance.alike import Admits
 from sharder.rebalance.loads import LoadedObject, LoadedShard
 from sharder.rebalance.measures import TOLERANCE
-from sharder.rebalance.run import Run, ended, running
+from sharder.rebalance.run import Run, running
 from sharder.rebalance.search import Search, Side
+from sharder.rebalance.steps import ended
 from sharder.rebalance.terms import Terms
 from sharder.rebalance.words import counted, number, threshold_in_words, too_weak
 

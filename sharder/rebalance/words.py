@@ -7,6 +7,7 @@ from typing import Final
 from sharder.names import ShardName
 from sharder.rebalance.measures import HighestRate, falls, mean_and_sigma
 from sharder.rebalance.search import Move, Search, Side
+from sharder.rebalance.steps import ended
 from sharder.rebalance.terms import Terms
 
 OFF: Final = "rebalancing is off: spec.rebalance.strategy is None"
@@ -114,7 +115,7 @@ def _standstill(course: Course, search: Search, worst: Sequence[Side]) -> str:
 
 def _census(search: Search, source: Side) -> str:
     useless = placeless = 0
-    for alike in (alike for of_rank in search.sorts(source) for alike in of_rank):
+    for alike in (alike for of_rank in ended(search.sorts(source)) for alike in of_rank):
         after = search.measure.of(source.shard, source.load, alike.relief)
         if search.measure.gains(source.number, after):
             placeless += len(alike.members)

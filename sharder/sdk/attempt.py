@@ -5,7 +5,7 @@ This is an edge: the function is not ours and may raise anything.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Final, TypeAlias
@@ -62,7 +62,7 @@ class Attempts:
     @contextmanager
     def _recorded(self, request: Request) -> Iterator[None]:
         """Record when work begins and has ended: what shows that two never overlap."""
-        _log.info("reconcile started", extra=self._fields(request.ref))
+        _log.info("reconcile started", extra=self._workplace.fields(request.ref))
         why = "done"
         try:
             yield
@@ -74,23 +74,13 @@ class Attempts:
             raise
         finally:
             request.close()
-            _log.info("reconcile ended", extra=self._fields(request.ref, why=why))
+            _log.info("reconcile ended", extra=self._workplace.fields(request.ref, why=why))
 
     def _warn(self, ref: ObjectRef, error: str, *, traceback: bool = False) -> None:
         # Not a constant message: an author's program may show no fields, and has to say why.
-        fields = self._fields(ref, error=error)
+        fields = self._workplace.fields(ref, error=error)
         _log.warning("reconcile failed: %s: %s", ref, error, exc_info=traceback, extra=fields)
 
     def _back_off(self, ref: ObjectRef) -> float:
         failures = self._failures[ref] = self._failures.get(ref, 0) + 1
         return BACKOFF.delay(failures, self._rng)
-
-    def _fields(self, ref: ObjectRef, **more: str) -> Mapping[str, str]:
-        identity = self._workplace.identity
-        return {
-            "ring": identity.ring,
-            "shard": identity.shard,
-            "resource": str(self._workplace.main.resource.id),
-            "object": str(ref),
-            **more,
-        }

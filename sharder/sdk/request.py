@@ -56,6 +56,16 @@ class Workplace:
     holds_lease: Callable[[], bool]
     """Whether the Lease is surely ours right now."""
 
+    def fields(self, ref: ObjectRef, **more: str) -> dict[str, str]:
+        """Return what a log record about a main object says, and `more`."""
+        return {
+            "ring": self.identity.ring,
+            "shard": self.identity.shard,
+            "resource": str(self.main.resource.id),
+            "object": str(ref),
+            **more,
+        }
+
 
 class Request:
     """One object that this shard owns, for the time of one reconcile.

@@ -134,7 +134,9 @@ class Settings:
         if self.workers < 1:
             problems.append(f"{self.workers} workers do no work")
         if not 0 <= self.drain_on_stop_seconds < inf:
-            problems.append(f"drain_on_stop is a time from 0 on, not {self.drain_on_stop}")
+            problems.append(
+                f"drain_on_stop is a time from 0 on, not {self.drain_on_stop_seconds:g} s"
+            )
         if problems:
             raise ConfigError("; ".join(problems))
 

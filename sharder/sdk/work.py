@@ -228,7 +228,7 @@ class Work:
         # If the watch was faster, and the object has come back, that counts.
         self._holding.forget(ref, version=meta.resource_version)
         self._noted.set()
-        self._record("drain acknowledged", ref)
+        _log.info("drain acknowledged", extra=self._workplace.fields(ref))
         return None
 
     def _hurry(self, ref: ObjectRef, running: _Running) -> float | None:
@@ -246,18 +246,8 @@ class Work:
         if running is not None and not running.is_cancelled:
             running.is_cancelled = True
             running.scope.reschedule(asyncio.get_running_loop().time())
-            self._record("reconcile cancelled", ref, why=why)
+            _log.info("reconcile cancelled", extra=self._workplace.fields(ref, why=why))
 
     def _require_lease(self) -> None:
         if not self._workplace.holds_lease():
             raise LeaseLost("the lease was not renewed in time")
-
-    def _record(self, message: str, ref: ObjectRef, **more: str) -> None:
-        identity = self._workplace.identity
-        fields = {
-            "ring": identity.ring,
-            "shard": identity.shard,
-            "resource": str(self._workplace.main.resource.id),
-            "object": str(ref),
-        }
-        _log.info(message, extra=fields | more)

@@ -2,7 +2,12 @@
 
 import asyncio
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import pytest
+
+from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.playground import SYSTEM, Playground
 from sharder.kube.client import Client
@@ -71,3 +76,20 @@ class Replicas:
             return leader
 
         return await eventually(successor, within=30)
+
+
+@contextmanager
+def two_sharders(*, measured: bool, **config: object) -> Iterator[Replicas]:
+    """Start them on a control plane of their own; all ends with the block.
+
+    Unless it is `measured` what they and their shards cover, they are as fast as in production.
+    """
+    with pytest.MonkeyPatch.context() as environment, ControlPlane() as plane:
+        if not measured:
+            environment.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+        with Forwarder() as service:
+            playground = Playground(plane, service_port=service.port)
+            playground.install()
+            replicas = Replicas(playground, service)
+            replicas.start(**config)
+            yield replicas

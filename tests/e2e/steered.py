@@ -12,7 +12,7 @@ import msgspec
 from hack.playground import Playground
 from sharder.api.lease import Lease
 from sharder.api.meta import Json
-from sharder.cli.reports import OperationReport
+from sharder.cli.operation_reports import OperationReport
 from sharder.controllers.conditions import condition_of
 from sharder.kube.client import connect
 from sharder.leases import is_held

@@ -9,15 +9,12 @@ from math import ceil
 
 import pytest
 
-from hack.control_plane import ControlPlane
-from hack.playground import Playground
 from sharder.api.meta import Json
 from tests.e2e.history import History
 from tests.e2e.own_ring import OwnRing, own_ring
-from tests.e2e.replicas import REPLICAS, Replicas
+from tests.e2e.replicas import REPLICAS, Replicas, two_sharders
 from tests.support.eventually import eventually
 from tests.support.figures import show
-from tests.support.forwarder import Forwarder
 
 FLOOD = 2000
 HOLD_SECONDS = 5.0
@@ -31,15 +28,9 @@ CLIENTS = 4
 
 @pytest.fixture(scope="module")
 def replicas() -> Iterator[Replicas]:
-    with pytest.MonkeyPatch.context() as environment, ControlPlane() as plane:
-        # What is timed is not traced; other tests cover the same lines.
-        environment.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
-        with Forwarder() as service:
-            playground = Playground(plane, service_port=service.port)
-            playground.install()
-            replicas = Replicas(playground, service)
-            replicas.start()
-            yield replicas
+    # What is timed is not traced; other tests cover the same lines.
+    with two_sharders(measured=False) as replicas:
+        yield replicas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

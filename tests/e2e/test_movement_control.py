@@ -11,7 +11,6 @@ from math import ceil
 import msgspec
 import pytest
 
-from hack.control_plane import ControlPlane
 from hack.playground import Playground
 from sharder.api.meta import Json
 from sharder.controllers.conditions import ACTIVE, COVERED, OVERDUE, OWNED, PAUSED, STOPPED
@@ -19,11 +18,10 @@ from sharder.names import EVACUATE_ANNOTATION
 from tests.e2e.history import History
 from tests.e2e.journeys import journeys
 from tests.e2e.own_ring import LEASE_SECONDS, WITHIN, OwnRing
-from tests.e2e.replicas import REPLICAS, Replicas
+from tests.e2e.replicas import REPLICAS, Replicas, two_sharders
 from tests.e2e.steered import Steered, hash_of, open_drains, steered
 from tests.support.eventually import eventually, never
 from tests.support.figures import show
-from tests.support.forwarder import Forwarder
 
 CONSISTENT_HASH: Json = {"strategy": "ConsistentHash"}
 BOUNDED_LOAD: Json = {"strategy": "BoundedLoad"}
@@ -53,15 +51,9 @@ class _Events(msgspec.Struct, frozen=True):
 
 @pytest.fixture(scope="module")
 def replicas() -> Iterator[Replicas]:
-    with pytest.MonkeyPatch.context() as environment, ControlPlane() as plane:
-        # So that shards and objects fit on a small machine.
-        environment.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
-        with Forwarder() as service:
-            playground = Playground(plane, service_port=service.port)
-            playground.install()
-            replicas = Replicas(playground, service)
-            replicas.start()
-            yield replicas
+    # So that shards and objects fit on a small machine.
+    with two_sharders(measured=False) as replicas:
+        yield replicas
 
 
 async def test_an_evacuated_shard_gets_nothing_back_while_creates_go_on_and_then_serves_again(

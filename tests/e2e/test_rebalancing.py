@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hack.control_plane import ControlPlane
 from hack.playground import SHARDS, Playground
 from sharder.api.meta import Json
 from sharder.api.ring import LastRebalance
@@ -20,10 +19,9 @@ from sharder.preview.report import PlanReport
 from tests.e2e.journeys import begun, journeys, shortest
 from tests.e2e.laden import HEAVY, LIGHT, Laden, laden
 from tests.e2e.own_ring import OwnRing, own_ring
-from tests.e2e.replicas import FAST_ELECTION, REPLICAS, Replicas
+from tests.e2e.replicas import FAST_ELECTION, REPLICAS, Replicas, two_sharders
 from tests.support.eventually import Probe, eventually, never
 from tests.support.figures import show
-from tests.support.forwarder import Forwarder
 
 SHARDER = Path(sys.executable).with_name("sharder")
 THRESHOLD = 0.15
@@ -37,7 +35,6 @@ BALANCE: dict[str, Json] = {
     "interval": f"{INTERVAL:.0f}s",
     "maxMovesPerInterval": BUDGET,
 }
-"""By default it is not worth a move what one light Secret brings."""
 EVEN: dict[str, Json] = {"strategy": "EvenLoad", "interval": "2s"}
 HAND_OVER_SECONDS = 5.0
 """By when what a Secret controls is where the Secret goes, on a slow machine."""
@@ -48,11 +45,7 @@ REPORT_SECONDS = 40.0
 
 @pytest.fixture(scope="module")
 def replicas() -> Iterator[Replicas]:
-    with ControlPlane() as plane, Forwarder() as service:
-        playground = Playground(plane, service_port=service.port)
-        playground.install()
-        replicas = Replicas(playground, service)
-        replicas.start(leaderElection=FAST_ELECTION)
+    with two_sharders(measured=True, leaderElection=FAST_ELECTION) as replicas:
         yield replicas
 
 
@@ -61,12 +54,12 @@ async def test_uneven_shards_come_below_the_threshold_and_then_nothing_moves_any
     replicas: Replicas, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     controlled = name == "with-checksums"
-    loads, balance = (LIGHT, BALANCE_LIGHT) if controlled else (HEAVY, BALANCE)
+    loads = LIGHT if controlled else HEAVY
     async with laden(replicas.playground, name, loads, controlled=controlled) as found:
         ring, history = found.ring, found.ring.history
         before, mark = await found.fragmentations(), history.mark()
         began = time.monotonic()
-        await ring.change(rebalance=balance)
+        await ring.change(rebalance=BALANCE)
         after = await _balanced(found)
         seconds = time.monotonic() - began
         await ring.until_worked_on()
@@ -109,18 +102,25 @@ async def test_an_automatic_threshold_finds_no_source_among_two_uneven_shards_of
     assert (plan.why, plan.moves) == (last.why, ())
 
 
-async def test_an_empty_shard_is_filled_from_three_full_ones(
+async def test_an_empty_shard_is_filled_from_three_full_ones_but_not_in_a_dry_run(
     replicas: Replicas, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bounded: Json = {"strategy": "BoundedLoad"}
     async with own_ring(
         replicas.playground, "even", "even-a", "even-b", "even-c", placement=bounded
     ) as ring:
-        await _nine_on_three(ring)
+        await ring.create(f"secret-{number}" for number in range(9))
+        await ring.until(lambda h: sorted(h.loads().values()) == [3, 3, 3])
+        await ring.until_worked_on()
         await ring.start("even-d")
-        mark, history = ring.history.mark(), ring.history
+        mark, history, owners = ring.history.mark(), ring.history, ring.history.owners()
+        await ring.change(rebalance={**EVEN, "dryRun": True})
+        last = await _looked_at(ring)
+        await never(_something_moves(ring, mark), during=2 * INTERVAL)
+        plan = await asyncio.to_thread(_plan, replicas.playground, ring.name)
+
         began = time.monotonic()
-        await ring.change(rebalance=EVEN)
+        await ring.change(rebalance={"dryRun": False})
         await ring.until(lambda h: h.loads()["even-d"] == 2 and not h.draining())
         seconds = time.monotonic() - began
         await ring.until_worked_on()
@@ -129,33 +129,18 @@ async def test_an_empty_shard_is_filled_from_three_full_ones(
         loads, strays = history.loads(), await ring.strays()
 
     show(capsys, f"3 + 3 + 3 + 0 became {_told(loads)} in {seconds:.1f} s")
-    assert loads["even-d"] == 2
-    assert sorted(loads.values()) == [2, 2, 2, 3]
-    assert [journey.target for journey in journeys(history, mark)] == ["even-d"] * 2
-    assert strays == []
-
-
-async def test_a_dry_run_tells_what_would_move_and_moves_nothing(replicas: Replicas) -> None:
-    bounded: Json = {"strategy": "BoundedLoad"}
-    async with own_ring(
-        replicas.playground, "dry", "dry-a", "dry-b", "dry-c", placement=bounded
-    ) as ring:
-        await _nine_on_three(ring)
-        await ring.start("dry-d")
-        mark, owners = ring.history.mark(), ring.history.owners()
-        await ring.change(rebalance={**EVEN, "dryRun": True})
-        last = await _looked_at(ring)
-        await never(_something_moves(ring, mark), during=2 * INTERVAL)
-        plan = await asyncio.to_thread(_plan, replicas.playground, ring.name)
-
     planned = [(move.object.rpartition("/")[2], move.source) for move in last.planned]
     assert last.dry_run
     assert last.moves == len(planned) == 2
-    assert {move.target for move in last.planned} == {"dry-d"}
+    assert {move.target for move in last.planned} == {"even-d"}
     assert all(owners[name] == source for name, source in planned)
     assert [(m.object, m.source, m.target) for m in plan.moves] == [
         (m.object, m.source, m.target) for m in last.planned
     ]
+    assert loads["even-d"] == 2
+    assert sorted(loads.values()) == [2, 2, 2, 3]
+    assert [journey.target for journey in journeys(history, mark)] == ["even-d"] * 2
+    assert strays == []
 
 
 async def test_of_what_should_move_60_begin_in_each_minute(
@@ -197,7 +182,7 @@ async def test_when_the_leader_is_killed_in_the_middle_the_other_one_goes_on(
         ring, history = found.ring, found.ring.history
         mark, names = history.mark(), set(history.now)
         first = await replicas.leader(found.client)
-        await ring.change(rebalance=BALANCE_LIGHT)
+        await ring.change(rebalance=BALANCE)
         await ring.until(lambda h: len(begun(h, mark)) > BUDGET)
         await asyncio.to_thread(playground.kill, first)
         replicas.serve_from(*(name for name in REPLICAS if name != first))
@@ -236,12 +221,6 @@ async def _balanced(found: Laden) -> dict[str, float]:
         return fragmentations
 
     return await eventually(balanced, within=60)
-
-
-async def _nine_on_three(ring: OwnRing) -> None:
-    await ring.create(f"secret-{number}" for number in range(9))
-    await ring.until(lambda h: sorted(h.loads().values()) == [3, 3, 3])
-    await ring.until_worked_on()
 
 
 async def _looked_at(ring: OwnRing) -> LastRebalance:

@@ -8,15 +8,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hack.control_plane import ControlPlane
 from hack.ownership import create_secrets, observing
 from hack.playground import Playground
 from sharder.kube.client import Client
-from tests.e2e.replicas import FAST_ELECTION, REPLICAS, Replicas
+from tests.e2e.replicas import FAST_ELECTION, REPLICAS, Replicas, two_sharders
 from tests.e2e.trace import Trace, tracing
 from tests.support.eventually import eventually
 from tests.support.figures import show
-from tests.support.forwarder import Forwarder
 
 SLOW_MOVES = {"sharder": {"concurrentMoves": 4}}
 """So that a pass over the ring takes a while, in which its leader can be stopped."""
@@ -26,14 +24,10 @@ OBJECTS = 1000
 @pytest.fixture(scope="module")
 def replicas() -> Iterator[Replicas]:
     """Both start at the same moment; two shards and their objects are there."""
-    with ControlPlane() as plane, Forwarder() as service:
-        playground = Playground(plane, service_port=service.port)
-        playground.install()
-        replicas = Replicas(playground, service)
-        replicas.start()
+    with two_sharders(measured=True) as replicas:
         for shard in ("shard-0", "shard-1"):
-            playground.start_shard(shard)
-        asyncio.run(_populate(playground))
+            replicas.playground.start_shard(shard)
+        asyncio.run(_populate(replicas.playground))
         yield replicas
 
 

@@ -225,14 +225,17 @@ def test_the_notes_warn_while_nothing_may_be_sharded(release: Release) -> None:
 def test_a_ring_has_a_short_name_and_columns(release: Release) -> None:
     name = f"{release.name}-columns"
     release.control_plane.apply(ring({"resources": [{"resource": "secrets"}]}, name))
-    condition = {
-        "type": "Ready",
-        "status": "True",
-        "reason": "ReconciliationSucceeded",
-        "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
-    said = {"availableShards": 2, "shards": 3, "unassigned": 4, "conditions": [condition]}
+    conditions = [
+        {
+            "type": kind,
+            "status": status,
+            "reason": "SoItIs",
+            "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        for kind, status in (("Ready", "True"), ("Covered", "False"), ("Paused", "Unknown"))
+    ]
+    said = {"availableShards": 2, "shards": 3, "unassigned": 4, "conditions": conditions}
     status = {"status": said}
     patch = ("--subresource=status", "--type=merge", "-p", json.dumps(status))
     release.control_plane.kubectl("patch", "controllerring", name, *patch)
@@ -241,9 +244,11 @@ def test_a_ring_has_a_short_name_and_columns(release: Release) -> None:
 
     columns = dict(zip(header.split(), row.split(), strict=True))
     # Scripts that read columns by their place go on: the reference's four come first.
-    assert [*columns] == ["NAME", "READY", "AVAILABLE", "SHARDS", "AGE", "STRATEGY", "UNASSIGNED"]
+    first = ["NAME", "READY", "AVAILABLE", "SHARDS", "AGE"]
+    assert [*columns] == [*first, "STRATEGY", "UNASSIGNED", "COVERED", "PAUSED"]
     assert {"READY": "True", "AVAILABLE": "2", "SHARDS": "3"}.items() <= columns.items()
     assert {"STRATEGY": "ConsistentHash", "UNASSIGNED": "4"}.items() <= columns.items()
+    assert {"COVERED": "False", "PAUSED": "Unknown"}.items() <= columns.items()
 
 
 def test_a_resource_without_group_is_one_of_the_core_group(release: Release) -> None:

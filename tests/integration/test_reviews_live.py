@@ -25,13 +25,14 @@ from sharder.api.meta import Json, ObjectMeta, PartialObject
 from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing, RingResource, RingSpec
 from sharder.api.selector import LabelSelector
+from sharder.building import build
 from sharder.controllers.configuration import Endpoint, Registration, configuration_of
 from sharder.errors import ApiError
 from sharder.kube.client import Client, connect
 from sharder.kube.stores import MUTATING, KubeWebhookConfigurations, namespaces
 from sharder.names import GroupResource, RingName
 from sharder.nesting import cut
-from sharder.snapshot import RingSnapshot, Role, build
+from sharder.snapshot import RingSnapshot, Role
 from tests.support.eventually import eventually
 from tests.support.odd_objects import (
     CLUSTER_ROLES,

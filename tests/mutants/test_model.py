@@ -44,7 +44,8 @@ def try_out(package: Path, machine: str) -> Trial:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
     environment["PYTHONPATH"] = f"{package.parent}{os.pathsep}{REPOSITORY}"
     trial = subprocess.run(
-        [sys.executable, "-m", "tests.property.model.trial", machine],
+        # It leaves the processors to whatever else runs, which may look at the clock.
+        ["nice", sys.executable, "-m", "tests.property.model.trial", machine],
         cwd=package.parent,
         env=environment,
         capture_output=True,

@@ -1,12 +1,13 @@
 """Everything that moves objects, running in a small cluster in memory."""
 
 from asyncio import TaskGroup
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from sharder.controllers.movement.exceptions import Exceptions
 from sharder.controllers.movement.handover import HandOver
 from sharder.controllers.movement.overdue import OverdueDrains
+from sharder.controllers.movement.resync import Resync
 from sharder.controllers.movement.rights import Watching
 from sharder.controllers.subscribers import Subscriber
 from sharder.figures import OverdueOf
@@ -15,6 +16,8 @@ from tests.support.cluster import Cluster, Told
 
 SOON = 0.1
 """Longer than acknowledgements are gathered, shorter than the patience with other exceptions."""
+SYNC_PERIOD = 300.0
+"""Seconds between two passes over a ring of which all can be placed."""
 
 
 class Moving:
@@ -73,6 +76,29 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
             finally:
                 for task in tasks:
                     task.cancel()
+
+
+def resync(
+    cluster: Cluster,
+    report: Callable[[RingName, str | None], None] = lambda _ring, _problem: None,
+    *,
+    at_fault: Callable[[RingName, str | None], None] = lambda _ring, _problem: None,
+    limit: int = 10,
+) -> Resync:
+    """Return what passes over the rings of a cluster; `limit` bounds the writes."""
+    return Resync(
+        world=cluster.world,
+        objects=cluster.objects,
+        mover=cluster.mover(limit),
+        locks=cluster.locks,
+        mistakes=cluster.mistakes,
+        report=report,
+        at_fault=at_fault,
+        passed=lambda _: None,
+        stopwatch=cluster.tally,
+        clock=cluster.clock,
+        sync_period=SYNC_PERIOD,
+    )
 
 
 def patched(cluster: Cluster) -> list[tuple[GroupResource, str]]:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from sharder.api.lease import Lease, LeaseSpec, format_time
 from sharder.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
+from sharder.building import build
 from sharder.keys import main_key
 from sharder.membership import Members, Standing
 from sharder.names import (
@@ -21,7 +22,7 @@ from sharder.names import (
     next_annotation,
     owner_label,
 )
-from sharder.snapshot import RingSnapshot, build
+from sharder.snapshot import RingSnapshot
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 """The moment at which Leases of these tests were renewed."""

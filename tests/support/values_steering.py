@@ -13,13 +13,14 @@ from sharder.api.ring import (
     PlacementSpec,
     StrategyName,
 )
+from sharder.building import build
 from sharder.membership import Members, Standing
 from sharder.names import ShardName
 from sharder.placement.demand import identity_of
 from sharder.placement.entries import Entry
 from sharder.placement.shards import Shard
 from sharder.placement.tally import Tally
-from sharder.snapshot import RingSnapshot, build
+from sharder.snapshot import RingSnapshot
 from tests.support.values import SECRETS, WIDGETS, ring
 from tests.support.values_placement import BOUNDED, CONSISTENT, RENDEZVOUS
 

@@ -9,6 +9,7 @@ from sharder.admission import PASS, Decision, Review, Writer, decide
 from sharder.api.meta import ObjectMeta, PartialObject
 from sharder.api.ring import ControllerRing
 from sharder.api.selector import LabelSelector
+from sharder.building import build
 from sharder.membership import Members, Standing
 from sharder.names import (
     LOAD_ANNOTATION,
@@ -17,7 +18,7 @@ from sharder.names import (
     GroupResource,
     ShardName,
 )
-from sharder.snapshot import RingSnapshot, build
+from sharder.snapshot import RingSnapshot
 from tests.support.json_patch import admitted
 from tests.support.values import (
     CONFIGMAPS,

@@ -10,12 +10,13 @@ from sharder.admission import Decision, Review, Writer, decide
 from sharder.api.meta import PartialObject
 from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing, PlacementSpec, StrategyName
+from sharder.building import build
 from sharder.keys import main_key
 from sharder.names import GroupResource, ShardName, pin_label
 from sharder.placement.demand import identity_of
 from sharder.placement.entries import Entry
 from sharder.placement.tally import Reservation, Tally
-from sharder.snapshot import RingSnapshot, build
+from sharder.snapshot import RingSnapshot
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,

@@ -17,6 +17,7 @@ from sharder.api.ring import (
     StrategyName,
 )
 from sharder.balance import Balance
+from sharder.building import build
 from sharder.keys import main_key
 from sharder.names import (
     CAPACITY_ANNOTATION,
@@ -30,7 +31,7 @@ from sharder.names import (
     pin_label,
 )
 from sharder.preview.glance import members_of
-from sharder.snapshot import RingSnapshot, build
+from sharder.snapshot import RingSnapshot
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,

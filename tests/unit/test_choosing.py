@@ -9,6 +9,7 @@ import pytest
 from sharder.api.meta import OwnerReference, PartialObject
 from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing, PlacementSpec, StrategyName
+from sharder.building import build
 from sharder.choosing import (
     NOT_COUNTED,
     admit,
@@ -25,7 +26,7 @@ from sharder.placement.demand import identity_of
 from sharder.placement.entries import Entry
 from sharder.placement.shards import Shard
 from sharder.placement.tally import Reservation, Tally
-from sharder.snapshot import RingSnapshot, build
+from sharder.snapshot import RingSnapshot
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,

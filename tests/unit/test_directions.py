@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from sharder.admission import Decision, Review, Writer, decide
@@ -296,3 +297,41 @@ def test_a_strategy_that_counts_nothing_has_no_promises_to_give_back() -> None:
     promises.give_back()
 
     assert promises.keep(obj()) == step
+
+
+def test_what_was_let_go_keeps_its_room_until_the_leader_has_assigned_it() -> None:
+    ring = going_to(GOAL, 4)
+    waiting = known(ring, obj(WIDGETS, "w", labels=ASKING, annotations=TO_B))
+
+    latecomer = choose(ring, obj(WIDGETS, "new", labels=ASKING))
+
+    assert latecomer.shard != B
+    assert plan_main(ring, waiting) == Assign(B)
+    assert ring.entry_of(waiting) == Entry(None, heading=B)
+
+
+def test_what_was_let_go_and_goes_elsewhere_makes_room_where_it_was_directed() -> None:
+    ring = going_to(GOAL, 4)
+    tally, waiting = tally_of(ring), obj(WIDGETS, "w", annotations=TO_B)
+    known(ring, waiting)
+    before = tally.departures
+
+    known(ring, obj(WIDGETS, "w", owner=B))
+    arrived = tally.departures - before
+    known(ring, waiting)
+    known(ring, obj(WIDGETS, "w", owner=C))
+
+    assert arrived == 0
+    assert tally.departures - before == 2  # it has left B, and then what it had taken there
+
+
+def test_what_moves_within_a_pool_counts_there_once() -> None:
+    pool = [shard(name, pool="blue") for name in (A, B)]
+    limited = msgspec.structs.replace(MANY, pool_capacity=4)
+    ring = steered(*pool, shard(C), spec=limited, held={A: 1})
+    known(ring, obj(WIDGETS, "within", owner=A, drain="true", annotations=TO_B))
+    moving = known(ring, obj(WIDGETS, "w", owner=C, drain="true", annotations=TO_B))
+    known(ring, obj(WIDGETS, "within too", owner=A, drain="true", annotations=TO_B))
+
+    assert let_go(ring, moving).assigned == B
+    assert objection(ring, obj(WIDGETS, "one more"), B) == "its pool blue is full: 4 of 4 objects"

@@ -4,9 +4,11 @@ import pytest
 
 from sharder.api.ring import PlacementSpec, StrategyName
 from sharder.choosing import NOT_COUNTED, choose
-from sharder.names import pin_label
-from sharder.plan import Drain, Keep, Withdraw
+from sharder.controllers.movement.moves import patch_of
+from sharder.names import WANTED_ZONE_LABEL, pin_label
+from sharder.plan import Assign, Drain, Keep, Withdraw
 from sharder.planner import Owners, plan_controlled, plan_displaced, plan_main, reservation_of
+from tests.support.json_patch import written
 from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj
 from tests.support.values_placement import bounded, shard
 from tests.support.values_steering import FOLLOWING, STICKING, known, steered, tally_of
@@ -147,3 +149,29 @@ def test_the_room_that_its_objects_take_elsewhere_is_an_even_part() -> None:
         known(ring, obj(WIDGETS, f"w-{number}", owner=A, drain="true", annotations=way))
 
     assert sorted(map(str, going)) == [B, B, C, C]
+
+
+@every_strategy
+def test_a_pin_to_a_cordoned_shard_leaves_no_object_without_owner_that_was_evacuated(
+    spec: PlacementSpec,
+) -> None:
+    ring = steered(LEAVING, STAYING, shard(C, cordoned=True), spec=spec)
+    pinned = known(ring, obj(WIDGETS, owner=A, labels={PIN: C}))
+    step = plan_main(ring, pinned)
+    asked = known(ring, written(pinned, patch_of(ring, pinned, step)))
+
+    # Its shard lets go of it where no webhook is there to give it to another one.
+    free = known(ring, obj(WIDGETS, labels={PIN: C}, annotations=asked.metadata.annotations))
+
+    assert plan_main(ring, free) == Assign(B)
+
+
+@pytest.mark.parametrize("spec", FOLLOWING, ids=lambda spec: spec.strategy)
+def test_an_object_that_nobody_may_have_by_now_is_not_let_go_where_it_follows(
+    spec: PlacementSpec,
+) -> None:
+    ring = steered(shard(A), STAYING, spec=spec)
+    asked = obj(WIDGETS, owner=A, drain="true", labels={WANTED_ZONE_LABEL: "nowhere"})
+
+    assert plan_main(ring, asked) == Withdraw()
+    assert isinstance(plan_main(ring, obj(owner=A, labels={WANTED_ZONE_LABEL: "nowhere"})), Keep)

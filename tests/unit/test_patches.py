@@ -5,10 +5,10 @@ import pytest
 
 from sharder import patches
 from sharder.api.meta import Json, ObjectMeta, PartialObject
-from sharder.names import ShardName
+from sharder.names import ShardName, pin_label
 from sharder.patches import Operation
 from tests.support.json_patch import PatchError, apply_json_patch, apply_merge_patch, written
-from tests.support.values import DRAIN, NEXT, OWNER, A, B, obj, snapshot
+from tests.support.values import DEMO, DRAIN, NEXT, OWNER, A, B, C, obj, snapshot
 from tests.support.values_placement import BOUNDED, RENDEZVOUS, shard
 from tests.support.values_steering import steered
 
@@ -73,6 +73,15 @@ def test_asking_for_an_object_says_where_it_goes_where_objects_are_counted(
 
     assert left == ["", B]
     assert patches.drain(counts, BARE) == patches.drain(follows, BARE, B)
+
+
+def test_asking_for_a_pinned_object_says_where_it_goes_wherever_it_is() -> None:
+    pinned = obj(owner=A, labels={pin_label(DEMO): C})
+    follows = steered(shard(A), spec=RENDEZVOUS)
+
+    left = written(pinned, patches.drain(follows, pinned.metadata, B))
+
+    assert left.metadata.annotation(NEXT) == B
 
 
 @pytest.mark.parametrize("annotations", [{}, {NEXT: B}])

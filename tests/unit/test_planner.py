@@ -5,12 +5,13 @@ from msgspec import structs
 
 from sharder.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
+from sharder.building import build
 from sharder.keys import main_key
 from sharder.membership import Members, Standing
 from sharder.names import ShardName
 from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw
 from sharder.planner import Owners, plan_controlled, plan_main
-from sharder.snapshot import RingSnapshot, build
+from sharder.snapshot import RingSnapshot
 
 A, B, C = ShardName("shard-a"), ShardName("shard-b"), ShardName("shard-c")
 RING = ControllerRing(

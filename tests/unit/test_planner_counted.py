@@ -3,13 +3,14 @@
 import msgspec
 import pytest
 
+from sharder.building import build
 from sharder.membership import Members, Standing
 from sharder.names import pin_label
 from sharder.placement.entries import Entry
 from sharder.placement.tally import Reservation, Tally
 from sharder.plan import Assign, Drain, Keep, Step, Withdraw
 from sharder.planner import Owners, Promises, plan_displaced, reservation_of
-from sharder.snapshot import RingSnapshot, build
+from sharder.snapshot import RingSnapshot
 from tests.support.counting import bounded
 from tests.support.values import (
     CONFIGMAPS,

@@ -1,4 +1,4 @@
-"""Facts about `sharder.snapshot`: roles, scope, and which snapshots decide alike."""
+"""Facts about `sharder.snapshot` and `sharder.building`: roles, scope, and which decide alike."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -18,10 +18,11 @@ from sharder.api.ring import (
     RingStatus,
 )
 from sharder.api.selector import LabelSelector
+from sharder.building import build, roles_of
 from sharder.membership import Members, Standing
 from sharder.names import GroupResource
 from sharder.placement.shards import Shard
-from sharder.snapshot import RingSnapshot, Role, build, roles_of
+from sharder.snapshot import RingSnapshot, Role
 from tests.support.counting import bounded
 from tests.support.values import (
     CONFIGMAPS,

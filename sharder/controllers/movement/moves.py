@@ -7,13 +7,8 @@ object again and is decided anew (docs/protocol.md, "Moving objects").
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import (
-    AbstractAsyncContextManager,
-    asynccontextmanager,
-    contextmanager,
-    nullcontext,
-)
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -23,6 +18,7 @@ from sharder.budgets import Refusal
 from sharder.controllers.movement.claims import Claims, ShardIsBack
 from sharder.controllers.movement.drains import Drains, Withheld
 from sharder.controllers.movement.failures import FailureCounter, Failures, Undone
+from sharder.controllers.movement.promise import counting
 from sharder.controllers.movement.rights import naming_the_rule, read
 from sharder.controllers.movement.waiting import Flow, Subject
 from sharder.controllers.world import World
@@ -30,9 +26,8 @@ from sharder.errors import ApiError, Conflict, InvalidObject, NotFound, SharderE
 from sharder.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.patches import assign, drain, withdraw
 from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw
-from sharder.planner import reservation_of
 from sharder.ports import Objects
-from sharder.snapshot import RingSnapshot, Role
+from sharder.snapshot import RingSnapshot
 
 MAX_ATTEMPTS = 5
 """Lost races on one object before it is left to the back-off: somebody writes it all the time."""
@@ -158,7 +153,7 @@ class Mover:
                 self.check(snapshot)
                 with (
                     self._drains.begun(snapshot, subject, step) as sent,
-                    _counting(snapshot, resource, obj, step),
+                    counting(snapshot, resource, obj, step),
                 ):
                     async with self._slots, self._keeping_away(snapshot, obj, step):
                         if not self.check(snapshot).selects(obj):
@@ -220,29 +215,6 @@ class Mover:
                 pass
         fields = {"ring": snapshot.name, "object": str(result.metadata.ref), "step": repr(step)}
         _log.debug("carried out", extra=fields)
-
-
-@contextmanager
-def _counting(
-    snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
-) -> Iterator[None]:
-    """Count a main object as it will be, at once, and as it was if the write fails."""
-    reservation = None
-    if snapshot.roles[resource.id] is not Role.CONTROLLED:
-        reservation = reservation_of(snapshot, obj, step)
-    tally = snapshot.tally
-    if tally is None or reservation is None:
-        yield
-        return
-    promised = tally.pending(reservation.identity)
-    tally.assume(reservation)
-    try:
-        yield
-    except BaseException:
-        tally.forget(reservation.identity)
-        if promised is not None:
-            tally.assume(promised)
-        raise
 
 
 def _undone(label: str, resource: Resource, result: PartialObject) -> Undone:

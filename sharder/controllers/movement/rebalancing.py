@@ -10,7 +10,7 @@ from collections.abc import Callable, Set
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 from sharder.api.meta import PartialObject
 from sharder.api.resource import Resource
@@ -32,8 +32,9 @@ from sharder.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.plan import Drain
 from sharder.planner import plan_directed
 from sharder.ports import Objects
-from sharder.rebalance.run import Outcome, Steps
+from sharder.rebalance.run import Outcome
 from sharder.rebalance.search import Move
+from sharder.rebalance.steps import Steps, T
 from sharder.snapshot import RingSnapshot, Role
 
 MAX_PLANNED: Final = 20
@@ -44,7 +45,8 @@ REST: Final = 2
 
 EVEN: Final = "no move makes the shards more even: each has its share of the objects"
 
-T = TypeVar("T")
+TURN_SECONDS: Final = 0.005
+"""For how long a look keeps all else waiting at a time: the webhook answers beside it."""
 
 _log = logging.getLogger(__name__)
 
@@ -138,12 +140,26 @@ class Rebalancing:
             self._report(snapshot, state, Outcome(before={}, after={}, why=still), moves=0)
             return
         kinds = await self._weigh(snapshot, balance)
-        outcome = await _at_leisure(balance.looking())
+        outcome = await self._at_leisure(snapshot, balance.looking())
         moves = len(outcome.moves)
         if not snapshot.ring.spec.rebalance.dry_run:
             state.begun = frozenset(move.source for move in outcome.moves)
             moves = await self._carry_out(snapshot, state, outcome.moves, kinds)
         self._report(snapshot, state, outcome, moves=moves)
+
+    async def _at_leisure(self, snapshot: RingSnapshot, steps: Steps[T]) -> T:
+        """Take one step after the other, let others have their turn, and stop if it is in vain."""
+        began = self._clock.monotonic()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if self._clock.monotonic() >= began + TURN_SECONDS:
+                await asyncio.sleep(0)
+                self._mover.check(snapshot)
+                began = self._clock.monotonic()
 
     async def _weigh(
         self, snapshot: RingSnapshot, balance: Balance
@@ -241,17 +257,6 @@ class Rebalancing:
         fields = {"ring": snapshot.name, "moves": moves, "why": outcome.why}
         _log.info("balance looked at", extra=fields)
         self._told(snapshot.name)
-
-
-async def _at_leisure(steps: Steps[T]) -> T:
-    """Take one step after the other, and let others have their turn in between."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        await asyncio.sleep(0)
 
 
 def _interval(spec: RebalanceSpec) -> float:

@@ -12,6 +12,7 @@ from sharder.api.ring import (
     RingSpec,
     StrategyName,
 )
+from sharder.building import build
 from sharder.choosing import choose, excess_of
 from sharder.controllers.leases import Bury, Show, Take, care_for, taken
 from sharder.controllers.movement.moves import patch_of
@@ -35,7 +36,7 @@ from sharder.planner import (
     reservation_of,
 )
 from sharder.ring import ConsistentHash
-from sharder.snapshot import RingSnapshot, Role, build
+from sharder.snapshot import RingSnapshot, Role
 from tests.support.values import DEMO, SECRETS, WIDGETS
 
 __all__ = [

@@ -213,7 +213,8 @@ MUTANTS = (
         name="gives an owner away before what it controls when somebody edits it",
         module="admission.py",
         old="""    if role is Role.LEADING:
-        return Decision(outcome="left_to_leader", operations=_owned(obj.metadata, snapshot, None))
+        operations = _waiting(review.old, obj.metadata, snapshot)
+        return Decision(outcome="left_to_leader", operations=operations)
 """,
         new="",
     ),
@@ -411,7 +412,7 @@ MUTANTS = (
             Mutant(
                 name="lets an old event refute an assumption",
                 module="placement/tally.py",
-                old="if assumed is not None and not _settles(entry, assumed):",
+                old="if assumed is not None and not assumed.is_settled_by(entry):",
                 new="if False:",
             ),
             Mutant(

@@ -220,9 +220,11 @@ class World:
     def refuse(self, write: Callable[[], None]) -> None:
         """Let a webhook that is called after the sharder's refuse what this writes."""
         self.cluster.is_refusing = True
-        with suppress(Rejected):
-            write()
-        self.cluster.is_refusing = False
+        try:
+            with suppress(Rejected):
+                write()
+        finally:
+            self.cluster.is_refusing = False
 
     def mishandle_lease(self, shard: Shard, mishap: Mishap, sharder: Sharder) -> None:
         """Let a Lease meet a mishap while its shard is cut off and works on.

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from sharder.cli.app import run_command
+from sharder.cli.operation_reports import OperationReport
 from sharder.cli.reports import (
     CertificatesReport,
     CleanupReport,
     Explanation,
-    OperationReport,
     RingsReport,
     ShardsReport,
 )

@@ -143,6 +143,32 @@ async def test_a_plan_of_a_cluster_shows_what_is_supposed() -> None:
     ]
 
 
+async def test_a_pause_is_told_and_can_be_thought_away() -> None:
+    fake = await ReadCluster().filled(COUNTED, movement=MovementSpec(paused=True))
+    says: Json = {"metadata": {"annotations": {EVACUATE_ANNOTATION: "true"}}}
+    await fake.leases.patch(ObjectRef("default", A), says)
+    await fake.add(WIDGETS, obj(WIDGETS, "w", owner=A))
+
+    paused = await plan(fake.cluster, name=DEMO)
+    resumed = await plan(fake.cluster, name=DEMO, what_if=Supposition(resume=True))
+
+    (ring,) = (await rings(fake.cluster)).rings
+    assert (ring.paused, (await shards(fake.cluster, name=DEMO)).paused) == (True, True)
+    assert (paused.paused, paused.summary.moves) == (True, 0)
+    assert (resumed.paused, resumed.summary.moves) == (False, 1)
+
+
+@pytest.mark.parametrize(("pin", "mistakes"), [(B, 0), ("nobody", 1)])
+async def test_a_pin_to_a_shard_that_is_not_there_is_told(pin: str, mistakes: int) -> None:
+    fake = await ReadCluster().filled()
+    await fake.add(WIDGETS, obj(WIDGETS, "w", owner=A, labels={pin_label(DEMO): pin}))
+
+    told = await explain(fake.cluster, ring=DEMO, resource="widgets.example.com", name="default/w")
+
+    sentence = f"the label {pin_label(DEMO)} binds nothing: demo has no {pin}"
+    assert told.mistakes == (sentence,) * mistakes
+
+
 async def test_a_ring_that_is_not_there_is_told_with_those_that_are() -> None:
     fake = await ReadCluster().filled()
 

@@ -1,5 +1,6 @@
 """Facts about the commands that steer a ring: what they write, refuse, warn of and wait for."""
 
+import asyncio
 import io
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -16,9 +17,9 @@ from sharder.api.ring import ControllerRing
 from sharder.cli.edits import MAX_TRIES
 from sharder.cli.evacuation import complete, preview
 from sharder.cli.operation_progress import QUIET_SECONDS, Progress, progress
+from sharder.cli.operation_reports import FieldChange, OperationReport
 from sharder.cli.operations import Operate, Reach, cordon, evacuate, pause, resume, uncordon
 from sharder.cli.pins import pin, unpin
-from sharder.cli.reports import FieldChange, OperationReport
 from sharder.errors import ConfigError, Conflict, SharderError, Unavailable
 from sharder.names import (
     CORDONED_ANNOTATION,
@@ -363,12 +364,26 @@ async def test_cordoning_an_evacuated_shard_is_said_to_change_little(cluster: St
     ]
 
 
+async def test_evacuating_a_shard_that_is_gone_is_said_to_outlast_it(cluster: Steered) -> None:
+    await cluster.leases.patch(ObjectRef("default", A), {"spec": {"holderIdentity": ""}})
+    await cluster.pause()
+
+    await cluster.on_shard(evacuate)
+
+    assert cluster.warnings() == [
+        "shard-a is not available: it gets nothing when it is back, until sharder uncordon"
+    ]
+
+
 async def test_opening_a_shard_that_is_about_to_stop_is_warned_of(cluster: Steered) -> None:
     await cluster.annotate(A, {EVACUATE_ANNOTATION: "on-stop"})
 
     await cluster.on_shard(uncordon)
 
-    assert cluster.warnings() == ["shard-a had evacuated itself, because it is about to stop"]
+    assert cluster.warnings() == [
+        "shard-a evacuates itself, because it is about to stop: "
+        "as long as it runs it says so again"
+    ]
 
 
 async def test_a_ring_is_paused_and_resumed(cluster: Steered) -> None:
@@ -642,6 +657,22 @@ async def test_time_that_is_up_is_told_with_what_is_left(cluster: Steered) -> No
 
     assert await cluster.annotations() == IS_EVACUATED
     assert cluster.clock.monotonic() == 3
+
+
+async def test_an_interrupt_is_said_to_end_the_waiting_alone(cluster: Steered) -> None:
+    async def interrupt() -> None:
+        raise asyncio.CancelledError
+
+    cluster.clock.script = [interrupt]
+
+    with pytest.raises(asyncio.CancelledError):
+        await cluster.run(waiting())
+
+    assert cluster.warnings() == [
+        "interrupted; an evacuation that has begun goes on: wait again, or take it back "
+        "with sharder uncordon"
+    ]
+    assert await cluster.annotations() == IS_EVACUATED
 
 
 async def test_an_outage_after_an_empty_look_proves_nothing(cluster: Steered) -> None:

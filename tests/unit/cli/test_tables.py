@@ -7,6 +7,7 @@ import pytest
 
 from sharder.api.ring import RebalanceStrategy, StrategyName
 from sharder.cli import tables
+from sharder.cli.operation_reports import FieldChange, Operation, OperationReport
 from sharder.cli.reports import (
     CertificateRole,
     CertificateRow,
@@ -15,9 +16,6 @@ from sharder.cli.reports import (
     CleanupReport,
     CleanupRow,
     Explanation,
-    FieldChange,
-    Operation,
-    OperationReport,
     PlacementView,
     RingRow,
     RingsReport,
@@ -228,9 +226,10 @@ def test_an_object_is_explained_with_a_word_about_every_shard(
     ]
 
 
-def planned(rebalance: BalanceReport | None = None) -> PlanReport:
+def planned(rebalance: BalanceReport | None = None, *, paused: bool = False) -> PlanReport:
     return PlanReport(
         ring=RING,
+        paused=paused,
         strategy="BoundedLoad",
         shards=(),
         assignments=(),
@@ -339,6 +338,34 @@ def test_of_many_shards_those_that_are_worst_are_told(capsys: pytest.CaptureFixt
     line = " ".join(printed(capsys)[-2])
     assert "fragmentation: s11 1.1, then 0; s10" in line
     assert line.endswith("s2 0.2, then 0; and 2 more")
+
+
+def test_a_pause_is_told_wherever_a_ring_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    row = RingRow(
+        name=RING,
+        strategy=StrategyName.SPREAD,
+        resources=(),
+        shards=0,
+        available_shards=0,
+        objects=0,
+        unassigned=0,
+        draining=0,
+        ready="True",
+        paused=True,
+        problem=None,
+    )
+
+    tables.rings(RingsReport(rings=(row,)))
+    tables.shards(
+        ShardsReport(ring=RING, paused=True, shards=(), objects=0, unassigned=0, draining=0)
+    )
+    tables.plan(planned(paused=True))
+
+    told = [line for line in capsys.readouterr().out.splitlines() if "is paused" in line]
+    sentence = (
+        "demo is paused: no working shard is asked to let go of anything until sharder resume"
+    )
+    assert told == [sentence, sentence, f"{sentence}; --resume shows what moves then"]
 
 
 def test_names_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,6 @@ from sharder.api.ring import (
     RingSpec,
     StrategyName,
 )
-from sharder.controllers.movement.resync import Resync
 from sharder.controllers.movement.transfer import Transfer
 from sharder.controllers.movement.waiting import Flow
 from sharder.errors import Expired, Forbidden, InvalidObject, NotFound, Rejected, Unavailable
@@ -18,7 +17,7 @@ from sharder.keys import main_key
 from sharder.names import RingName
 from tests.support.cluster import Call, Cluster, on, once, raising
 from tests.support.counting import tally_of
-from tests.support.movement import SOON, moving, patched
+from tests.support.movement import SOON, moving, patched, resync
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, named, ring
 
 MAPS = ControlledResource(resource=CONFIGMAPS.resource)
@@ -507,29 +506,16 @@ async def test_rings_that_wait_for_their_resync_do_not_starve_the_others() -> No
 
 async def test_the_resync_and_the_hand_over_do_not_disturb_each_other() -> None:
     cluster = Cluster()
-    resync = Resync(
-        world=cluster.world,
-        objects=cluster.objects,
-        mover=cluster.mover(),
-        locks=cluster.locks,
-        report=lambda _ring, _problem: None,
-        at_fault=lambda _ring, _problem: None,
-        mistakes=cluster.mistakes,
-        passed=lambda _: None,
-        stopwatch=cluster.tally,
-        clock=cluster.clock,
-        sync_period=300,
-    )
-
+    passes = resync(cluster)
     async with moving(cluster, A, B):
         owner = await cluster.add(SECRETS, named(SECRETS, B, cluster.snapshot), owner=A)
         await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
-        await resync.reconcile(DEMO)
+        await passes.reconcile(DEMO)
         await cluster.settle()
         cluster.objects.before.append(
             on("stream", CONFIGMAPS, once(lambda: cluster.acknowledge(owner, SECRETS)))
         )
-        await resync.reconcile(DEMO)
+        await passes.reconcile(DEMO)
         await cluster.clock.advance(SOON)
 
     assert await cluster.owners(SECRETS) == {owner.metadata.name: B}

@@ -8,6 +8,7 @@ import pytest
 
 from sharder.api.lease import Lease
 from sharder.api.ring import PlacementSpec, ShardStatus
+from sharder.building import build
 from sharder.controllers.load import MAX_RESOURCES, SHOW_SECONDS, Load, loads_of, shard_statuses
 from sharder.figures import Figures, ShardLoad
 from sharder.membership import Membership
@@ -20,7 +21,7 @@ from sharder.names import (
     RingName,
     ShardName,
 )
-from sharder.snapshot import RingSnapshot, build
+from sharder.snapshot import RingSnapshot
 from tests.support.cluster import Cluster
 from tests.support.values import DEMO, NOW, A, B, C, lease, ring
 

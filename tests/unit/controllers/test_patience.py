@@ -17,12 +17,12 @@ from sharder.controllers.movement.patience import (
     WAIT_SECONDS,
     Patience,
 )
-from sharder.controllers.movement.resync import AGAIN_SECONDS, LATE_SECONDS, Resync
+from sharder.controllers.movement.resync import AGAIN_SECONDS, LATE_SECONDS
 from sharder.names import ObjectRef
 from sharder.plan import Drain
 from tests.support.cluster import Cluster
 from tests.support.counting import bounded, counted
-from tests.support.movement import moving
+from tests.support.movement import moving, resync
 from tests.support.values import DEMO, WIDGETS, A, B, C, ring
 
 SOON = 0.5
@@ -33,22 +33,6 @@ def limited(movement: MovementSpec, of: ControllerRing | None = None) -> Control
     """Return a ring with these limits."""
     demo = of or ring()
     return structs.replace(demo, spec=structs.replace(demo.spec, movement=movement))
-
-
-def resync(cluster: Cluster) -> Resync:
-    return Resync(
-        world=cluster.world,
-        objects=cluster.objects,
-        mover=cluster.mover(),
-        locks=cluster.locks,
-        mistakes=cluster.mistakes,
-        report=lambda _ring, _problem: None,
-        at_fault=lambda _ring, _problem: None,
-        passed=lambda _: None,
-        stopwatch=cluster.tally,
-        clock=cluster.clock,
-        sync_period=300.0,
-    )
 
 
 async def misplaced(cluster: Cluster, many: int) -> None:

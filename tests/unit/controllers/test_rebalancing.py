@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 import pytest
+from typing_extensions import override
 
 from sharder.api.meta import Json, PartialObject
 from sharder.api.ring import (
@@ -35,6 +36,7 @@ from sharder.names import (
 from sharder.rebalance.words import ONE_SHARD
 from tests.support.cluster import Call, Cluster, on, once, raising
 from tests.support.counting import bounded, counted, tally_of
+from tests.support.fake_clock import FakeClock
 from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B
 
 INTERVAL = 300.0
@@ -62,6 +64,19 @@ def demo(
     of = bounded(generation=generation)
     spec = msgspec.structs.replace(of.spec, rebalance=terms, movement=movement)
     return msgspec.structs.replace(of, spec=spec)
+
+
+class Ticking(FakeClock):
+    """A clock that goes on whenever it is asked: each step of a look takes long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked = 0
+
+    @override
+    def monotonic(self) -> float:
+        self._asked += 1
+        return super().monotonic() + self._asked
 
 
 @dataclass(kw_only=True)
@@ -366,6 +381,23 @@ async def test_who_leads_no_more_writes_nothing() -> None:
         seconds = await at.look()
 
         assert (seconds, at.writes) == (AGAIN_SECONDS, 0)
+
+
+async def test_who_loses_the_lead_while_it_looks_does_not_look_to_the_end() -> None:
+    async with scene() as at:
+        slow = Rebalancing(
+            world=at.cluster.world,
+            objects=at.cluster.objects,
+            mover=at.cluster.mover(10),
+            told=at.told.append,
+            series=at.cluster.tally,
+            clock=Ticking(),
+        )
+        at.cluster.leads = False
+        seconds = await slow.reconcile(DEMO)
+
+        assert seconds == AGAIN_SECONDS
+        assert "get" not in {call.verb for call in at.cluster.objects.calls}
 
 
 async def test_of_a_resource_that_may_not_be_listed_the_rule_is_named() -> None:

@@ -15,12 +15,13 @@ from sharder.api.ring import (
     StrategyName,
 )
 from sharder.api.selector import LabelSelector
-from sharder.controllers.movement.resync import AGAIN_SECONDS, LATE_SECONDS, Resync
+from sharder.controllers.movement.resync import AGAIN_SECONDS, LATE_SECONDS
 from sharder.errors import Expired, Forbidden, InvalidObject, NotFound, Rejected, Unavailable
 from sharder.keys import main_key
 from sharder.names import GroupResource, RingName
 from tests.support.cluster import NAMESPACES, Call, Cluster, on, once, raising
 from tests.support.counting import tally_of
+from tests.support.movement import SYNC_PERIOD, resync
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,
@@ -34,7 +35,6 @@ from tests.support.values import (
     ring,
 )
 
-SYNC_PERIOD = 300.0
 MAPS = ControlledResource(resource=CONFIGMAPS.resource)
 
 
@@ -47,28 +47,6 @@ class Reports:
     def __call__(self, ring_name: RingName, problem: str | None) -> None:
         assert ring_name == DEMO
         self.all.append(problem)
-
-
-def resync(
-    cluster: Cluster,
-    reports: Reports | None = None,
-    *,
-    limit: int = 10,
-    faults: Reports | None = None,
-) -> Resync:
-    return Resync(
-        world=cluster.world,
-        objects=cluster.objects,
-        mover=cluster.mover(limit),
-        locks=cluster.locks,
-        report=reports or Reports(),
-        at_fault=faults or Reports(),
-        mistakes=cluster.mistakes,
-        passed=lambda _: None,
-        stopwatch=cluster.tally,
-        clock=cluster.clock,
-        sync_period=SYNC_PERIOD,
-    )
 
 
 def ring_of(*resources: RingResource) -> ControllerRing:
@@ -594,7 +572,7 @@ async def test_a_strategy_at_fault_is_told_after_a_pass_and_does_not_fail_it() -
         tally_of(cluster).synced = True
         await cluster.add(WIDGETS, "w1")
         await cluster.add(WIDGETS, "w2")
-        await resync(cluster, reports, faults=faults).reconcile(DEMO)
+        await resync(cluster, reports, at_fault=faults).reconcile(DEMO)
 
     assert reports.all == [None]
     assert [fault.partition(" (")[0] if fault else None for fault in faults.all] == [
@@ -608,7 +586,7 @@ async def test_a_strategy_that_works_again_is_told_after_a_pass() -> None:
     async with cluster.watched(A):
         tally_of(cluster).synced = True
         await cluster.add(WIDGETS, "w")
-        passes = resync(cluster, faults=faults)
+        passes = resync(cluster, at_fault=faults)
         await passes.reconcile(DEMO)
         await cluster.put_ring(placing(PlacementSpec(), generation=2))
         await cluster.settle()

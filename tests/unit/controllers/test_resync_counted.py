@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from sharder.api.ring import RingResource
-from sharder.controllers.movement.resync import LATE_SECONDS, Resync
+from sharder.controllers.movement.resync import LATE_SECONDS
 from sharder.errors import Unavailable
 from sharder.keys import main_key
 from sharder.names import GroupResource, pin_label
@@ -15,25 +15,10 @@ from sharder.placement.entries import Entry
 from sharder.placement.tally import Reservation
 from tests.support.cluster import Call, Cluster, on
 from tests.support.counting import bounded, counted, tally_of
+from tests.support.movement import resync
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C
 
 PIN = pin_label(DEMO)
-
-
-def resync(cluster: Cluster) -> Resync:
-    return Resync(
-        world=cluster.world,
-        objects=cluster.objects,
-        mover=cluster.mover(),
-        locks=cluster.locks,
-        mistakes=cluster.mistakes,
-        report=lambda _ring, _problem: None,
-        at_fault=lambda _ring, _problem: None,
-        passed=lambda _: None,
-        stopwatch=cluster.tally,
-        clock=cluster.clock,
-        sync_period=300.0,
-    )
 
 
 async def fill(cluster: Cluster, shard: str | None, many: int, prefix: str = "w") -> None:

@@ -5,10 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec import structs
 
-from sharder.api.ring import ControllerRing
+from sharder.api.meta import Json
+from sharder.api.ring import ControllerRing, MovementSpec
 from sharder.controllers.vigil import AGAIN_SECONDS, Vigil
-from sharder.names import RingName
+from sharder.names import EVACUATE_ANNOTATION, ObjectRef, RingName
 from tests.support.cluster import Cluster
 from tests.support.counting import bounded, counted, tally_of
 from tests.support.values import DEMO, WIDGETS, A, B, ring
@@ -200,3 +202,22 @@ async def test_room_for_the_objects_of_a_shard_that_is_gone_has_the_ring_passed_
         await cluster.clock.advance(3)
 
         assert (asked.resyncs, asked.looks) == ([DEMO], [])
+
+
+@pytest.mark.parametrize(("paused", "passes"), [(False, [DEMO]), (True, [])])
+async def test_room_for_what_an_evacuated_shard_has_has_the_ring_passed_over_unless_it_is_paused(
+    paused: bool,
+    passes: list[RingName],
+) -> None:
+    demo = bounded(2)
+    still = structs.replace(demo.spec, movement=MovementSpec(paused=paused))
+    async with watching(structs.replace(demo, spec=still), full=2) as (cluster, asked):
+        said: Json = {"metadata": {"annotations": {EVACUATE_ANNOTATION: "true"}}}
+        await cluster.leases.patch(ObjectRef("default", A), said)
+        kept = await cluster.add(WIDGETS, "kept", owner=B)
+        await cluster.clock.advance(10)
+        asked.clear()
+        await cluster.delete(kept, WIDGETS)
+        await cluster.clock.advance(3)
+
+        assert asked.resyncs == passes

@@ -205,3 +205,12 @@ def test_a_custom_strategy_sticks_and_has_no_ceiling_of_its_own() -> None:
 
     assert strategy.sticks
     assert strategy.share(A, 60, 6.0) is None
+
+
+def test_it_objects_to_a_shard_that_the_function_does_not_choose_even_alone() -> None:
+    first, *others = SHARDS
+    objection = custom(always(first.name)).declines(DEMAND, SHARDS, Tally())
+
+    assert objection(first) is None
+    assert all("none of the shards it was given" in (objection(other) or "") for other in others)
+    assert others

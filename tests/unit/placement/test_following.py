@@ -113,3 +113,10 @@ def test_nothing_is_known_where_nothing_is_counted() -> None:
     assert NO_COUNTS.room_of(1) == (None, None)
     assert NO_COUNTS.heading_to(A) == {}
     assert NO_COUNTS.where_counted(1, 7) is None
+
+
+@followers
+def test_they_object_to_no_shard(spec: PlacementSpec) -> None:
+    strategy = placer(*SHARDS, spec=spec).strategy
+
+    assert set(map(strategy.declines(demand(), SHARDS, NO_COUNTS), SHARDS)) == {None}

@@ -1,6 +1,9 @@
 """Facts about `sharder.placement.rollout`: where objects go while two revisions are there."""
 
+from collections.abc import Mapping
+
 import pytest
+from typing_extensions import override
 
 from sharder.api.ring import PlacementSpec
 from sharder.choosing import choose, choose_anew, excess_of
@@ -14,7 +17,15 @@ from sharder.placement.tally import Tally
 from sharder.plan import Drain, Keep, Withdraw
 from sharder.planner import plan_displaced, plan_main
 from tests.support.values import NEXT, WIDGETS, A, B, C, D, obj
-from tests.support.values_placement import bounded, demand, layout, placer, shard, tally
+from tests.support.values_placement import (
+    Members,
+    bounded,
+    demand,
+    layout,
+    placer,
+    shard,
+    tally,
+)
 from tests.support.values_steering import APART, FOLLOWING, STICKING, known, steered
 
 OLD, NEW = "1", "2"
@@ -28,6 +39,19 @@ every_strategy = pytest.mark.parametrize(
 )
 sticking = pytest.mark.parametrize("spec", STICKING, ids=lambda spec: spec.strategy)
 following = pytest.mark.parametrize("spec", FOLLOWING, ids=lambda spec: spec.strategy)
+
+
+class Asked(Members):
+    """Counts how often the members of a group were asked for."""
+
+    def __init__(self, on: Mapping[ShardName, int]) -> None:
+        super().__init__(on)
+        self.asked = 0
+
+    @override
+    def members_of(self, group: int) -> Mapping[ShardName, int]:
+        self.asked += 1
+        return super().members_of(group)
 
 
 def moving(key: str, group: int = 0) -> Demand:
@@ -86,6 +110,15 @@ def test_the_time_at_which_a_lease_was_taken_changes_nothing_but_the_newest_revi
 
     assert of.decides_like(later)
     assert not of.decides_like(back)
+
+
+@sticking
+def test_where_objects_stick_that_time_changes_nothing_however_often_it_is_written(
+    spec: PlacementSpec,
+) -> None:
+    of = placer(OLD_A, NEW_C, spec=spec)
+
+    assert of.decides_like(layout(shard(A, revision=OLD, since=5.0), NEW_C, spec=spec))
 
 
 # Where objects go
@@ -221,3 +254,14 @@ def test_ceilings_that_are_declared_count_during_a_rollout() -> None:
     assert excess_of(ring) == {A: 1}
     assert plan_displaced(ring, too_many, A) == Drain(A)
     assert choose_anew(ring, too_many).shard == C
+
+
+def test_what_a_strategy_objects_to_is_worked_out_once_for_all_shards() -> None:
+    names = [ShardName(f"shard-{number}") for number in range(20)]
+    new = [shard(name, revision=NEW, since=2.0) for name in names]
+    group = Asked(dict.fromkeys(names, 1))
+
+    choice = placer(OLD_A, *new, spec=APART).place(moving("object", group=7), group)
+
+    # Once for the objections, and once for the strategy's own choice among all of them.
+    assert (choice.shard, group.asked) == (A, 2)

@@ -16,12 +16,13 @@ from sharder.api.ring import (
     StrategyName,
 )
 from sharder.balance import FOLLOWS
+from sharder.building import build
 from sharder.names import CAPACITY_ANNOTATION, LOAD_ANNOTATION, ShardName, pin_label
 from sharder.preview.balancing import Balanced, balanced, is_rebalanced
 from sharder.preview.glance import members_of, states_of
 from sharder.preview.planning import Action, Planned, plan_ring, tally_after, why
 from sharder.preview.report import PlanReport, report
-from sharder.snapshot import RingSnapshot, Role, build
+from sharder.snapshot import RingSnapshot, Role
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,
@@ -244,6 +245,15 @@ def test_a_verdict_is_that_of_the_balance() -> None:
 
     assert found.verdict(objects[0]).startswith(f"would move to {B}: ")
     assert found.verdict(objects[3]).startswith("stays: ")
+
+
+def test_a_verdict_counts_the_moves_of_others_once() -> None:
+    bounded = PlacementSpec(strategy=StrategyName.BOUNDED_LOAD)
+    objects = [*on(A, 3), *on(B, 3), *on(C, 1)]
+    found = Ring(*objects, placement=bounded, shards={A: {}, B: {}, C: {}}).balanced()
+
+    assert len(found.report.moves) == 1
+    assert f"{C} has no room" not in found.verdict(objects[2])
 
 
 def test_planning_again_what_a_plan_has_come_to_moves_nothing() -> None:

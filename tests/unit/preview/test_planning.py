@@ -8,12 +8,13 @@ import pytest
 from sharder.api.meta import PartialObject
 from sharder.api.resource import Resource
 from sharder.api.ring import PlacementSpec, StrategyName
+from sharder.building import build
 from sharder.membership import Members, Standing
 from sharder.names import ShardName
 from sharder.plan import Withdraw
 from sharder.planner import Owners
 from sharder.preview.planning import Action, Planned, plan_object, plan_ring, tally_after, why
-from sharder.snapshot import RingSnapshot, Role, build
+from sharder.snapshot import RingSnapshot, Role
 from tests.support.values import (
     CONFIGMAPS,
     NEXT,

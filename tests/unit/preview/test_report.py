@@ -5,13 +5,14 @@ from collections.abc import Mapping
 import msgspec
 
 from sharder.api.ring import PlacementSpec, StrategyName
+from sharder.building import build
 from sharder.leases import ShardState
 from sharder.membership import Standing
 from sharder.names import ShardName
 from sharder.planner import Owners
 from sharder.preview.planning import Action, Planned, plan_object, plan_ring
 from sharder.preview.report import report
-from sharder.snapshot import RingSnapshot, Role, build
+from sharder.snapshot import RingSnapshot, Role
 from tests.support.values import (
     CONFIGMAPS,
     SECRETS,
@@ -53,6 +54,7 @@ def test_a_report_is_json_as_documented() -> None:
     assert encoded == {
         "ring": "demo",
         "strategy": "ConsistentHash",
+        "paused": False,
         "shards": [
             {"name": A, "state": "ready", "objects": 1, "load": None, "capacity": None},
             {"name": B, "state": "expired", "objects": 1, "load": None, "capacity": None},

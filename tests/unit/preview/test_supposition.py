@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sharder.api.lease import Lease
-from sharder.api.ring import ControllerRing, StrategyName
+from sharder.api.ring import ControllerRing, MovementSpec, StrategyName
 from sharder.errors import ConfigError
 from sharder.leases import ShardState
 from sharder.membership import Standing
@@ -47,6 +47,17 @@ def test_another_strategy_leaves_the_rest_of_the_ring_alone() -> None:
     assert there.spec.placement.strategy is StrategyName.SPREAD
     assert there.spec.resources == ring().spec.resources
     assert there.metadata == ring().metadata
+
+
+def test_a_ring_that_is_resumed_keeps_its_limits() -> None:
+    limited = MovementSpec(paused=True, max_moves_per_minute=5)
+    there = msgspec.structs.replace(ring().spec, movement=limited)
+    paused = msgspec.structs.replace(ring(), spec=there)
+
+    assert AS_IT_IS.ring(paused) == paused
+    assert Supposition(resume=True).ring(paused).spec.movement == MovementSpec(
+        max_moves_per_minute=5
+    )
 
 
 def test_a_removed_shard_has_released_its_lease() -> None:

@@ -156,6 +156,7 @@ def test_sound_settings_pass(lease: LeaseTiming) -> None:
         (replace(SOUND, workers=0), "workers"),
         (replace(SOUND, drain_on_stop=-1), "drain_on_stop"),
         (replace(SOUND, drain_on_stop=inf), "drain_on_stop"),
+        (replace(SOUND, drain_on_stop=timedelta(seconds=-5)), "not -5 s"),
         (replace(SOUND, zone="not a label"), ZONE_LABEL),
     ],
 )

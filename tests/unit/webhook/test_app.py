@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharder.api.meta import Json
+from sharder.building import build
 from sharder.names import GroupResource, RingName
 from sharder.patches import Operation
-from sharder.snapshot import RingSnapshot, build
+from sharder.snapshot import RingSnapshot
 from tests.support.counting import bounded
 from tests.support.values import OWNER, WIDGETS, A, B, available, named, obj, snapshot
 from tests.unit.webhook.reviews import (

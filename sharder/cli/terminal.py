@@ -1,0 +1,35 @@
+"""Tables and lines on a terminal, or in a pipe."""
+
+import sys
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_PIPE_WIDTH = 10_000
+"""Columns where nobody looks: nothing is wrapped or cut, so that grep and awk work."""
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
+    """Return a table without lines; None is shown as `-`, and no columns as no headline."""
+    headers = list(columns)
+    made = Table(
+        *headers, box=None, show_header=bool(headers), pad_edge=False, padding=(0, 3, 0, 0)
+    )
+    for row in rows:
+        made.add_row(*map(_cell, row))
+    return made
+
+
+def write(*parts: Table | str) -> None:
+    """Print each part on lines of its own."""
+    console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
+    for part in parts:
+        console.print(part if isinstance(part, Table) else _cell(part), soft_wrap=True)
+
+
+def _cell(value: object) -> Text:
+    """Names may hold anything, control characters of the terminal too: those are escaped."""
+    text = "-" if value is None else str(value)
+    return Text(text if text.isprintable() else repr(text))
