@@ -38,7 +38,7 @@ class Counts(Protocol):
         ...
 
     def members_on(self, group: int, shard: ShardName) -> int:
-        """Return how many of a group stay there."""
+        """Return how many of a group stay there, or are to go there."""
         ...
 
     def members_of(self, group: int) -> Mapping[ShardName, int]:

@@ -35,6 +35,11 @@ class Entry(NamedTuple):
         """Whether its shard is to keep it, as far as it is known."""
         return self.shard is not None and not (self.draining or self.deleting)
 
+    @property
+    def member_on(self) -> ShardName | None:
+        """The shard on which it is one of its groups: where it stays, or goes; None if nowhere."""
+        return self.shard if self.stays else None if self.deleting else self.heading
+
 
 def makes_room(before: Entry, after: Entry | None) -> bool:
     """Tell whether an object leaves its shard, where it was heading, or a group of its shard."""
@@ -43,7 +48,8 @@ def makes_room(before: Entry, after: Entry | None) -> bool:
         return True
     if after is None or after.shard != before.shard:
         return before.shard is not None
-    return before.stays and not set(before.groups).issubset(after.groups if after.stays else ())
+    still = after.groups if after.member_on == before.member_on else ()
+    return before.member_on is not None and not set(before.groups).issubset(still)
 
 
 class Entries(MutableMapping[int, Entry]):

@@ -102,7 +102,7 @@ class Tally:
         return self._pinned[shard]
 
     def members_on(self, group: int, shard: ShardName) -> int:
-        """Return how many of a group stay there."""
+        """Return how many of a group stay there, or are to go there."""
         return self.members_of(group).get(shard, 0)
 
     def members_of(self, group: int) -> Mapping[ShardName, int]:
@@ -112,7 +112,7 @@ class Tally:
     def where_counted(self, identity: int, group: int) -> ShardName | None:
         """Return the shard whose members of a group an object is one of, None if it is none."""
         entry = self.entry(identity)
-        return entry.shard if entry is not None and entry.stays and group in entry.groups else None
+        return entry.member_on if entry is not None and group in entry.groups else None
 
     def by_shard(self) -> dict[ShardName, int]:
         """Return how many objects each shard has."""
@@ -261,13 +261,13 @@ class Tally:
         self._draining += one * entry.draining
         if entry.heading is not None:
             _add_to(self._heading, entry.heading, shard, one)
-        if shard is None or not entry.stays:
-            return
-        self._staying[shard] += one
-        if entry.pinned:
-            self._pinned[shard] += one
-        for group in entry.groups:
-            _add_to(self._members, group, shard, one)
+        member_on = entry.member_on
+        if member_on is not None:
+            for group in entry.groups:
+                _add_to(self._members, group, member_on, one)
+        if shard is not None and entry.stays:
+            self._staying[shard] += one
+            self._pinned[shard] += one * entry.pinned
 
 
 def _add_to(sums: dict[K, dict[S, int]], key: K, shard: S, one: int) -> None:

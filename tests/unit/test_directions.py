@@ -160,6 +160,21 @@ def test_no_direction_brings_two_members_of_a_group_together(
     assert (let_go(ring, moving).assigned == B) is not on_goal
 
 
+def test_what_is_on_its_way_is_one_of_its_group_where_it_goes() -> None:
+    by = steered(HOME, GOAL, OTHER, spec=APART)
+    first = obj(WIDGETS, "w", owner=A, drain="true", labels={"app": "web"}, annotations=TO_B)
+    second = known(by, obj(WIDGETS, "x", owner=A, labels={"app": "web"}))
+    known(by, first)
+
+    assert plan_directed(by, second, A, B) == Keep("it holds a member of the group")
+    assert plan_directed(by, second, A, C) == Drain(A, C)
+
+
+def test_what_is_being_deleted_on_its_way_is_none_of_its_group_anywhere() -> None:
+    assert Entry(A, (7,), draining=True, heading=B).member_on == B
+    assert Entry(A, (7,), draining=True, deleting=True, heading=B).member_on is None
+
+
 def test_the_room_at_the_goal_is_kept_for_what_is_on_its_way() -> None:
     ring = going_to(GOAL, 4)
     moving = known(ring, directed())
