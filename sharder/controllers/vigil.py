@@ -21,8 +21,11 @@ LOOK_SECONDS: Final = 0.5
 """Between two looks."""
 
 SOON_SECONDS: Final = 2.0
-"""Before a pass is asked for again because of the same excess, or objects without owner are tried
-again because others have gone."""
+"""Before a pass is asked for again because of the same excess."""
+
+TRY_SECONDS: Final = 1.0
+"""Between two attempts at objects without owner because others have gone; with a look's time and
+the write's that makes less than 2 s."""
 
 AGAIN_SECONDS: Final = 30.0
 """The same in the end: not every excess can be undone, but a drain that has failed can."""
@@ -127,7 +130,7 @@ class Vigil:
             orphaned |= any(map(tally.staying_on, snapshot.placer.layout.evacuating))
         if not (tally.unassigned or orphaned):
             seen.departures = tally.departures
-        elif tally.departures != seen.departures and now >= seen.tried_at + SOON_SECONDS:
+        elif tally.departures != seen.departures and now >= seen.tried_at + TRY_SECONDS:
             seen.departures, seen.tried_at = tally.departures, now
             (self._resync if orphaned else self._look_again)(snapshot.name)
 
