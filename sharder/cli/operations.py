@@ -66,12 +66,11 @@ async def cordon(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> Opera
         ConfigError: there is no such ring or shard.
     """
 
-    async def attempt() -> OperationReport:
-        view = await view_of(reach.cluster, ring_named(ring))
+    def edit_of(view: View, _lease: Lease) -> Edit[Lease]:
         warnings = [f"{problem}: new objects wait" for problem in _closing(view, shard)]
         if _is_evacuating(view, shard):
             warnings.append(f"{shard} goes on letting go of its objects until sharder uncordon")
-        edit = _of_lease(
+        return _of_lease(
             view,
             Operation.CORDON,
             {CORDONED_ANNOTATION: "true"},
@@ -79,9 +78,8 @@ async def cordon(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> Opera
             already=f"{shard} is cordoned already",
             warnings=warnings,
         )
-        return await carry_out(reach.leases, lease_of(view.snapshot, shard), edit, dry_run=dry_run)
 
-    return await persist(attempt, reach.shown.warn)
+    return await _write_lease(reach, ring, shard, edit_of, dry_run=dry_run)
 
 
 async def uncordon(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
@@ -91,11 +89,9 @@ async def uncordon(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> Ope
         ConfigError: there is no such ring or shard.
     """
 
-    async def attempt() -> OperationReport:
-        view = await view_of(reach.cluster, ring_named(ring))
-        lease = lease_of(view.snapshot, shard)
+    def edit_of(view: View, lease: Lease) -> Edit[Lease]:
         stops = lease.metadata.annotation(EVACUATE_ANNOTATION) == EVACUATE_ON_STOP
-        edit = _of_lease(
+        return _of_lease(
             view,
             Operation.UNCORDON,
             {CORDONED_ANNOTATION: None, EVACUATE_ANNOTATION: None},
@@ -107,9 +103,8 @@ async def uncordon(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> Ope
             ]
             * stops,
         )
-        return await carry_out(reach.leases, lease, edit, dry_run=dry_run)
 
-    return await persist(attempt, reach.shown.warn)
+    return await _write_lease(reach, ring, shard, edit_of, dry_run=dry_run)
 
 
 async def evacuate(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
@@ -119,8 +114,7 @@ async def evacuate(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> Ope
         ConfigError: there is no such ring or shard.
     """
 
-    async def attempt() -> OperationReport:
-        view = await view_of(reach.cluster, ring_named(ring))
+    def edit_of(view: View, _lease: Lease) -> Edit[Lease]:
         warnings = [f"{problem}: its objects stay" for problem in _closing(view, shard)]
         if ShardName(shard) not in view.snapshot.members.available:
             warnings.append(
@@ -129,7 +123,7 @@ async def evacuate(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> Ope
             )
         elif view.snapshot.ring.spec.movement.paused:
             warnings.append(f"{ring} is paused: nothing leaves {shard} until sharder resume")
-        edit = _of_lease(
+        return _of_lease(
             view,
             Operation.EVACUATE,
             {EVACUATE_ANNOTATION: "true"},
@@ -138,9 +132,8 @@ async def evacuate(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> Ope
             already=f"{shard} is evacuated already",
             warnings=warnings,
         )
-        return await carry_out(reach.leases, lease_of(view.snapshot, shard), edit, dry_run=dry_run)
 
-    return await persist(attempt, reach.shown.warn)
+    return await _write_lease(reach, ring, shard, edit_of, dry_run=dry_run)
 
 
 async def pause(reach: Reach, *, ring: str, dry_run: bool) -> OperationReport:
@@ -195,6 +188,22 @@ async def _set_paused(
     return await persist(attempt, reach.shown.warn)
 
 
+async def _write_lease(
+    reach: Reach,
+    ring: str,
+    shard: str,
+    edit_of: Callable[[View, Lease], Edit[Lease]],
+    *,
+    dry_run: bool,
+) -> OperationReport:
+    async def attempt() -> OperationReport:
+        view = await view_of(reach.cluster, ring_named(ring))
+        lease = lease_of(view.snapshot, shard)
+        return await carry_out(reach.leases, lease, edit_of(view, lease), dry_run=dry_run)
+
+    return await persist(attempt, reach.shown.warn)
+
+
 def _of_lease(
     view: View,
     operation: Operation,
@@ -222,7 +231,7 @@ def _closing(view: View, shard: str) -> list[str]:
     others = [
         name
         for name in members.available - {ShardName(shard)}
-        if not (members.shards[name].cordoned or members.shards[name].evacuating)
+        if not members.shards[name].set_aside
     ]
     return [] if others else [f"no other shard of {view.snapshot.name} is open"]
 

@@ -18,7 +18,7 @@ from sharder.rebalance.measures import (
     mean_and_sigma,
 )
 from sharder.rebalance.search import Move, Search, Side
-from sharder.rebalance.steps import Steps, ended
+from sharder.rebalance.steps import Steps
 from sharder.rebalance.terms import Terms
 from sharder.rebalance.words import OFF, ONE_SHARD, Course, why
 
@@ -52,7 +52,7 @@ class Run:
     moves: tuple[Move, ...]
 
 
-def rebalance(
+def rebalancing(
     terms: Terms,
     shards: Iterable[LoadedShard],
     objects: Iterable[LoadedObject],
@@ -60,8 +60,8 @@ def rebalance(
     budget: int,
     admits: Admits,
     begun: Set[ShardName] = frozenset(),
-) -> Outcome:
-    """Return the moves that balance a ring.
+) -> Steps[Outcome]:
+    """Return the moves that balance a ring, once all steps are done.
 
     Once no budget ends it and the threshold is a number, another run on its result moves nothing
     but what this one has moved.  `Auto` is another number then; that comes to an end, too, as
@@ -76,19 +76,6 @@ def rebalance(
         begun: The shards that gave objects up at the look before: what is begun is brought to
             its end, however little is left to gain.
     """
-    return ended(rebalancing(terms, shards, objects, budget=budget, admits=admits, begun=begun))
-
-
-def rebalancing(
-    terms: Terms,
-    shards: Iterable[LoadedShard],
-    objects: Iterable[LoadedObject],
-    *,
-    budget: int,
-    admits: Admits,
-    begun: Set[ShardName] = frozenset(),
-) -> Steps[Outcome]:
-    """Do the same step by step, for who has other things to do in between."""
     run = yield from running(terms, shards, objects, budget=budget, admits=admits, begun=begun)
     if isinstance(run, str):
         return Outcome(before={}, after={}, why=run)
@@ -111,7 +98,7 @@ def running(
     admits: Admits,
     begun: Set[ShardName] = frozenset(),
 ) -> Steps[Run | str]:
-    """Return a run, or why there is nothing to run; arguments as those of `rebalance`."""
+    """Return a run, or why there is nothing to run; arguments as those of `rebalancing`."""
     if terms.strategy is RebalanceStrategy.NONE:
         return OFF
     sides = _sides(shards, objects)

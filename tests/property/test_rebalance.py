@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from sharder.api.ring import RebalanceStrategy
 from sharder.names import ShardName
 from sharder.rebalance.loads import LoadedObject, LoadedShard
-from sharder.rebalance.run import Outcome, measure_of, rebalance
+from sharder.rebalance.run import Outcome, measure_of, rebalancing
 from sharder.rebalance.search import Side, load_of
+from sharder.rebalance.steps import ended
 from sharder.rebalance.terms import Terms
 from sharder.rebalance.verdict import verdict
 from tests.support.values_rebalance import after
@@ -37,9 +38,10 @@ class Case(NamedTuple):
 
     def run(self) -> Outcome:
         """Rebalance."""
-        return rebalance(
+        steps = rebalancing(
             self.terms, self.shards, self.objects, budget=self.budget, admits=self.admits
         )
+        return ended(steps)
 
     def sides(self, objects: list[LoadedObject]) -> dict[ShardName, Side]:
         """The shards with what they have."""

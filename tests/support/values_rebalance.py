@@ -6,8 +6,9 @@ from sharder.api.ring import RebalanceStrategy
 from sharder.names import ShardName
 from sharder.rebalance.alike import Admits
 from sharder.rebalance.loads import LoadedObject, LoadedShard
-from sharder.rebalance.run import Outcome, rebalance
+from sharder.rebalance.run import Outcome, rebalancing
 from sharder.rebalance.search import Move
+from sharder.rebalance.steps import ended
 from sharder.rebalance.terms import Terms
 
 A, B, C, D = (ShardName(name) for name in "abcd")
@@ -80,7 +81,7 @@ def run(
     admits: Admits = anybody,
 ) -> Outcome:
     """Rebalance."""
-    return rebalance(terms, shards, objects, budget=budget, admits=admits)
+    return ended(rebalancing(terms, shards, objects, budget=budget, admits=admits))
 
 
 def after(objects: Iterable[LoadedObject], moves: Iterable[Move]) -> list[LoadedObject]:

@@ -26,7 +26,8 @@ from sharder.placement.demand import MAX_MOVE_COST
 from sharder.rebalance.loads import LoadedObject, LoadedShard
 from sharder.rebalance.measures import TOLERANCE, fragmentation, mean_and_sigma
 from sharder.rebalance.reading import Rank, rank_of
-from sharder.rebalance.run import Outcome, rebalance
+from sharder.rebalance.run import Outcome, rebalancing
+from sharder.rebalance.steps import ended
 from sharder.rebalance.terms import Terms
 from tests.support.documents import blocks, code, read, section, tables
 
@@ -52,7 +53,8 @@ def shards(*letters: str, **capacity: float) -> list[LoadedShard]:
 
 
 def run(terms: Terms, available: list[LoadedShard], objects: Iterable[LoadedObject]) -> Outcome:
-    return rebalance(terms, available, objects, budget=50, admits=lambda _, __: True)
+    steps = rebalancing(terms, available, objects, budget=50, admits=lambda _, __: True)
+    return ended(steps)
 
 
 def resource_balance(threshold: float | None) -> Outcome:

@@ -24,8 +24,9 @@ from sharder.names import (
 from sharder.rebalance.loads import LoadedObject, LoadedShard
 from sharder.rebalance.measures import fragmentation, mean_and_sigma, rates
 from sharder.rebalance.reading import object_of, rank_of
-from sharder.rebalance.run import measure_of, rebalance
+from sharder.rebalance.run import measure_of, rebalancing
 from sharder.rebalance.search import Move, Search, Side
+from sharder.rebalance.steps import ended
 from sharder.rebalance.terms import Terms, terms_of
 from tests.vectors.koordinator_file import (
     Defaults,
@@ -343,7 +344,8 @@ def _moves(
     terms = Terms(
         strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold, min_gain=min_gain
     )
-    return rebalance(terms, shards, objects, budget=budget, admits=_anybody).moves
+    steps = rebalancing(terms, shards, objects, budget=budget, admits=_anybody)
+    return ended(steps).moves
 
 
 def _selected(

@@ -11,9 +11,6 @@ from functools import partial
 from sharder.api.meta import PartialObject
 from sharder.api.resource import Resource
 from sharder.api.ring import RingResource
-from sharder.clock import Clock
-from sharder.controllers.mistakes import Mistakes
-from sharder.controllers.movement.cover import Cover
 from sharder.controllers.movement.moves import Mover
 from sharder.controllers.movement.relief import Relief
 from sharder.controllers.movement.rights import naming_the_rule
@@ -21,31 +18,18 @@ from sharder.controllers.movement.sweep import Sweep
 from sharder.errors import NotFound
 from sharder.plan import Keep, Step
 from sharder.planner import Owners, Promises, plan_controlled, plan_main, plan_owned
-from sharder.ports import Objects
 from sharder.snapshot import RingSnapshot, Role
 
 
 class Pass:
     """One pass over a ring's objects, all decided from one snapshot."""
 
-    def __init__(
-        self,
-        snapshot: RingSnapshot,
-        *,
-        cover: Cover,
-        objects: Objects,
-        mover: Mover,
-        mistakes: Mistakes,
-        clock: Clock,
-    ) -> None:
-        """`cover` shows everything in scope; what lies outside costs little then."""
-        self.sweep = Sweep(
-            snapshot, cover=cover, objects=objects, mover=mover, mistakes=mistakes, clock=clock
-        )
-        """Has what came of it."""
+    def __init__(self, snapshot: RingSnapshot, sweep: Sweep, *, mover: Mover) -> None:
+        """`sweep` has what came of it in the end."""
         self._snapshot = snapshot
+        self._sweep = sweep
         self._promises = Promises(snapshot)
-        self._relief = Relief(snapshot, self.sweep, limit=mover.limit)
+        self._relief = Relief(snapshot, self._sweep, limit=mover.limit)
         self._mover = mover
         names = ",".join(sorted(snapshot.members.available))
         self._stranded = f"{snapshot.owner_label} notin ({names})"
@@ -72,28 +56,28 @@ class Pass:
             await self._run(lock)
         finally:
             self._promises.give_back()
-        await self.sweep.wait()
+        await self._sweep.wait()
 
     async def _run(self, lock: asyncio.Lock) -> None:
         main = self._snapshot.ring.spec.resources
         for resource in main:
-            await self.sweep.noting(resource.id, self._rescue(resource, lock))
+            await self._sweep.noting(resource.id, self._rescue(resource, lock))
         await self._relief.run()
         for resource in main:
-            await self.sweep.noting(resource.id, self._follow(resource))
+            await self._sweep.noting(resource.id, self._follow(resource))
 
     async def _rescue(self, main: RingResource, lock: asyncio.Lock) -> None:
         """Give objects that nobody works on to their shard; what they control goes first."""
-        resource = await self.sweep.find(main.id)
+        resource = await self._sweep.find(main.id)
         if self._snapshot.roles[main.id] is not Role.LEADING:
-            await self.sweep.move_main(
+            await self._sweep.move_main(
                 resource, self._stranded, partial(plan_main, self._snapshot)
             )
             return
         async with lock:
             owners = await self._displaced(main)
             await self._gather(main, owners)
-            await self.sweep.move_main(
+            await self._sweep.move_main(
                 resource, self._stranded, partial(self._plan_stranded, owners)
             )
 
@@ -103,16 +87,16 @@ class Pass:
         for other in self._snapshot.ring.spec.resources:
             if controlled & set(other.controlled_resources):
                 try:
-                    await self._learn(await self.sweep.find(other.id), owners)
+                    await self._learn(await self._sweep.find(other.id), owners)
                 except NotFound as error:
-                    self.sweep.unreadable(other.id, error)
+                    self._sweep.unreadable(other.id, error)
         return owners
 
     async def _learn(self, resource: Resource, owners: Owners) -> None:
         """Read all objects, or where they are counted those that may be displaced."""
         with naming_the_rule(resource.id):
             for labels in self._displacing:
-                async for obj in self.sweep.stream(resource, labels):
+                async for obj in self._sweep.stream(resource, labels):
                     if self._snapshot.selects(obj):
                         owners.note(self._snapshot, obj, self._promises.plan(obj))
 
@@ -123,12 +107,12 @@ class Pass:
             if self._snapshot.roles[controlled.id] is not Role.CONTROLLED:
                 continue
             try:
-                resource = await self.sweep.find(controlled.id)
-                await self.sweep.move_all(resource, self._stranded, decide)
-                await self.sweep.move_all(resource, self._settled, decide)
+                resource = await self._sweep.find(controlled.id)
+                await self._sweep.move_all(resource, self._stranded, decide)
+                await self._sweep.move_all(resource, self._settled, decide)
             except NotFound as error:
                 # Nothing of it exists that the main objects would have to wait for.
-                self.sweep.unreadable(controlled.id, error)
+                self._sweep.unreadable(controlled.id, error)
 
     def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
         """Leave an object that let go a moment ago to the hand-over: its children go first."""
@@ -138,6 +122,6 @@ class Pass:
 
     async def _follow(self, main: RingResource) -> None:
         """Ask shards to let go of what belongs elsewhere, and take such requests back."""
-        resource = await self.sweep.find(main.id)
+        resource = await self._sweep.find(main.id)
         for labels in self._following:
-            await self.sweep.move_main(resource, labels, partial(plan_owned, self._snapshot))
+            await self._sweep.move_main(resource, labels, partial(plan_owned, self._snapshot))

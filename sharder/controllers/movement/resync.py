@@ -21,6 +21,7 @@ from sharder.controllers.movement.failures import Report
 from sharder.controllers.movement.moves import Mover, Superseded
 from sharder.controllers.movement.muster import Result
 from sharder.controllers.movement.passes import Pass
+from sharder.controllers.movement.sweep import Sweep
 from sharder.controllers.world import World
 from sharder.errors import Unavailable
 from sharder.membership import Members
@@ -112,7 +113,7 @@ class Resync:
             return None
         began = self._clock.monotonic()
         cover = cover_of(snapshot.namespaces, self._world.known_namespaces())
-        current = Pass(
+        found = Sweep(
             snapshot,
             cover=cover,
             objects=self._objects,
@@ -120,9 +121,8 @@ class Resync:
             mistakes=self._mistakes,
             clock=self._clock,
         )
-        found = current.sweep
         try:
-            await current.run(self._locks[name])
+            await Pass(snapshot, found, mover=self._mover).run(self._locks[name])
         except Superseded:
             return AGAIN_SECONDS
         if found.problem is None and found.expired is not None:

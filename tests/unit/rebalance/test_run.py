@@ -6,7 +6,8 @@ from sharder.api.ring import RebalanceSpec, RebalanceStrategy
 from sharder.names import ShardName
 from sharder.rebalance.loads import LoadedObject, LoadedShard
 from sharder.rebalance.measures import TOLERANCE
-from sharder.rebalance.run import rebalance
+from sharder.rebalance.run import rebalancing
+from sharder.rebalance.steps import ended
 from sharder.rebalance.terms import Terms, terms_of
 from tests.support.values_rebalance import (
     A,
@@ -455,8 +456,8 @@ def test_what_the_look_before_has_begun_is_brought_to_its_end() -> None:
     objects = [obj(str(number), "a", 1, 0) for number in range(31)]
     shards = (shard("a"), shard("b", 1e12, 1e12))
 
-    going_on = rebalance(
-        balance(0.15), shards, objects, budget=3, admits=anybody, begun=frozenset({A})
+    going_on = ended(
+        rebalancing(balance(0.15), shards, objects, budget=3, admits=anybody, begun=frozenset({A}))
     )
 
     assert run(balance(0.15), shards, objects, budget=3).moves == ()
