@@ -1,7 +1,7 @@
 """The promise of the whole protocol: whatever happens, no object ever has two workers.
 
 And once the world calms down every object is where it belongs, and no shard has too many.  The
-laws stand in `model.laws`, `model.view`, `model.ceilings` and `model.rest`; `tests/mutants` shows
+laws stand in `model.laws`, `model.view`, `model.ceilings` and `model.rest`; `test_model.py` shows
 that they bite.
 """
 
