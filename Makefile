@@ -27,7 +27,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
 	do printf '%-22s %s\n' "$$target" "$$text"; done
 
-check: $(INSTALLED) ## format, lint, types, import contracts, tests without a server (about a minute)
+check: $(INSTALLED) ## format, lint, types, import contracts, tests without a server (under 50 s)
 	@$(VENV)/python -m hack.check
 
 test: $(INSTALLED) control-plane helm goshard ## everything that CI runs: check, real API server, coverage
