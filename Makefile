@@ -8,7 +8,7 @@ INSTALLED := .venv/installed
 
 # Modules without I/O: every branch is covered.
 CORE := $(wildcard $(addprefix sharder/, names.py errors.py durations.py nesting.py keys.py generated_name.py figures.py budgets.py leases.py roster.py \
-	membership.py ring.py admission.py plan.py planner.py patches.py snapshot.py building.py choosing.py balance.py quantities.py placement/*.py rebalance/*.py \
+	membership.py ring.py admission.py plan.py planner.py patches.py snapshot.py building.py choosing.py balance.py quantities.py exclusions.py placement/*.py rebalance/*.py \
 	api/*.py preview/*.py validation/*.py))
 
 # Compiled modules go to .venv too, not beside their sources.  They are kept even where the
@@ -21,7 +21,7 @@ PREFLIGHT = command -v $(PYTHON) >/dev/null \
 	$(PYTHON) hack/preflight.py
 
 .NOTPARALLEL:
-.PHONY: help check test demo demo-stop measure control-plane helm goshard fmt clean
+.PHONY: help check test demo demo-stop measure control-plane helm goshard reference lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
@@ -63,6 +63,12 @@ helm: ## find or build helm; print where it is
 goshard: ## find or build the shard in Go that tests put beside Python's; print where it is
 	@$(PREFLIGHT)
 	@$(PYTHON) -m hack.binaries goshard
+
+reference: $(INSTALLED) ## write docs/reference.md from the CRD
+	@$(VENV)/python -m hack.reference --write
+
+lock: $(INSTALLED) ## write what the image installs, with hashes (UPGRADE=1 takes the newest versions first)
+	@$(VENV)/python -m hack.lock $(if $(UPGRADE),--upgrade)
 
 fmt: $(INSTALLED) ## format, and fix what ruff can fix
 	@$(VENV)/ruff format .

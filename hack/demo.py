@@ -37,7 +37,7 @@ async def tell(playground: Playground, strategy: StrategyName) -> None:
     Raises:
         SystemExit: something is not as it should be; the message says what.
     """
-    playground.start_sharder()
+    playground.start_sharder(gracefulShutDown="0s")
     with console.status("waiting for the sharder"):
         await wait_until_ready(playground)
     async with observing(playground.viewer, strategy) as (observer, client):

@@ -57,6 +57,7 @@ class Playground:
         self._webhook_ports: dict[str, int] = {}
         self._metrics_ports: dict[str, int] = {}
         self._kubeconfigs: dict[str, Path] = {}
+        self._scraper_token = ""
 
     def install(self) -> None:
         """Install CRD, identities and the example with its ring; idempotent."""
@@ -68,6 +69,7 @@ class Playground:
         """Install the rest where CRD and the sharder's identity are there, as from the chart."""
         self.plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
         self.plane.apply(MANIFESTS / "viewer.yaml")
+        self.plane.apply(MANIFESTS / "scraper.yaml")
         self.plane.apply(_namespace(NAMESPACE))
         for manifest in ("namespace.yaml", "rbac.yaml", "ring.yaml"):
             self.plane.apply(EXAMPLE / "deploy" / manifest)
@@ -76,6 +78,8 @@ class Playground:
             "sharder": self.plane.token_kubeconfig(SYSTEM, "sharder"),
             "shard": self.plane.token_kubeconfig(SHARDS, "checksum-controller"),
         }
+        create = ("create", "token", "scraper", "--namespace", SYSTEM, "--duration=1h")
+        self._scraper_token = self.plane.kubectl(*create).strip()
 
     @property
     def viewer(self) -> Path:
@@ -109,7 +113,10 @@ class Playground:
         command = [program, "run", "--config", str(file), "--kubeconfig", kubeconfig]
         variables = {"POD_NAME": name, "POD_NAMESPACE": SYSTEM}
         if self._strategies is not None:
-            variables["PYTHONPATH"] = str(self._strategies)
+            before = os.environ.get("PYTHONPATH", "")
+            variables["PYTHONPATH"] = os.pathsep.join(
+                filter(None, (str(self._strategies), before))
+            )
         self._run(name, command, variables)
         self._probes[name] = f"http://127.0.0.1:{health}/readyz"
         self._webhook_ports[name] = webhook
@@ -119,9 +126,17 @@ class Playground:
         """Return the port at which a sharder answers the API server."""
         return self._webhook_ports[name]
 
-    def metrics_port(self, name: str) -> int:
+    def metrics_url(self, name: str) -> str:
         """Return where a sharder shows its metrics, if its configuration does not say."""
-        return self._metrics_ports[name]
+        return f"http://127.0.0.1:{self._metrics_ports[name]}/metrics"
+
+    def scrape(self, name: str = "sharder-0") -> str:
+        """Return a sharder's metrics, read by somebody who may read them."""
+        headers = {"Authorization": f"Bearer {self._scraper_token}"}
+        request = urllib.request.Request(self.metrics_url(name), headers=headers)  # noqa: S310
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+            content: bytes = answer.read()
+            return content.decode()
 
     def is_ready(self, name: str = "sharder-0") -> bool:
         """Tell whether the sharder calls itself ready.

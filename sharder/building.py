@@ -6,8 +6,11 @@ What the one before has worked out, and counts, is kept as long as it is right.
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from msgspec import structs
+
 from sharder.api.resource import Resource
-from sharder.api.ring import ControllerRing
+from sharder.api.ring import ControllerRing, RingResource
+from sharder.exclusions import may_be_sharded
 from sharder.membership import Members
 from sharder.names import (
     GroupResource,
@@ -45,14 +48,16 @@ def build(
         available=_shards_of(members, members.available),
         custom=custom,
     )
-    main = [r for r in served if r.id in {each.id for each in ring.spec.resources}]
+    resources = sharded_resources(ring)
+    main = [r for r in served if r.id in {each.id for each in resources}]
     known = None if previous is None else previous.placer
     alike = known is not None and known.decides_like(layout)
     placer = Placer(layout, known.strategy if known is not None and alike else None)
     return RingSnapshot(
         ring=ring,
+        resources=resources,
         roles=roles_of(ring),
-        kinds=_kinds_of(ring, main),
+        kinds=_kinds_of(resources, main),
         cluster_scoped=frozenset(r.id for r in main if not r.namespaced),
         members=members,
         placer=placer,
@@ -71,13 +76,27 @@ def roles_of(ring: ControllerRing) -> dict[GroupResource, Role]:
 
     (The reference moves such objects back and forth for ever.)
     """
-    controlled = {
-        c.id: Role.CONTROLLED for r in ring.spec.resources for c in r.controlled_resources
-    }
-    main = {
-        r.id: Role.LEADING if r.controlled_resources else Role.MAIN for r in ring.spec.resources
-    }
+    resources = sharded_resources(ring)
+    controlled = {c.id: Role.CONTROLLED for r in resources for c in r.controlled_resources}
+    main = {r.id: Role.LEADING if r.controlled_resources else Role.MAIN for r in resources}
     return controlled | main
+
+
+def sharded_resources(ring: ControllerRing) -> tuple[RingResource, ...]:
+    """Return what the ring lists without what is never sharded.
+
+    Such a ring is refused; one that has slipped in must do no harm until it is mended.
+    """
+    return tuple(
+        structs.replace(
+            main,
+            controlled_resources=tuple(
+                each for each in main.controlled_resources if may_be_sharded(each.id)
+            ),
+        )
+        for main in ring.spec.resources
+        if may_be_sharded(main.id)
+    )
 
 
 def _shards_of(members: Members, names: Iterable[ShardName]) -> tuple[Shard, ...]:
@@ -103,8 +122,10 @@ def _tally_of(ring: ControllerRing, placer: Placer, previous: RingSnapshot | Non
     return Tally()
 
 
-def _kinds_of(ring: ControllerRing, main: Iterable[Resource]) -> dict[tuple[str, str], MainKind]:
-    hash_keys = {resource.id: resource.hash_key for resource in ring.spec.resources}
+def _kinds_of(
+    resources: Iterable[RingResource], main: Iterable[Resource]
+) -> dict[tuple[str, str], MainKind]:
+    hash_keys = {resource.id: resource.hash_key for resource in resources}
     return {
         (resource.id.group, resource.kind): MainKind(
             hash_key=hash_keys[resource.id], namespaced=resource.namespaced

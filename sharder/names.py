@@ -61,12 +61,16 @@ WEBHOOK_PATH_PREFIX: Final = "/webhooks/sharder/controllerring/"
 VALIDATION_NAME: Final = "controllerrings.sharding.timebertt.dev"
 """Of the ValidatingWebhookConfiguration for ControllerRings, and of the webhook in it."""
 VALIDATION_PATH: Final = "/webhooks/validate/controllerring"
+METRICS_PATH: Final = "/metrics"
+"""Also the nonResourceURL that whoever reads them must be allowed to get."""
 APP_LABEL: Final = ("app.kubernetes.io/name", "controller-sharding")
 
 _OWNER_PREFIX: Final = "shard.alpha.sharding.timebertt.dev/"
 _DRAIN_PREFIX: Final = "drain.alpha.sharding.timebertt.dev/"
 _NEXT_PREFIX: Final = "next.alpha.sharding.timebertt.dev/"
 _PIN_PREFIX: Final = "pin.alpha.sharding.timebertt.dev/"
+
+_RESOURCE: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 # Kubernetes' grammar of label values: at most 63 characters, empty is allowed there but not here,
 # for an empty owner is no owner (apimachinery, util/validation.IsValidLabelValue).
@@ -129,6 +133,12 @@ def webhook_path(ring: RingName) -> str:
 def is_label_value(text: str) -> bool:
     """Tell whether `text` may stand as a non-empty label value, hence be a shard's name."""
     return _LABEL_VALUE.fullmatch(text) is not None
+
+
+def is_resource(resource: GroupResource) -> bool:
+    """Tell whether there may be such a resource; wildcards and subresources are none."""
+    group, name = resource
+    return bool(_RESOURCE.fullmatch(name)) and (not group or bool(_SUBDOMAIN.fullmatch(group)))
 
 
 def is_label_key(text: str) -> bool:

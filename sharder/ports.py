@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from sharder.api.meta import Json, PartialObject
 from sharder.api.resource import Resource
+from sharder.api.user import User
 from sharder.names import GroupResource, ObjectRef
 
 T = TypeVar("T")
@@ -142,4 +143,16 @@ class Recorder(Protocol):
 
     async def warn(self, about: PartialObject, reason: str, message: str) -> None:
         """Record a Warning; failing to do so is logged and never raised."""
+        ...
+
+
+class Reviews(Protocol):
+    """What the API server says about those who send requests to us."""
+
+    async def identify(self, token: str) -> User | None:
+        """Return whose the bearer token is, None if the API server does not accept it."""
+        ...
+
+    async def allows(self, user: User, verb: str, path: str) -> bool:
+        """Tell whether the user may do so at a path that is no resource's."""
         ...

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from sharder.api.meta import PartialObject
-from sharder.api.ring import ControllerRing, HashKey
+from sharder.api.ring import ControllerRing, HashKey, RingResource
 from sharder.keys import main_key, namespace_key, owner_key
 from sharder.membership import Members
 from sharder.names import GroupResource, RingName, ShardName, is_label_value
@@ -45,6 +45,8 @@ class RingSnapshot:
     """One ring at one moment: its resources, its members and how objects are placed on them."""
 
     ring: ControllerRing
+    resources: tuple[RingResource, ...]
+    """The main resources; what the ring lists and is never sharded is not among them."""
     roles: Mapping[GroupResource, Role]
     kinds: Mapping[tuple[str, str], MainKind]
     """The kinds of the main resources that the API server serves, by group and kind."""
@@ -152,7 +154,7 @@ class RingSnapshot:
     def is_controlled_by_another(self, child: PartialObject) -> bool:
         """Tell whether what controls `child` is surely of no main resource of the ring."""
         owner = child.metadata.controller
-        all_known = len(self.kinds) >= len(self.ring.spec.resources)
+        all_known = len(self.kinds) >= len(self.resources)
         return owner is not None and all_known and (owner.group, owner.kind) not in self.kinds
 
     def owner_of(self, obj: PartialObject) -> ShardName | None:

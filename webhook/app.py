@@ -1,17 +1,33 @@
 """The HTTP applications: webhook, health and metrics."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Final
 
-from fastapi import APIRouter, FastAPI, Response, status
+from fastapi import APIRouter, FastAPI, Request, Response, status
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
-from sharder.names import VALIDATION_PATH, WEBHOOK_PATH_PREFIX, RingName
+from sharder.names import METRICS_PATH, VALIDATION_PATH, WEBHOOK_PATH_PREFIX, RingName
 from sharder.snapshot import RingSnapshot
 from webhook.endpoint import AdmissionEndpoint, Observer
 from webhook.limits import MAX_REQUEST_BYTES
+from webhook.readers import Readers
 from webhook.validation import RingValidation
+
+_REFUSED: Final[Mapping[HTTPStatus, str]] = MappingProxyType(
+    {
+        HTTPStatus.UNAUTHORIZED: "give a bearer token that the API server accepts",
+        HTTPStatus.FORBIDDEN: "the token's owner may not get the nonResourceURL "
+        f"{METRICS_PATH}: bind a ClusterRole that grants it",
+        HTTPStatus.TOO_MANY_REQUESTS: "too many tokens at once: come again in a few seconds",
+        HTTPStatus.INTERNAL_SERVER_ERROR: "the API server does not say whether you may read "
+        "this: the log of the sharder says why",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +80,17 @@ def create_health_app(readiness: Callable[[], str | None]) -> FastAPI:
     return app
 
 
-def create_metrics_app(render: Callable[[], tuple[bytes, str]]) -> FastAPI:
-    """Return `/metrics`; `render` gives the body and its content type."""
+def create_metrics_app(render: Callable[[], tuple[bytes, str]], readers: Readers) -> FastAPI:
+    """Return `names.METRICS_PATH` for `readers`; `render` gives the body and its content type."""
     app = _plain_app()
 
-    @app.get("/metrics")
-    def metrics() -> Response:  # not async: a thread renders while the loop admits
-        content, content_type = render()
+    @app.get(METRICS_PATH)
+    async def metrics(request: Request) -> Response:
+        verdict = await readers.check(request.headers.get("authorization", ""))
+        if verdict is not HTTPStatus.OK:
+            return _refused(verdict)
+        # A thread renders while the loop admits.
+        content, content_type = await asyncio.to_thread(render)
         return Response(content, headers={"content-type": content_type})
 
     return app
@@ -100,6 +120,16 @@ class _WebhookApp(FastAPI):
 
 def _plain_app() -> FastAPI:
     return FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+
+
+def _refused(verdict: HTTPStatus) -> Response:
+    is_unknown = verdict is HTTPStatus.UNAUTHORIZED
+    return Response(
+        f"{_REFUSED[verdict]}\n",
+        status_code=verdict,
+        headers={"www-authenticate": "Bearer"} if is_unknown else None,
+        media_type="text/plain",
+    )
 
 
 def _health_routes(readiness: Callable[[], str | None]) -> APIRouter:

@@ -84,7 +84,7 @@ async def _find(store: Secrets, ref: ObjectRef) -> Secret:
     except NotFound as error:
         raise ConfigError(
             f"there is no Secret {ref}: give --namespace and --secret as the sharder has them; "
-            "it makes one when it starts, unless its certificate comes from files"
+            "the chart makes one for it to fill, unless its certificate comes from files"
         ) from error
 
 

@@ -1,7 +1,7 @@
 """Compose the service and run it: the one place where adapters meet decisions.
 
 Start: health, identity, certificates, synced snapshots, webhook, ready.  Stop, in the reverse
-order: not ready, controllers and leader Lease, open requests, sockets.
+order: not ready, controllers and leader Lease, a quiet period, open requests, sockets.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from sharder.cli.certificates import (
     registration_of,
 )
 from sharder.cli.patience import PATIENCE_SECONDS, Patience
+from sharder.cli.retiring import retire
 from sharder.clock import SystemClock
 from sharder.config import Part, Settings, address_of
 from sharder.config.entry_points import installed
@@ -39,6 +40,7 @@ from sharder.errors import ConfigError
 from sharder.kube.client import Client, connect
 from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
+from sharder.kube.reviews import KubeReviews
 from sharder.kube.stores import (
     MUTATING,
     VALIDATING,
@@ -50,17 +52,15 @@ from sharder.kube.stores import (
 )
 from sharder.leases import ShardState
 from sharder.metrics import Metrics
-from sharder.names import RING_LABEL, ObjectRef
+from sharder.names import METRICS_PATH, RING_LABEL, ObjectRef
 from sharder.runtime.claim import LeaseTiming
 from sharder.runtime.holder import LeaseHolder
 from sharder.runtime.supervise import supervise
 from webhook.app import create_app, create_health_app, create_metrics_app
+from webhook.readers import Readers
 from webhook.server import Server
 from webhook.tls import ServerTls
 from webhook.validation import RingValidation
-
-RETIRE_SECONDS = 5.0
-"""How long we serve on when not ready, so that endpoints are dropped before sockets close."""
 
 COUNT_SECONDS = 10.0
 """How long readiness waits for the tallies of rings whose strategy sticks."""
@@ -140,7 +140,8 @@ class Service:
             )
             await stack.enter_async_context(
                 self._listening(
-                    self._settings.metrics.bind_address, create_metrics_app(self._metrics.render)
+                    self._settings.metrics.bind_address,
+                    create_metrics_app(self._metrics.render, self._readers()),
                 )
             )
             if not self._sharders:
@@ -182,7 +183,8 @@ class Service:
                 _log.info("stopping")
                 running.cancel()
             if server is not None:
-                await self._retire(server)
+                timeout = self._settings.graceful_shutdown_timeout.total_seconds()
+                await retire(server, within=timeout, clock=self._clock)
 
     def _publish(self, shown: Shown) -> None:
         """Tell the API server whom to trust, and everybody when that ends."""
@@ -190,14 +192,6 @@ class Service:
         self._metrics.set_certificate_expiry(
             serving=shown.serving_end, authority=shown.authority_end
         )
-
-    async def _retire(self, server: Server) -> None:
-        """Serve on until nobody calls any more, then end open requests, all in good time."""
-        timeout = self._settings.graceful_shutdown_timeout.total_seconds()
-        pause = RETIRE_SECONDS if timeout < 0 else min(RETIRE_SECONDS, timeout / 3)
-        server.retire()
-        await self._clock.sleep(pause)
-        await server.stop(float("inf") if timeout < 0 else timeout - pause)
 
     async def _follow_world(self) -> None:
         gauges = Gauges(self._world, self._metrics, self._clock)
@@ -251,6 +245,9 @@ class Service:
         return await find_certificate(
             self._settings, self._client, self._clock, lambda: self._leading
         )
+
+    def _readers(self) -> Readers:
+        return Readers(KubeReviews(self._client), self._clock, path=METRICS_PATH)
 
     @asynccontextmanager
     async def _webhook(self, tls: ServerTls) -> AsyncIterator[Server]:

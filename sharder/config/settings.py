@@ -241,8 +241,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     graceful_shutdown_timeout: timedelta = msgspec.field(
         name="gracefulShutDown", default=timedelta(seconds=15)
     )
-    """Default 15s: how long open requests may take after a stop signal.  0s ends them at once, a
-    negative duration waits for them without limit.  `gracefulShutdownTimeout` is the same."""
+    """Default 15s: how long a stop may take.  For two thirds of it, 10s at most, the webhook is
+    not ready and serves on, so that no call comes to a closed port; open requests have the rest.
+    0s ends all at once, a negative duration waits for open requests without limit.
+    `gracefulShutdownTimeout` is the same."""
 
 
 class Address(NamedTuple):

@@ -15,7 +15,7 @@ from sharder.api.meta import Json
 from sharder.api.secret import Secret
 from sharder.clock import Clock
 from sharder.controllers.trust import Published, trusts
-from sharder.errors import ApiError, ConfigError, Conflict, NotFound
+from sharder.errors import ApiError, ConfigError, Conflict, Forbidden, NotFound, Rejected
 from sharder.names import ROTATE_ANNOTATION, ObjectRef
 from sharder.ports import Readable, Writable
 from sharder.tls import (
@@ -88,7 +88,8 @@ class Certificates:
         the time to do so: they may have what is trusted.
 
         Raises:
-            ApiError: the Secret can be neither read nor written.
+            ApiError: the Secret can be neither read nor written.  `Rejected` where there is none
+                and we may not create it, with what to run; the chart gives us no right to.
         """
         waited = False
         while True:
@@ -196,7 +197,7 @@ class Certificates:
         """Write the change; False if another replica was faster: look at what it made."""
         try:
             if secret is None:
-                await self._write.create(self._ref.namespace, self._body(change.bundle))
+                await self._create(change.bundle)
             else:
                 await self._write.patch(self._ref, _replaced(secret, change))
         except Conflict:
@@ -209,14 +210,23 @@ class Certificates:
         _log.info("wrote certificates", extra={"object": str(self._ref), "why": change.why})
         return True
 
-    def _body(self, bundle: CertificateBundle) -> Json:
-        return {
+    async def _create(self, bundle: CertificateBundle) -> None:
+        """Create the Secret, which a right to write it by name alone does not allow."""
+        body: Json = {
             "apiVersion": "v1",
             "kind": "Secret",
             "type": "Opaque",
             "metadata": {"name": self._ref.name},
             "data": bundle.to_secret_data(),
         }
+        try:
+            await self._write.create(self._ref.namespace, body)
+        except Forbidden as error:
+            raise Rejected(
+                f"there is no Secret {self._ref}, and the sharder may not create it: run kubectl "
+                f"create secret generic {self._ref.name} --namespace {self._ref.namespace}, and "
+                "the sharder fills it"
+            ) from error
 
 
 def _request(secret: Secret | None) -> Request | None:

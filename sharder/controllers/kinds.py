@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing
+from sharder.building import sharded_resources
 from sharder.errors import ApiError
 from sharder.names import GroupResource
 from sharder.ports import Objects
@@ -22,7 +23,7 @@ class Kinds:
 
     def of(self, ring: ControllerRing) -> Iterator[Resource]:
         """Yield the ring's main resources, as far as they are known to be served."""
-        for resource in ring.spec.resources:
+        for resource in sharded_resources(ring):
             if resource.id in self._served:
                 yield self._served[resource.id]
 
@@ -32,7 +33,7 @@ class Kinds:
         A resource that cannot be asked for is nobody's problem here: whoever reads its objects
         reports it.
         """
-        wanted = {resource.id for ring in rings for resource in ring.spec.resources}
+        wanted = {resource.id for ring in rings for resource in sharded_resources(ring)}
         learned = False
         for resource in sorted(wanted - self._served.keys()):
             try:

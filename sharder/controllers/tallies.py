@@ -173,7 +173,7 @@ class Tallies:
 
 
 def _parts_of(snapshot: RingSnapshot, cover: Cover) -> Iterator[Part]:
-    for resource in snapshot.ring.spec.resources:
+    for resource in snapshot.resources:
         slices = WHOLE if resource.id in snapshot.cluster_scoped else cover
         yield from (Part(resource.id, within) for within in slices)
 

@@ -19,6 +19,7 @@ class Fault(Enum):
     """
 
     DUPLICATE = ("FieldValueDuplicate", "Duplicate value")
+    FORBIDDEN = ("FieldValueForbidden", "Forbidden")
     INVALID = ("FieldValueInvalid", "Invalid value")
     REQUIRED = ("FieldValueRequired", "Required value")
     UNSUPPORTED = ("FieldValueNotSupported", "Unsupported value")
@@ -42,7 +43,7 @@ class Refusal:
     """Its path, such as `spec.resources[1]`."""
     fault: Fault
     value: str | int | Sequence[str] = ""
-    """What stands there; nothing where the fault is that it is missing."""
+    """What stands there; nothing where that is missing, or the advice says it."""
     advice: str
     """Why not, and what to write instead."""
 
@@ -53,7 +54,7 @@ class Refusal:
     @property
     def message(self) -> str:
         """All but the field."""
-        if self.fault is Fault.REQUIRED:
+        if self.fault in {Fault.REQUIRED, Fault.FORBIDDEN}:
             return f"{self.fault.words}: {self.advice}"
         value = json.dumps(self.value, ensure_ascii=False)
         if len(value) > MAX_VALUE_CHARACTERS:

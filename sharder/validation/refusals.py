@@ -18,7 +18,8 @@ from sharder.api.ring import (
     RingSpec,
     StrategyName,
 )
-from sharder.names import GroupResource
+from sharder.exclusions import reason_against
+from sharder.names import GroupResource, is_resource
 from sharder.validation.movement import movement_refusals, rebalance_refusals
 from sharder.validation.refusal import Fault, Refusal
 from sharder.validation.selectors import key_refusals, selector_refusals
@@ -43,6 +44,7 @@ def refusals(ring: ControllerRing, custom: Collection[str]) -> tuple[Refusal, ..
     """
     spec = ring.spec
     found = chain(
+        _excluded(spec.resources),
         _duplicates(spec.resources),
         _hash_keys(spec),
         selector_refusals("spec.namespaceSelector", spec.namespace_selector),
@@ -55,6 +57,27 @@ def refusals(ring: ControllerRing, custom: Collection[str]) -> tuple[Refusal, ..
         movement_refusals(spec.movement),
     )
     return tuple(islice(found, MAX_REFUSALS))
+
+
+def _excluded(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
+    for index, main in enumerate(resources):
+        field = f"spec.resources[{index}]"
+        yield from _resource(field, main.id)
+        for place, child in enumerate(main.controlled_resources):
+            yield from _resource(f"{field}.controlledResources[{place}]", child.id)
+
+
+def _resource(field: str, resource: GroupResource) -> Iterator[Refusal]:
+    reason = reason_against(resource)
+    if reason is not None:
+        advice = f"{resource} are never sharded, because {reason}: remove it"
+        yield Refusal(field=field, fault=Fault.FORBIDDEN, advice=advice)
+    elif not is_resource(resource):
+        advice = (
+            "write a resource in lower-case plural and its group without a version; no wildcard,"
+            " no subresource"
+        )
+        yield Refusal(field=field, fault=Fault.INVALID, value=str(resource), advice=advice)
 
 
 def _duplicates(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:

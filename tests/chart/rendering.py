@@ -12,6 +12,7 @@ import yaml
 
 CHART = Path(__file__).parents[2] / "charts" / "sharder"
 CRD = CHART / "templates" / "crd.yaml"
+SCHEMA = CHART / "values.schema.json"
 
 
 class HelmError(Exception):
@@ -30,10 +31,18 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True):
 class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A rule of a Role or ClusterRole."""
 
-    api_groups: tuple[str, ...]
-    resources: tuple[str, ...]
     verbs: tuple[str, ...]
+    api_groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
     resource_names: tuple[str, ...] = ()
+    non_resource_urls: tuple[str, ...] = msgspec.field(name="nonResourceURLs", default=())
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom a binding is about."""
+
+    kind: str
+    name: str
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -44,6 +53,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: Metadata
     data: Mapping[str, str] = {}
     rules: tuple[Rule, ...] = ()
+    role_ref: Subject | None = None
+    subjects: tuple[Subject, ...] = ()
     spec: Mapping[str, object] = {}
 
 

@@ -3,7 +3,8 @@
 from hack.playground import MANIFESTS
 from tests.chart.rendering import Helm, Rule, decode_manifests
 
-VALUES = {"shardedResources": [{"group": "", "resources": ["secrets", "configmaps"]}]}
+RESOURCES = [{"resource": "secrets", "controlledResources": [{"resource": "configmaps"}]}]
+VALUES = {"rings": [{"name": "checksum", "resources": RESOURCES}]}
 
 
 def test_the_demo_gives_the_sharder_the_rights_of_the_chart(helm: Helm) -> None:

@@ -1,23 +1,35 @@
 """The objects that the chart renders, whatever their configuration."""
 
 import msgspec
-import pytest
 import yaml
 
 import sharder
-from tests.chart.rendering import CHART, CRD, Helm, HelmError, Manifest, decode_manifests, find
+from tests.chart.rendering import CHART, CRD, Helm, decode_manifests, find
 
-NAMESPACED = {"ConfigMap", "Deployment", "Role", "RoleBinding", "Service", "ServiceAccount"}
+NAMESPACED = {
+    "ConfigMap",
+    "Deployment",
+    "PodDisruptionBudget",
+    "Role",
+    "RoleBinding",
+    "Secret",
+    "Service",
+    "ServiceAccount",
+}
+CRD_NAME = "controllerrings.sharding.timebertt.dev"
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     args: tuple[str, ...]
     image: str
+    security_context: dict[str, object]
 
 
 class PodSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     service_account_name: str
     containers: tuple[Container]
+    security_context: dict[str, object]
+    priority_class_name: str = ""
 
 
 class PodTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -29,14 +41,6 @@ def pod_of(rendered: str) -> PodSpec:
     return msgspec.convert(template, PodTemplate).spec
 
 
-def roles_of(rendered: str) -> list[Manifest]:
-    return [each for each in decode_manifests(rendered) if each.kind in {"ClusterRole", "Role"}]
-
-
-def test_the_chart_passes_the_strict_lint(helm: Helm) -> None:
-    assert "0 chart(s) failed" in helm.run("lint", "--strict", str(CHART))
-
-
 def test_the_version_of_the_application_is_that_of_the_package() -> None:
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == sharder.__version__
 
@@ -44,7 +48,7 @@ def test_the_version_of_the_application_is_that_of_the_package() -> None:
 def test_everything_has_the_name_of_the_release(helm: Helm) -> None:
     names = {each.metadata.name for each in decode_manifests(helm.template())}
 
-    assert names == {"sharder", "controllerrings.sharding.timebertt.dev"}
+    assert names == {"sharder", "sharder-certificates", "sharder-metrics-reader", CRD_NAME}
 
 
 def test_another_release_shares_no_name_but_the_crd(helm: Helm) -> None:
@@ -52,7 +56,7 @@ def test_another_release_shares_no_name_but_the_crd(helm: Helm) -> None:
 
     theirs = {each.metadata.name for each in decode_manifests(helm.template(release="other"))}
 
-    assert ours & theirs == {"controllerrings.sharding.timebertt.dev"}
+    assert ours & theirs == {CRD_NAME}
 
 
 def test_what_has_a_namespace_goes_to_that_of_the_release(helm: Helm) -> None:
@@ -71,76 +75,9 @@ def test_the_crd_is_a_file_without_template_directives(helm: Helm) -> None:
 
 
 def test_the_crd_outlives_the_release(helm: Helm) -> None:
-    crd = find(
-        helm.template(), "CustomResourceDefinition", "controllerrings.sharding.timebertt.dev"
-    )
+    crd = find(helm.template(), "CustomResourceDefinition", CRD_NAME)
 
     assert crd.metadata.annotations["helm.sh/resource-policy"] == "keep"
-
-
-def test_no_right_is_a_wildcard(helm: Helm) -> None:
-    resources = [{"group": "apps", "resources": ["deployments"]}]
-
-    roles = roles_of(helm.template({"shardedResources": resources}))
-
-    words = {
-        word
-        for role in roles
-        for rule in role.rules
-        for word in (*rule.api_groups, *rule.resources, *rule.verbs)
-    }
-    assert len(roles) == 3
-    assert not [word for word in words if "*" in word]
-
-
-def test_secrets_are_read_and_changed_by_name_only(helm: Helm) -> None:
-    rules = find(helm.template(), "Role", "sharder").rules
-
-    [rule] = [rule for rule in rules if "get" in rule.verbs and "secrets" in rule.resources]
-    assert rule.resource_names == ("sharder-certificates",)
-
-
-def test_the_role_follows_the_configured_name_of_the_secret(helm: Helm) -> None:
-    values = {"config": {"certificates": {"secretName": "mine"}}}
-
-    rules = find(helm.template(values), "Role", "sharder").rules
-
-    assert {name for rule in rules for name in rule.resource_names} == {"mine"}
-
-
-def test_nothing_may_be_sharded_unless_it_is_listed(helm: Helm) -> None:
-    [cluster_role] = [r for r in roles_of(helm.template()) if r.kind == "ClusterRole"]
-
-    assert cluster_role.metadata.name == "sharder"
-
-
-def test_sharded_resources_get_exactly_the_four_verbs(helm: Helm) -> None:
-    resources = [
-        {"resources": ["secrets", "configmaps"]},
-        {"group": "apps", "resources": ["deployments"]},
-    ]
-
-    rendered = helm.template({"shardedResources": resources})
-
-    rules = find(rendered, "ClusterRole", "sharder-sharded-resources").rules
-    assert [(rule.api_groups, rule.resources) for rule in rules] == [
-        (("",), ("secrets", "configmaps")),
-        (("apps",), ("deployments",)),
-    ]
-    assert {rule.verbs for rule in rules} == {("get", "list", "watch", "patch")}
-
-
-@pytest.mark.parametrize("entry", [{"group": "*", "resources": ["a"]}, {"resources": ["*"]}])
-def test_a_wildcard_among_sharded_resources_is_refused(
-    helm: Helm, entry: dict[str, object]
-) -> None:
-    with pytest.raises(HelmError, match="shardedResources takes no wildcard"):
-        helm.template({"shardedResources": [entry]})
-
-
-def test_sharded_resources_without_resources_are_refused(helm: Helm) -> None:
-    with pytest.raises(HelmError, match="each of shardedResources needs resources"):
-        helm.template({"shardedResources": [{"group": "apps"}]})
 
 
 def test_the_pod_runs_the_service_with_the_mounted_configuration(helm: Helm) -> None:
@@ -162,3 +99,27 @@ def test_the_pod_uses_the_named_service_account(helm: Helm) -> None:
 
     assert pod_of(rendered).service_account_name == "somebody"
     assert find(rendered, "ServiceAccount", "somebody").metadata.name == "somebody"
+
+
+def test_the_pod_is_confined(helm: Helm) -> None:
+    pod = pod_of(helm.template())
+
+    [container] = pod.containers
+    assert pod.security_context == {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert container.security_context == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_the_priority_class_is_optional(helm: Helm) -> None:
+    important = pod_of(helm.template({"priorityClassName": "system-cluster-critical"}))
+
+    assert important.priority_class_name == "system-cluster-critical"
+    assert not pod_of(helm.template()).priority_class_name

@@ -1,7 +1,6 @@
 """Two sharders behind one port, as the pods of a Service are."""
 
 import asyncio
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -47,15 +46,8 @@ class Replicas:
 
     async def metric(self, sharder: str, name: str, ring: str) -> float:
         """Return the sum of a sharder's samples of a ring, 0 if there are none."""
-        url = f"http://127.0.0.1:{self.playground.metrics_port(sharder)}/metrics"
-
-        def read() -> str:
-            with urllib.request.urlopen(url, timeout=10) as answer:
-                content: bytes = answer.read()
-                return content.decode()
-
         wanted = f"controller_sharding_{name}{{", f'controllerring="{ring}"'
-        lines = (await asyncio.to_thread(read)).splitlines()
+        lines = (await asyncio.to_thread(self.playground.scrape, sharder)).splitlines()
         return sum(float(x.split()[-1]) for x in lines if all(part in x for part in wanted))
 
     def serve_from(self, *names: str) -> None:

@@ -4,10 +4,8 @@ import asyncio
 import base64
 import json
 import ssl
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count, cycle
 
@@ -17,30 +15,14 @@ from sharder.errors import SharderError
 from sharder.kube.client import MERGE_PATCH, Client
 from sharder.names import RingName, webhook_configuration, webhook_path
 from sharder.tls import fingerprints
+from tests.support.paced import CALL_SECONDS, Calls, paced
 
 REPLICAS = ("sharder-0", "sharder-1")
 REVIEWS_PER_SECOND = 200
 CREATES_PER_SECOND = 50
-CALL_SECONDS = 5.0
-"""As long as the API server waits."""
-
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 REAL = f"{CONFIGURATIONS}/{webhook_configuration(RingName(RING))}"
 COPY = "every-failure-counts"
-
-
-@dataclass(slots=True)
-class Calls:
-    """Calls of one kind."""
-
-    sent: int = 0
-    failures: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-
-    @property
-    def rate(self) -> float:
-        """Per second, as many as the machine did."""
-        return self.sent / self.seconds
 
 
 class Load:
@@ -67,8 +49,8 @@ class Load:
             stop = asyncio.Event()
             tasks = [
                 group.create_task(self._follow(stop)),
-                group.create_task(_paced(REVIEWS_PER_SECOND, self.reviews, self._review, stop)),
-                group.create_task(_paced(CREATES_PER_SECOND, self.creates, self._create, stop)),
+                group.create_task(paced(REVIEWS_PER_SECOND, self.reviews, self._review, stop)),
+                group.create_task(paced(CREATES_PER_SECOND, self.creates, self._create, stop)),
             ]
             try:
                 yield
@@ -140,30 +122,6 @@ def strict_context(ca_bundle: str) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=base64.b64decode(ca_bundle).decode())
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     return context
-
-
-async def _paced(
-    rate: float, calls: Calls, call: Callable[[], Awaitable[None]], stop: asyncio.Event
-) -> None:
-    """Call so many times per second, or as often as goes with 32 calls under way."""
-    room, began = asyncio.Semaphore(32), time.monotonic()
-
-    async def attempt() -> None:
-        try:
-            async with asyncio.timeout(CALL_SECONDS):
-                await call()
-        except (OSError, SharderError, TimeoutError) as error:
-            calls.failures.append(f"{time.monotonic() - began:.1f} s: {error!r}")
-        finally:
-            room.release()
-
-    async with asyncio.TaskGroup() as group:
-        while not stop.is_set():
-            await room.acquire()
-            group.create_task(attempt())
-            calls.sent += 1
-            await asyncio.sleep(max(0.0, began + calls.sent / rate - time.monotonic()))
-    calls.seconds += time.monotonic() - began
 
 
 def _request() -> Iterator[bytes]:

@@ -182,7 +182,8 @@ def _install_chart(plane: ControlPlane) -> None:
         home=plane.directory / "helm",
         kubeconfig=plane.admin_kubeconfig,
     )
-    values = {"shardedResources": [{"group": "", "resources": ["secrets", "configmaps"]}]}
+    resources = [{"resource": "secrets", "controlledResources": [{"resource": "configmaps"}]}]
+    values = {"rings": [{"name": "checksum", "resources": resources}]}
     arguments = ("install", "sharder", str(CHART), "-n", SYSTEM, "--create-namespace")
     helm.run(*arguments, values=values)
 

@@ -5,7 +5,6 @@ import json
 import random
 import socket
 import time
-import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
@@ -246,10 +245,7 @@ async def test_with_the_rights_to_list_and_patch_alone_everything_moves(
 async def test_objects_of_no_concern_cost_no_memory_and_no_write(
     playground: Playground, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    port = free_port()
-    metrics = {"bindAddress": f"127.0.0.1:{port}"}
-
-    async with sharding(playground, "proud", metrics=metrics) as client, shard(client):
+    async with sharding(playground, "proud") as client, shard(client):
         # So many namespaces are selected that one request covers all, and the strangers' one comes
         # too late to be left out of it: the sharder is sent every one of them.
         for number in range(21):
@@ -258,11 +254,11 @@ async def test_objects_of_no_concern_cost_no_memory_and_no_write(
             await _create_namespace(client, "strangers", selected=False)
             # Whoever reads a page for the first time needs the memory for a page.
             await _create_strangers(client, 0, WARM_UP)
-            await _resync(playground, port)
+            await _resync(playground)
             pid = _pid(playground, "proud")
             before, patches = _resident(pid), await _patches(client)
             seconds = await _create_strangers(client, WARM_UP, STRANGERS)
-            await _resync(playground, port)
+            await _resync(playground)
             grown = (_resident(pid) - before) / 2**20
             written = await _patches(client) - patches
 
@@ -305,9 +301,9 @@ async def _create_namespace(client: Client, name: str, *, selected: bool) -> Non
     await client.request("POST", "/api/v1/namespaces", body=body)
 
 
-async def _resync(playground: Playground, port: int) -> None:
+async def _resync(playground: Playground) -> None:
     """Give the ring another generation, and wait for the resync that follows."""
-    passes = await _passes(port)
+    passes = await _passes(playground)
     selector = {"matchLabels": {"checksum.example.com/enabled": "true"}}
     text = playground.plane.kubectl("get", "controllerring", RING, "-o", "json")
     generation = json.loads(text)["metadata"]["generation"]
@@ -317,22 +313,15 @@ async def _resync(playground: Playground, port: int) -> None:
     playground.plane.kubectl("patch", "controllerring", RING, "--type=merge", "-p", patch)
 
     async def passed() -> bool:
-        return await _passes(port) > passes
+        return await _passes(playground) > passes
 
     await eventually(passed, within=60)
 
 
-async def _passes(port: int) -> float:
+async def _passes(playground: Playground) -> float:
     """Return how many passes over its objects the ring has seen."""
-
-    def read() -> str:
-        url = f"http://127.0.0.1:{port}/metrics"
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            content: bytes = answer.read()
-            return content.decode()
-
     name = "controller_sharding_resync_duration_seconds_count"
-    lines = (await asyncio.to_thread(read)).splitlines()
+    lines = (await asyncio.to_thread(playground.scrape, "proud")).splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
 

@@ -15,7 +15,8 @@ from sharder.names import VALIDATION_NAME
 from tests.chart.rendering import CHART, Helm, decode_manifests, find
 
 CRD_NAME = "controllerrings.sharding.timebertt.dev"
-VALUES = {"shardedResources": [{"group": "apps", "resources": ["deployments"]}]}
+RESOURCES = [{"group": "apps", "resource": "deployments"}]
+VALUES = {"rings": [{"name": "web", "resources": RESOURCES}]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +135,8 @@ def test_the_pods_satisfy_the_restricted_pod_security_standard(release: Release)
         ("watch", "/namespaces"),
         ("create", "admissionregistration.k8s.io/mutatingwebhookconfigurations"),
         ("create", "/events"),
+        ("create", "authentication.k8s.io/tokenreviews"),
+        ("create", "authorization.k8s.io/subjectaccessreviews"),
         ("patch", "apps/deployments"),
     ],
 )
@@ -153,21 +156,24 @@ def test_the_sharder_has_one_validating_configuration_and_no_other(
     assert not release.allows(verb, resource, name="another")
 
 
-@pytest.mark.parametrize("resource", ["coordination.k8s.io/leases", "/secrets"])
-def test_the_sharder_may_create_leases_and_secrets_in_its_namespace_only(
-    release: Release, resource: str
-) -> None:
+def test_the_sharder_may_create_leases_in_its_namespace_only(release: Release) -> None:
+    resource = "coordination.k8s.io/leases"
+
     assert release.allows("create", resource, namespace=release.namespace)
     assert not release.allows("create", resource, namespace="default")
 
 
-@pytest.mark.parametrize("verb", ["get", "update", "patch"])
+@pytest.mark.parametrize("verb", ["get", "patch"])
 def test_the_sharder_has_its_own_secret_and_no_other(release: Release, verb: str) -> None:
     own = f"{release.name}-certificates"
 
     assert release.allows(verb, "/secrets", namespace=release.namespace, name=own)
     assert not release.allows(verb, "/secrets", namespace=release.namespace, name="another")
     assert not release.allows(verb, "/secrets", namespace="default", name=own)
+
+
+def test_the_sharder_may_create_no_secret(release: Release) -> None:
+    assert not release.allows("create", "/secrets", namespace=release.namespace)
 
 
 @pytest.mark.parametrize(
@@ -211,6 +217,35 @@ def test_uninstalling_keeps_crd_and_rings(control_plane: ControlPlane, release: 
     )
 
 
+def test_a_secret_that_is_there_is_left_alone(
+    control_plane: ControlPlane, release: Release
+) -> None:
+    name = f"{release.name}-secret"
+    secret = ("secret", f"{name}-certificates", "-n", release.namespace)
+    create = ("create", "secret", "generic", *secret[1:], "--from-literal=mine=kept")
+    control_plane.kubectl(*create)
+    take = ("--take-ownership", "--force-conflicts")
+
+    release.helm.run("install", name, str(CHART), "-n", release.namespace, *take)
+    release.helm.run("upgrade", name, str(CHART), "-n", release.namespace)
+    release.helm.run("uninstall", name, "-n", release.namespace)
+
+    assert control_plane.kubectl("get", *secret, "-o", "jsonpath={.data}") == '{"mine":"a2VwdA=="}'
+
+
+def test_an_upgrade_renders_a_secret_that_was_deleted(
+    control_plane: ControlPlane, release: Release
+) -> None:
+    secret = ("secret", f"{release.name}-certificates", "-n", release.namespace)
+    control_plane.kubectl("delete", *secret)
+
+    release.helm.run(
+        "upgrade", release.name, str(CHART), "-n", release.namespace, values=VALUES
+    )  # fmt: skip
+
+    assert control_plane.kubectl("get", *secret, "-o", "jsonpath={.type}") == "Opaque"
+
+
 def test_the_notes_warn_while_nothing_may_be_sharded(release: Release) -> None:
     command = ("install", "x", str(CHART), "-n", release.namespace, "--dry-run=client")
     take = ("--take-ownership", "--force-conflicts")
@@ -218,7 +253,7 @@ def test_the_notes_warn_while_nothing_may_be_sharded(release: Release) -> None:
     without = release.helm.run(*command, *take)
     listed = release.helm.run(*command, *take, values=VALUES)
 
-    assert "WARNING: shardedResources is empty" in without
+    assert "WARNING: rings is empty" in without
     assert "WARNING" not in listed
 
 

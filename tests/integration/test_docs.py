@@ -4,12 +4,14 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import yaml
 
 from hack.control_plane import ControlPlane
+from hack.kubectl import KubectlError
 from sharder.api.lease import format_time
 from sharder.api.meta import Json
 from sharder.kube.client import Client, connect
@@ -66,6 +68,36 @@ def test_the_api_server_takes_the_manifests(prepared: ControlPlane, place: str) 
     )  # fmt: skip
 
     assert len(taken.splitlines()) == len(manifests)
+
+
+def templates() -> Iterator[tuple[Path, str, Manifest]]:
+    """Yield the pods of the examples: file, namespace and spec."""
+    for file in EXAMPLES:
+        for manifest in yaml.safe_load_all(file.read_text()):
+            if manifest["kind"] == "Deployment":
+                namespace: str = manifest["metadata"]["namespace"]
+                spec: Manifest = manifest["spec"]["template"]["spec"]
+                yield file, namespace, spec
+
+
+def pod(namespace: str, spec: Manifest) -> str:
+    """Return a pod as the controller of a Deployment would create it."""
+    metadata: Json = {"name": "pod", "namespace": namespace}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+
+@pytest.mark.parametrize(("file", "namespace", "spec"), [*templates()], ids=lambda _: "pod")
+def test_the_pods_of_an_example_satisfy_what_their_namespace_enforces(
+    prepared: ControlPlane, file: Path, namespace: str, spec: Manifest
+) -> None:
+    prepared.apply(file.with_name("rbac.yaml"))
+    create = ("create", "--dry-run=server", "-o", "name", "-f", "-")
+
+    created = prepared.kubectl(*create, stdin=pod(namespace, spec))
+
+    assert created.strip() == "pod/pod"
+    with pytest.raises(KubectlError, match="violates PodSecurity"):
+        prepared.kubectl(*create, stdin=pod(namespace, {**spec, "hostNetwork": True}))
 
 
 @dataclass

@@ -4,13 +4,22 @@ import asyncio
 import json
 import uuid
 
+import pytest
+
 from hack.kubectl import KubectlError
 from sharder.api.meta import Json
 from sharder.api.ring import Condition
 from sharder.controllers.leader import APPLY_SECONDS
 from sharder.errors import Rejected
+from sharder.exclusions import reason_against
 from sharder.kube.stores import RINGS, VALIDATING
-from sharder.names import VALIDATION_NAME
+from sharder.names import (
+    VALIDATION_NAME,
+    GroupResource,
+    RingName,
+    owner_label,
+    webhook_configuration,
+)
 from tests.support.eventually import eventually
 from tests.support.scene import Scene
 from tests.support.service import Service
@@ -115,6 +124,57 @@ async def test_a_strategy_that_is_not_installed_is_refused(service: Service) -> 
     said = await kubectl(service, "apply", "-f", "-", stdin=wrong)
 
     assert 'spec.placement.custom: Unsupported value: "mine": write one of fullest-first' in said
+
+
+@pytest.mark.parametrize(
+    ("group", "resource"),
+    [
+        ("coordination.k8s.io", "leases"),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+        ("rbac.authorization.k8s.io", "clusterroles"),
+        ("sharding.timebertt.dev", "controllerrings"),
+        ("", "events"),
+    ],
+)
+async def test_what_is_never_sharded_is_refused_with_the_reason(
+    service: Service, group: str, resource: str
+) -> None:
+    await until_refused(service)
+    listed: Json = [{"group": group, "resource": resource}]
+    wrong = manifest(resources=listed, shardNamespaces=["controllers"])
+
+    said = await kubectl(service, "apply", "-f", "-", stdin=wrong)
+
+    reason = reason_against(GroupResource(group, resource))
+    assert "spec.resources[0]: Forbidden: " in said
+    assert f"are never sharded, because {reason}: remove it" in said
+
+
+async def test_a_ring_over_leases_that_slips_in_is_not_ready_and_touches_none(
+    service: Service,
+) -> None:
+    async with service.scene(CONFIGMAPS, shards="a") as scene:
+        leases: Json = {"group": "coordination.k8s.io", "resource": "leases"}
+
+        await slip_in(scene, {"resources": [{"resource": "configmaps"}, leases]})
+        told = await until_ready(scene, ready=False)
+        made = await scene.create(CONFIGMAPS, "config")
+        await scene.until_owned(CONFIGMAPS, made)
+
+        assert told.message.startswith("spec.resources[1]: Forbidden: leases.coordination.k8s.io")
+        labelled = service.plane.kubectl(
+            "get", "leases", "--all-namespaces", "--selector", owner_label(RingName(scene.ring))
+        )
+        assert labelled == ""
+        webhook = service.plane.kubectl(
+            "get", "mutatingwebhookconfiguration", webhook_configuration(RingName(scene.ring)),
+            "-o", "jsonpath={.webhooks[0].rules[*].resources}",
+        )  # fmt: skip
+        assert json.loads(webhook) == ["configmaps", "configmaps/status"]
+        await scene.set_resources(CONFIGMAPS)
+        await until_ready(scene, ready=True)
+        assert await until_refused(service)
 
 
 async def test_a_ring_that_may_surprise_is_taken_with_a_warning_for_each_reason(

@@ -19,7 +19,14 @@ class Forwarder:
     port: int
     """Where it listens."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, passes_over: bool = True) -> None:
+        """Lead nowhere yet.
+
+        Args:
+            passes_over: Whether the next port is tried when one refuses.  A Service does not:
+                its client is refused.
+        """
+        self._passes_over = passes_over
         self._targets: list[int] = []
         self._open: set[tuple[int, asyncio.StreamWriter]] = set()
         self._loop = asyncio.new_event_loop()
@@ -29,6 +36,10 @@ class Forwarder:
     def lead_to(self, *ports: int) -> None:
         """Lead new connections to these ports from now on, and cut those to others."""
         self._loop.call_soon_threadsafe(self._lead_to, ports)
+
+    def offer(self, *ports: int) -> None:
+        """Lead new connections to these ports from now on, and leave the open ones alone."""
+        self._loop.call_soon_threadsafe(self._offer, ports)
 
     def cut(self) -> None:
         """Break all connections off; new ones are led on as before."""
@@ -77,10 +88,15 @@ class Forwarder:
             self._targets.append(self._targets.pop(0))
             with suppress(OSError):
                 return port, *await asyncio.open_connection(ADDRESS, port)
+            if not self._passes_over:
+                break
         return None
 
     def _lead_to(self, ports: tuple[int, ...]) -> None:
         self._abort(frozenset(self._targets) - set(ports))
+        self._offer(ports)
+
+    def _offer(self, ports: tuple[int, ...]) -> None:
         self._targets = list(ports)
 
     def _abort(self, ports: frozenset[int]) -> None:

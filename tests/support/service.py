@@ -7,8 +7,6 @@ own, so that one service serves a whole session.
 
 import asyncio
 import json
-import socket
-import urllib.request
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -38,15 +36,13 @@ class Service:
         self.plane = plane
         self.playground = Playground(plane, strategies=STRATEGIES)
         self.admin = plane.admin_kubeconfig
-        self._metrics_port = _free_port()
 
     def start(self) -> None:
         """Install everything and start the sharder; `until_ready` waits for it."""
         self.playground.install()
         self.plane.apply(Path(__file__).with_name("service.yaml"))
         self.plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
-        metrics: dict[str, object] = {"bindAddress": f"127.0.0.1:{self._metrics_port}"}
-        self.playground.start_sharder(gracefulShutDown="0s", metrics=metrics)
+        self.playground.start_sharder(gracefulShutDown="0s")
         self.author = self.plane.kubeconfig("alice", ["authors"])
 
     async def until_ready(self) -> None:
@@ -74,14 +70,7 @@ class Service:
 
     async def metrics(self) -> list[str]:
         """Return the lines that a scrape gets."""
-        url = f"http://127.0.0.1:{self._metrics_port}/metrics"
-
-        def read() -> bytes:
-            with urllib.request.urlopen(url, timeout=10) as answer:
-                content: bytes = answer.read()
-                return content
-
-        return (await asyncio.to_thread(read)).decode().splitlines()
+        return (await asyncio.to_thread(self.playground.scrape)).splitlines()
 
     def pod(self, name: str, namespace: str) -> Path:
         """Create a Pod that nobody runs; return a kubeconfig with the token that it would have."""
@@ -131,8 +120,3 @@ class Service:
                 yield scene
             finally:
                 await scene.clean_up()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])

@@ -45,7 +45,7 @@ def anchors(document: Path) -> set[str]:
 
 def links(document: Path) -> set[str]:
     """Return where a document's links lead to, those to other sites left out."""
-    targets = re.findall(r"\]\(([^)\s]+)\)", prose(document))
+    targets = re.findall(r"\]\(([^)\s]+)\)", re.sub("`[^`\n]+`", "", prose(document)))
     return {target for target in targets if not target.startswith("https://")}
 
 
@@ -158,6 +158,7 @@ def test_the_names_in_the_protocol_are_those_in_the_code() -> None:
         "webhook path": names.webhook_path(RING),
         "webhook for ControllerRings, and its configuration": names.VALIDATION_NAME,
         "path of the webhook for ControllerRings": names.VALIDATION_PATH,
+        "path of the metrics, and nonResourceURL of the right to read them": names.METRICS_PATH,
         "field manager of webhook configurations": names.FIELD_MANAGER,
         "Secret annotation: rotate": names.ROTATE_ANNOTATION,
         "region": names.REGION_LABEL,

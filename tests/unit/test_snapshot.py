@@ -64,6 +64,24 @@ def test_a_resource_listed_as_main_and_as_controlled_counts_as_main() -> None:
     assert roles[GroupResource("", "b")] is Role.MAIN
 
 
+def test_what_is_never_sharded_has_no_role_whatever_the_ring_lists() -> None:
+    lease = {"group": "coordination.k8s.io", "resource": "leases"}
+    spec = {
+        "resources": [
+            lease,
+            {"group": "*", "resource": "*"},
+            {"resource": "secrets", "controlledResources": [lease]},
+        ]
+    }
+    listing = msgspec.convert({"metadata": {"name": "demo"}, "spec": spec}, ControllerRing)
+
+    built = build(listing, members=available(A), namespaces=TEAM)
+
+    assert built.roles == {SECRETS: Role.MAIN}
+    assert built.resources == (RingResource(resource="secrets"),)
+    assert built.ring is listing
+
+
 def test_a_ring_is_read_as_in_the_reference() -> None:
     text = """{"metadata": {"name": "demo", "generation": 3}, "spec": {
         "resources": [{"group": "apps", "resource": "deployments",

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharder.api.ring import ControllerRing, RebalanceStrategy, StrategyName
+from sharder.exclusions import EXCLUDED_RESOURCES, reason_against
 from sharder.names import GroupResource, ShardName
 from sharder.placement.counts import Counts
 from sharder.placement.demand import Demand
@@ -22,6 +23,16 @@ from tests.support.values import ring
 SECRETS, CONFIGMAPS = {"resource": "secrets"}, {"resource": "configmaps"}
 FOLLOWING = [StrategyName.CONSISTENT_HASH, StrategyName.RENDEZVOUS]
 STICKING = [name for name in StrategyName if name not in FOLLOWING]
+EXCLUDED_IN_GROUPS = [
+    GroupResource("coordination.k8s.io", "leases"),
+    GroupResource("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+    GroupResource("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    *(
+        GroupResource("rbac.authorization.k8s.io", kind)
+        for kind in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
+    ),
+    GroupResource("sharding.timebertt.dev", "controllerrings"),
+]
 NAME = "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
 
 
@@ -95,6 +106,55 @@ def test_resources_of_one_name_in_two_groups_are_two() -> None:
     of = ring_with(resources=[{"resource": "jobs"}, {"group": "batch", "resource": "jobs"}])
 
     assert said(of) == []
+
+
+@pytest.mark.parametrize("resource", [*EXCLUDED_RESOURCES, *EXCLUDED_IN_GROUPS], ids=str)
+def test_what_is_never_sharded_is_refused_with_the_reason(resource: GroupResource) -> None:
+    group, name = resource
+    of = ring_with(resources=[SECRETS, {"group": group, "resource": name}])
+
+    (told,) = said(of)
+
+    reason = reason_against(resource)
+    assert told == (
+        f"spec.resources[1]: Forbidden: {resource} are never sharded, because {reason}: remove it"
+    )
+
+
+def test_what_is_never_sharded_is_refused_where_it_is_controlled_too() -> None:
+    lease = {"group": "coordination.k8s.io", "resource": "leases"}
+    of = ring_with(resources=[{**SECRETS, "controlledResources": [CONFIGMAPS, lease]}])
+
+    assert said(of) == [
+        "spec.resources[0].controlledResources[1]: Forbidden: leases.coordination.k8s.io are"
+        " never sharded, because by them shards and leaders hold their places: remove it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("group", "resource", "shown"),
+    [
+        ("*", "deployments", "deployments.*"),
+        ("apps", "*", "*.apps"),
+        ("", "pods/status", "pods/status"),
+        ("", "", ""),
+        ("apps/v1", "deployments", "deployments.apps/v1"),
+        ("", "Secret", "Secret"),
+    ],
+)
+def test_what_can_be_no_resource_is_refused(group: str, resource: str, shown: str) -> None:
+    of = ring_with(resources=[{"group": group, "resource": resource}])
+
+    assert said(of) == [
+        f'spec.resources[0]: Invalid value: "{shown}": write a resource in lower-case plural and'
+        " its group without a version; no wildcard, no subresource"
+    ]
+
+
+def test_namespaces_and_custom_resources_may_be_sharded() -> None:
+    custom = {"group": "events.example.com", "resource": "events"}
+
+    assert said(ring_with(resources=[{"resource": "namespaces"}, custom])) == []
 
 
 @pytest.mark.parametrize("where", ["namespaceSelector", "objectSelector"])

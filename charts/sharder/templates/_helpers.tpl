@@ -30,6 +30,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{/* The SharderConfig: the values of the user over what follows from the release. */}}
 {{- define "sharder.config" -}}
 {{- $values := default dict .Values.config }}
+{{- $name := include "sharder.fullname" . }}
 {{- $namespaceSelector := dict "matchExpressions" (list (dict
       "key" "kubernetes.io/metadata.name"
       "operator" "NotIn"
@@ -37,8 +38,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 }}
 {{- $webhook := dict "config" (dict "namespaceSelector" $namespaceSelector) "server" (dict "port" 9443) }}
 {{- if not (dig "webhook" "config" "clientConfig" "url" "" $values) }}
-{{- $service := dict "namespace" .Release.Namespace "name" (include "sharder.fullname" .) }}
+{{- $service := dict "namespace" .Release.Namespace "name" $name }}
 {{- $_ := set $webhook.config "clientConfig" (dict "service" $service) }}
+{{- end }}
+{{- $certificates := dict "secretName" (printf "%s-certificates" $name) }}
+{{- if .Values.certManager.enabled }}
+{{- /* A Secret of another type than the sharder's own, hence another Secret. */}}
+{{- $certificates = dict "mode" "Files" "secretName" (printf "%s-cert-manager" $name) }}
+{{- $_ := set $webhook.config "annotations" (dict "cert-manager.io/inject-ca-from" (printf "%s/%s" .Release.Namespace $name)) }}
 {{- end }}
 {{- $config := dict
       "apiVersion" "config.sharding.timebertt.dev/v1alpha1"
@@ -46,10 +53,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
       "leaderElection" (dict "resourceNamespace" .Release.Namespace)
       "health" (dict "bindAddress" ":8081")
       "metrics" (dict "bindAddress" ":8080")
-      "certificates" (dict "secretName" (printf "%s-certificates" (include "sharder.fullname" .)))
+      "certificates" $certificates
       "webhook" $webhook
 }}
-{{- mergeOverwrite $config (deepCopy $values) | toYaml }}
+{{- $config = mergeOverwrite $config (deepCopy $values) }}
+{{- range $key, $_ := $config.webhook.config.annotations }}
+{{- if and (hasPrefix "cert-manager.io/inject-" $key) (not $config.certificates.mode) }}
+{{- $_ := set $config.certificates "mode" "Files" }}
+{{- end }}
+{{- end }}
+{{- $files := eq (default "" $config.certificates.mode) "Files" }}
+{{- if and .Values.certManager.enabled (not $files) }}
+{{- fail "certManager.enabled needs config.certificates.mode Files: remove one of the two" }}
+{{- end }}
+{{- if and $files (not $config.webhook.server.certDir) }}
+{{- $_ := set $config.webhook.server "certDir" "/etc/sharder-certificates" }}
+{{- end }}
+{{- toYaml $config }}
 {{- end }}
 
 {{/* The port of an address such as :8081; nothing for 0, which turns the server off. */}}

@@ -56,7 +56,7 @@ class Following:
     async def _leading_kinds(self, controlled: GroupResource) -> dict[tuple[str, str], Resource]:
         """Return the resources whose objects control such objects, by group and kind."""
         kinds = dict[tuple[str, str], Resource]()
-        for entry in self._snapshot.ring.spec.resources:
+        for entry in self._snapshot.resources:
             if controlled in {each.id for each in entry.controlled_resources}:
                 try:
                     main = await self._objects.find(entry.id)

@@ -59,7 +59,7 @@ class Pass:
         await self._sweep.wait()
 
     async def _run(self, lock: asyncio.Lock) -> None:
-        main = self._snapshot.ring.spec.resources
+        main = self._snapshot.resources
         for resource in main:
             await self._sweep.noting(resource.id, self._rescue(resource, lock))
         await self._relief.run()
@@ -84,7 +84,7 @@ class Pass:
     async def _displaced(self, main: RingResource) -> Owners:
         """Learn who waits for a drain, of all resources that control what `main` controls."""
         owners, controlled = Owners(), set(main.controlled_resources)
-        for other in self._snapshot.ring.spec.resources:
+        for other in self._snapshot.resources:
             if controlled & set(other.controlled_resources):
                 try:
                     await self._learn(await self._sweep.find(other.id), owners)

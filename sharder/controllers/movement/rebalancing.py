@@ -167,7 +167,7 @@ class Rebalancing:
         """Weigh all objects; return the main resources by group and kind."""
         cover = cover_of(snapshot.namespaces, self._world.known_namespaces())
         kinds: dict[tuple[str, str], Resource] = {}
-        for main in snapshot.ring.spec.resources:
+        for main in snapshot.resources:
             resource = await self._list(snapshot, main.id, cover, balance.add)
             kinds[resource.id.group, resource.kind] = resource
         for controlled in (r for r, role in snapshot.roles.items() if role is Role.CONTROLLED):

@@ -31,7 +31,7 @@ class Relief:
 
     async def _relieve(self, shard: ShardName, excess: int) -> None:
         displaced = Displaced[tuple[Resource, PartialObject]](excess)
-        for main in self._snapshot.ring.spec.resources:
+        for main in self._snapshot.resources:
             await self._sweep.noting(main.id, self._offer(main, shard, displaced))
         decide = partial(plan_displaced, self._snapshot, shard=shard)
         async with batch(self._limit) as writes:

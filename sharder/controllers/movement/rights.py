@@ -47,7 +47,7 @@ def advice(resources: Iterable[GroupResource]) -> str:
         f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [{VERBS}]}}'
         for group, resource in resources
     )
-    return f"add {rules} to the sharder's ClusterRole (in the chart: shardedResources)"
+    return f"add {rules} to the sharder's ClusterRole (in the chart: rings)"
 
 
 class Watching:

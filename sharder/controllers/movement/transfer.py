@@ -61,7 +61,7 @@ class Transfer:
         self, main: Resource, found: list[PartialObject], shards: Mapping[ObjectRef, ShardName]
     ) -> dict[ObjectRef, float]:
         placed = {obj.metadata.uid: obj for obj in found if isinstance(self._plan(obj), Assign)}
-        for entry in self._snapshot.ring.spec.resources:
+        for entry in self._snapshot.resources:
             if entry.id == main.id and placed:
                 await self._move_controlled(entry, placed, self._left(placed, shards))
         follow = partial(plan_owned, self._snapshot)

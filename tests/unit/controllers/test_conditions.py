@@ -57,7 +57,7 @@ def test_a_missing_right_to_watch_is_said() -> None:
         "listed every 30 s instead of watched: "
         'add {apiGroups: [""], resources: [secrets], verbs: [get, list, watch, patch]} and '
         '{apiGroups: ["example.com"], resources: [widgets], verbs: [get, list, watch, patch]} '
-        "to the sharder's ClusterRole (in the chart: shardedResources)",
+        "to the sharder's ClusterRole (in the chart: rings)",
     )
 
 

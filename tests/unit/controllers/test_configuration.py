@@ -89,6 +89,16 @@ def test_it_asks_for_every_resource_and_its_status() -> None:
     assert [rule["resources"][0] for rule in rules] == ["configmaps", "secrets", "widgets"]
 
 
+def test_it_never_asks_for_what_is_never_sharded() -> None:
+    resources = (
+        RingResource(group="coordination.k8s.io", resource="leases"),
+        RingResource(group="*", resource="*"),
+    )
+    of = ControllerRing(metadata=ring().metadata, spec=RingSpec(resources=resources))
+
+    assert webhook(of)["rules"] == []
+
+
 def test_the_ring_s_own_selector_replaces_the_default() -> None:
     blue = LabelSelector(match_labels={"team": "blue"})
     of = ControllerRing(metadata=ring().metadata, spec=RingSpec(namespace_selector=blue))

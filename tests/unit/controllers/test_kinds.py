@@ -1,5 +1,8 @@
 """Facts about `sharder.controllers.kinds`: what is asked of the API server, and believed."""
 
+from msgspec import structs
+
+from sharder.api.ring import RingResource, RingSpec
 from sharder.controllers.kinds import Kinds
 from sharder.errors import NotFound
 from tests.support.cluster import Call, Cluster
@@ -34,3 +37,12 @@ async def test_a_resource_that_is_not_served_is_asked_for_again() -> None:
 
     assert missing == [SECRETS]
     assert [resource.id for resource in kinds.of(ring())] == [WIDGETS, SECRETS]
+
+
+async def test_what_is_never_sharded_is_not_asked_for() -> None:
+    cluster = Cluster()
+    leases = RingResource(group="coordination.k8s.io", resource="leases")
+    of = structs.replace(ring(), spec=RingSpec(resources=(leases,)))
+
+    assert not await Kinds(cluster.objects).learn([of])
+    assert cluster.objects.calls == []

@@ -755,6 +755,22 @@ def test_problems_of_several_are_one_sentence_each() -> None:
     assert problems.of(DEMO) is None
 
 
+async def test_a_ring_over_leases_is_not_ready_and_says_why() -> None:
+    leases = RingResource(group="coordination.k8s.io", resource="leases")
+    cluster = Cluster(structs.replace(ring(), spec=RingSpec(resources=(leases,))))
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        await bench.reconcile()
+
+        ready = await bench.ready()
+        assert (ready.status, ready.reason) == ("False", "ReconciliationFailed")
+        assert ready.message == (
+            "spec.resources[0]: Forbidden: leases.coordination.k8s.io are never sharded, because "
+            "by them shards and leaders hold their places: remove it"
+        )
+
+
 async def test_a_ring_that_slipped_in_is_not_ready_until_it_is_mended() -> None:
     secrets = RingResource(resource="secrets")
     cluster = Cluster(structs.replace(ring(), spec=RingSpec(resources=(secrets, secrets))))

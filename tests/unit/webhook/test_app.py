@@ -25,7 +25,7 @@ from tests.unit.webhook.reviews import (
     request_of,
     review_of,
 )
-from webhook import create_health_app, create_metrics_app
+from webhook import create_health_app
 from webhook.limits import MAX_REQUEST_BYTES
 
 
@@ -370,15 +370,6 @@ async def test_the_health_routes_stand_alone_too() -> None:
     assert (await exchange(app, method="GET", path="/healthz")).status == 200
     assert (await exchange(app, method="GET", path="/readyz")).status == 503
     assert (await exchange(app, review_of(request_of()))).status == 404
-
-
-async def test_metrics_are_served_as_rendered() -> None:
-    app = create_metrics_app(lambda: (b"up 1\n", "text/plain; version=0.0.4"))
-
-    result = await exchange(app, method="GET", path="/metrics")
-
-    assert (result.status, result.body) == (200, b"up 1\n")
-    assert result.headers[b"content-type"] == b"text/plain; version=0.0.4"
 
 
 @pytest.mark.parametrize(

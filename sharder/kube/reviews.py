@@ -1,0 +1,64 @@
+"""Whose a token is and what its owner may do, as the API server judges it."""
+
+from typing import Final
+
+import msgspec
+
+from sharder.api.meta import Json
+from sharder.api.user import User
+from sharder.kube.client import Client
+from sharder.kube.errors import understand
+
+_TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+_ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+class _TokenStatus(msgspec.Struct, frozen=True):
+    authenticated: bool = False
+    user: User = User()
+
+
+class _TokenReview(msgspec.Struct, frozen=True):
+    status: _TokenStatus
+
+
+class _AccessStatus(msgspec.Struct, frozen=True):
+    allowed: bool
+
+
+class _AccessReview(msgspec.Struct, frozen=True):
+    status: _AccessStatus
+
+
+class KubeReviews:
+    """Asks for reviews, which change nothing and are not kept."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def identify(self, token: str) -> User | None:
+        """Return whose the bearer token is, None if the API server does not accept it."""
+        body: Json = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token},
+        }
+        answer = await self._client.request("POST", _TOKENS, body=body)
+        status = understand(answer, _TokenReview, _TOKENS).status
+        return status.user if status.authenticated and status.user.username else None
+
+    async def allows(self, user: User, verb: str, path: str) -> bool:
+        """Tell whether the user may do so at a path that is no resource's."""
+        body: Json = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": user.username,
+                "uid": user.uid,
+                "groups": user.groups,
+                "extra": user.extra,
+                "nonResourceAttributes": {"verb": verb, "path": path},
+            },
+        }
+        answer = await self._client.request("POST", _ACCESS, body=body)
+        return understand(answer, _AccessReview, _ACCESS).status.allowed

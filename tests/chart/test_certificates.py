@@ -1,0 +1,202 @@
+"""Where the webhook's certificate comes from: the sharder's Secret, or cert-manager."""
+
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from sharder.config import CertificateMode, Settings, certificate_mode, load
+from tests.chart.rendering import Helm, HelmError, Manifest, decode_manifests, find
+
+BY_CERT_MANAGER = {"certManager": {"enabled": True}}
+INJECT = "cert-manager.io/inject-ca-from"
+
+
+class Mount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: str
+    mount_path: str
+
+
+class Volume(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    secret: Mapping[str, str] | None = None
+
+
+class Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    volume_mounts: tuple[Mount, ...]
+
+
+class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
+    containers: tuple[Container]
+    volumes: tuple[Volume, ...]
+
+    def mounted(self) -> dict[str, str]:
+        """Return the Secrets by the directory in which the pod sees them."""
+        secrets = {v.name: v.secret["secretName"] for v in self.volumes if v.secret}
+        [container] = self.containers
+        paths = {mount.name: mount.mount_path for mount in container.volume_mounts}
+        return {paths[name]: secret for name, secret in secrets.items()}
+
+
+class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    spec: PodSpec
+
+
+def settings_of(rendered: str) -> Settings:
+    text = find(rendered, "ConfigMap", "sharder").data["config.yaml"]
+    return load(text.encode(), strict=True).settings
+
+
+def pod_of(rendered: str) -> PodSpec:
+    template = find(rendered, "Deployment", "sharder").spec["template"]
+    return msgspec.convert(template, PodTemplate).spec
+
+
+def of_cert_manager(rendered: str) -> dict[str, Manifest]:
+    return {
+        f"{each.kind} {each.metadata.name}": each
+        for each in decode_manifests(rendered)
+        if each.api_version == "cert-manager.io/v1"
+    }
+
+
+def test_the_secret_has_no_data_and_helm_never_deletes_it(helm: Helm) -> None:
+    secret = find(helm.template(), "Secret", "sharder-certificates")
+
+    assert not secret.data
+    assert secret.metadata.annotations == {
+        "helm.sh/hook": "pre-install,pre-upgrade",
+        "helm.sh/hook-delete-policy": "hook-failed",
+    }
+
+
+def test_the_secret_is_where_the_sharder_looks_for_it(helm: Helm) -> None:
+    values = {
+        "config": {
+            "certificates": {"secretName": "mine"},
+            "leaderElection": {"resourceNamespace": "elsewhere"},
+        }
+    }
+
+    secret = find(helm.template(values), "Secret", "mine")
+
+    assert secret.metadata.namespace == "elsewhere"
+
+
+def test_the_sharders_own_certificates_are_in_no_file(helm: Helm) -> None:
+    rendered = helm.template()
+
+    assert not pod_of(rendered).mounted()
+    assert not of_cert_manager(rendered)
+    mode = certificate_mode(settings_of(rendered), has_certificate=False)
+    assert mode is CertificateMode.SELF_MANAGED
+
+
+def test_cert_manager_issues_to_the_name_of_the_service(helm: Helm) -> None:
+    rendered = helm.template(BY_CERT_MANAGER, namespace="ns")
+
+    spec = of_cert_manager(rendered)["Certificate sharder"].spec
+    assert spec["dnsNames"] == ["sharder.ns.svc"]
+    assert spec["issuerRef"] == {"kind": "Issuer", "name": "sharder-ca"}
+
+
+def test_by_default_cert_manager_has_a_ca_of_its_own(helm: Helm) -> None:
+    objects = of_cert_manager(helm.template(BY_CERT_MANAGER))
+
+    authority = objects["Certificate sharder-ca"].spec
+    assert authority["isCA"] is True
+    assert authority["issuerRef"] == {
+        "group": "cert-manager.io",
+        "kind": "Issuer",
+        "name": "sharder-self-signed",
+    }
+    assert objects["Issuer sharder-self-signed"].spec == {"selfSigned": {}}
+    assert objects["Issuer sharder-ca"].spec == {"ca": {"secretName": authority["secretName"]}}
+
+
+def test_another_issuer_takes_the_place_of_that_ca(helm: Helm) -> None:
+    issuer = {"kind": "ClusterIssuer", "name": "mine"}
+
+    objects = of_cert_manager(
+        helm.template({"certManager": {"enabled": True, "issuerRef": issuer}})
+    )
+
+    assert [*objects] == ["Certificate sharder"]
+    assert objects["Certificate sharder"].spec["issuerRef"] == issuer
+
+
+def test_the_pods_read_what_cert_manager_writes(helm: Helm) -> None:
+    rendered = helm.template(BY_CERT_MANAGER)
+
+    secret = of_cert_manager(rendered)["Certificate sharder"].spec["secretName"]
+    settings = settings_of(rendered)
+    assert settings.certificates.mode is CertificateMode.FILES
+    assert pod_of(rendered).mounted() == {settings.webhook.server.cert_dir: secret}
+
+
+def test_cert_manager_is_told_to_write_the_ca_into_the_webhooks(helm: Helm) -> None:
+    annotations = {"webhook": {"config": {"annotations": {"a": "b"}}}}
+
+    rendered = helm.template({**BY_CERT_MANAGER, "config": annotations}, namespace="ns")
+
+    assert settings_of(rendered).webhook.config.annotations == {INJECT: "ns/sharder", "a": "b"}
+
+
+def test_with_cert_manager_the_sharder_needs_no_secret(helm: Helm) -> None:
+    rendered = helm.template(BY_CERT_MANAGER)
+
+    assert "Secret" not in {each.kind for each in decode_manifests(rendered)}
+    rules = find(rendered, "Role", "sharder").rules
+    assert "secrets" not in {name for rule in rules for name in rule.resources}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"certificates": {"mode": "Files", "secretName": "mine"}},
+        {
+            "certificates": {"secretName": "mine"},
+            "webhook": {"config": {"annotations": {INJECT: "ns/mine"}}},
+        },
+    ],
+)
+def test_files_of_somebody_else_are_mounted(helm: Helm, config: dict[str, object]) -> None:
+    rendered = helm.template({"config": config})
+
+    cert_dir = settings_of(rendered).webhook.server.cert_dir
+    assert pod_of(rendered).mounted() == {cert_dir: "mine"}
+    assert not of_cert_manager(rendered)
+
+
+def test_files_are_mounted_where_the_configuration_says(helm: Helm) -> None:
+    config = {"webhook": {"server": {"certDir": "/certs"}}}
+
+    rendered = helm.template({**BY_CERT_MANAGER, "config": config})
+
+    assert [*pod_of(rendered).mounted()] == ["/certs"]
+
+
+def test_cert_manager_and_certificates_of_the_sharder_exclude_each_other(helm: Helm) -> None:
+    values = {**BY_CERT_MANAGER, "config": {"certificates": {"mode": "SelfManaged"}}}
+
+    with pytest.raises(HelmError, match=r"certManager\.enabled needs .*mode Files"):
+        helm.template(values)
+
+
+@pytest.mark.parametrize(
+    ("url", "names"),
+    [
+        ("https://sharder.example.com:8443/a", {"dnsNames": ["sharder.example.com"]}),
+        ("https://192.0.2.1", {"ipAddresses": ["192.0.2.1"]}),
+        ("https://[2001:db8::1]:443", {"ipAddresses": ["2001:db8::1"]}),
+    ],
+)
+def test_cert_manager_issues_to_the_host_of_a_url(
+    helm: Helm, url: str, names: dict[str, list[str]]
+) -> None:
+    client = {"webhook": {"config": {"clientConfig": {"url": url}}}}
+
+    rendered = helm.template({**BY_CERT_MANAGER, "config": client})
+
+    spec = of_cert_manager(rendered)["Certificate sharder"].spec
+    assert {key: spec[key] for key in ("dnsNames", "ipAddresses") if key in spec} == names

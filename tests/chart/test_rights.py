@@ -1,0 +1,127 @@
+"""The rights that the chart gives: exactly what the values list, and nothing by a wildcard."""
+
+import pytest
+
+from sharder.exclusions import EXCLUDED_GROUPS, EXCLUDED_RESOURCES
+from tests.chart.rendering import Helm, HelmError, Manifest, Rule, decode_manifests, find
+
+SHARDED = "sharder-sharded-resources"
+
+
+def ring(*resources: object, name: str = "ring") -> dict[str, object]:
+    return {"name": name, "resources": resources}
+
+
+def roles_of(rendered: str) -> dict[str, Manifest]:
+    """Return the Roles and ClusterRoles by kind and name."""
+    return {
+        f"{each.kind} {each.metadata.name}": each
+        for each in decode_manifests(rendered)
+        if each.kind in {"ClusterRole", "Role"}
+    }
+
+
+def words_of(rule: Rule) -> tuple[str, ...]:
+    return (*rule.api_groups, *rule.resources, *rule.verbs, *rule.non_resource_urls)
+
+
+def test_no_right_is_a_wildcard(helm: Helm) -> None:
+    rings = [ring({"group": "apps", "resource": "deployments"})]
+
+    roles = roles_of(helm.template({"rings": rings}))
+
+    assert [*roles] == [
+        f"ClusterRole {SHARDED}",
+        "ClusterRole sharder",
+        "ClusterRole sharder-metrics-reader",
+        "Role sharder",
+    ]
+    words = {word for role in roles.values() for rule in role.rules for word in words_of(rule)}
+    assert not [word for word in words if "*" in word]
+
+
+def test_every_role_but_the_readers_is_bound_to_the_sharder_alone(helm: Helm) -> None:
+    rings = [ring({"resource": "secrets"})]
+
+    rendered = decode_manifests(helm.template({"rings": rings}))
+
+    bound = {
+        (each.role_ref.kind, each.role_ref.name): [subject.name for subject in each.subjects]
+        for each in rendered
+        if each.role_ref is not None
+    }
+    assert bound == {
+        ("ClusterRole", "sharder"): ["sharder"],
+        ("ClusterRole", SHARDED): ["sharder"],
+        ("Role", "sharder"): ["sharder"],
+    }
+
+
+def test_of_secrets_the_sharder_has_one_by_name_and_creates_none(helm: Helm) -> None:
+    roles = roles_of(helm.template())
+
+    rules = [rule for role in roles.values() for rule in role.rules if "secrets" in rule.resources]
+    [rule] = rules
+    assert rule in roles["Role sharder"].rules
+    assert rule.resource_names == ("sharder-certificates",)
+    assert rule.verbs == ("get", "patch")
+
+
+def test_the_role_follows_the_configured_name_of_the_secret(helm: Helm) -> None:
+    values = {"config": {"certificates": {"secretName": "mine"}}}
+
+    rules = find(helm.template(values), "Role", "sharder").rules
+
+    assert {name for rule in rules for name in rule.resource_names} == {"mine"}
+
+
+def test_nothing_may_be_sharded_unless_a_ring_lists_it(helm: Helm) -> None:
+    empty: list[object] = [ring()]
+
+    assert f"ClusterRole {SHARDED}" not in roles_of(helm.template())
+    assert f"ClusterRole {SHARDED}" not in roles_of(helm.template({"rings": empty}))
+
+
+def test_the_resources_of_all_rings_get_exactly_the_four_verbs(helm: Helm) -> None:
+    controlled = [{"resource": "configmaps"}, {"group": "apps", "resource": "replicasets"}]
+    rings = [
+        ring({"resource": "secrets", "hashKey": "Object", "controlledResources": controlled}),
+        ring({"group": "apps", "resource": "deployments"}, {"resource": "secrets"}, name="two"),
+    ]
+
+    rules = find(helm.template({"rings": rings}), "ClusterRole", SHARDED).rules
+
+    assert [(rule.api_groups, rule.resources) for rule in rules] == [
+        (("",), ("configmaps", "secrets")),
+        (("apps",), ("deployments", "replicasets")),
+    ]
+    assert {rule.verbs for rule in rules} == {("get", "list", "watch", "patch")}
+
+
+@pytest.mark.parametrize(
+    ("group", "resource"),
+    [
+        *[(group, "things") for group in EXCLUDED_GROUPS],
+        *[(each.group, each.resource) for each in EXCLUDED_RESOURCES],
+    ],
+)
+def test_what_is_never_sharded_gives_no_right(helm: Helm, group: str, resource: str) -> None:
+    refused = {"group": group, "resource": resource}
+    rings = [ring({"resource": "secrets", "controlledResources": [refused]}, name="mine")]
+
+    with pytest.raises(HelmError, match=f"rings: mine lists {resource} .* never sharded"):
+        helm.template({"rings": rings})
+
+
+def test_the_metrics_are_read_by_whom_the_readers_role_is_bound_to(helm: Helm) -> None:
+    [rule] = find(helm.template(), "ClusterRole", "sharder-metrics-reader").rules
+
+    assert rule == Rule(verbs=("get",), non_resource_urls=("/metrics",))
+
+
+def test_without_metrics_nobody_is_asked_about_their_readers(helm: Helm) -> None:
+    roles = roles_of(helm.template({"config": {"metrics": {"bindAddress": "0"}}}))
+
+    groups = {group for role in roles.values() for rule in role.rules for group in rule.api_groups}
+    assert "ClusterRole sharder-metrics-reader" not in roles
+    assert not groups & {"authentication.k8s.io", "authorization.k8s.io"}

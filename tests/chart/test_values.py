@@ -1,0 +1,247 @@
+"""The schema of the values: it says of each what it is, and lets no mistake pass."""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import get_args
+
+import msgspec
+import pytest
+import yaml
+
+from sharder.api.selector import LabelSelector
+from sharder.config.fields import ALIASES, Path, fields
+from tests.chart.rendering import CHART, SCHEMA, Helm, HelmError
+
+
+class Schema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A JSON schema, with those of its words that the tests look at."""
+
+    type: str | tuple[str, ...] = ()
+    description: str = ""
+    properties: Mapping[str, "Schema"] = {}
+    additional_properties: "bool | Schema | None" = None
+    enum: tuple[str, ...] = ()
+    items: "Schema | None" = None
+    definitions: Mapping[str, "Schema"] = {}
+
+
+ROOT = msgspec.json.decode(SCHEMA.read_bytes(), type=Schema)
+CONFIG = ROOT.properties["config"]
+TYPE = {("apiVersion",), ("kind",)}
+
+
+def below(schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Schema]]:
+    """Yield a schema and all those inside of it."""
+    yield path, schema
+    for name, child in {**schema.properties, **schema.definitions}.items():
+        yield from below(child, (*path, name))
+    if schema.items is not None:
+        yield from below(schema.items, (*path, "[]"))
+
+
+def leaves(schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Schema]]:
+    """Yield what has no fields of its own."""
+    if not schema.properties:
+        yield path, schema
+    for name, child in schema.properties.items():
+        yield from leaves(child, (*path, name))
+
+
+def words_of(kind: object) -> set[str]:
+    """Return the values that a field of the configuration may have; none if it is no enum."""
+    kinds = [each for each in (kind, *get_args(kind)) if isinstance(each, type)]
+    return {word.value for each in kinds if issubclass(each, StrEnum) for word in each}
+
+
+def test_every_value_is_described() -> None:
+    undescribed = [path for path, schema in below(ROOT) if path and not schema.description]
+
+    assert not [path for path in undescribed if path[-1] != "[]"]
+
+
+def test_whatever_has_fields_takes_no_others() -> None:
+    lax = [
+        path for path, s in below(ROOT) if s.properties and s.additional_properties is not False
+    ]
+
+    assert not lax
+
+
+def test_the_schema_knows_the_values_that_have_a_default_and_no_others() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    assert ROOT.properties.keys() == values.keys() | {"global"}
+
+
+def test_the_schema_knows_the_fields_of_the_configuration() -> None:
+    known = {path for path, _ in leaves(CONFIG)}
+
+    assert known == fields().keys() | ALIASES.keys() | TYPE
+
+
+def test_the_schema_knows_the_words_of_the_configuration() -> None:
+    known = {path: {*schema.enum} for path, schema in leaves(CONFIG) if path not in TYPE}
+
+    expected = {path: words_of(kind) for path, kind in fields().items()}
+    assert {path: words for path, words in known.items() if words} == {
+        path: words for path, words in expected.items() if words
+    }
+
+
+def test_the_schema_knows_the_fields_of_a_selector() -> None:
+    [name] = [path for path, kind in fields().items() if kind is LabelSelector]
+
+    known = ROOT.definitions["labelSelector"].properties
+
+    assert name == ("webhook", "config", "namespaceSelector")
+    assert {*known} == {field.encode_name for field in msgspec.structs.fields(LabelSelector)}
+
+
+def nested(path: str, value: object) -> dict[str, object]:
+    """Return values in which one is set, by its dotted path."""
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    return msgspec.convert(value, dict[str, object])
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("replicas", 2),
+        ("replicaCount", "2"),
+        ("replicaCount", -1),
+        ("image.pullPolicy", "Sometimes"),
+        ("image.registry", "example.com"),
+        ("image.repository", ""),
+        ("fullnameOverride", "Not A Name"),
+        ("shardedResources", [{"resources": ["secrets"]}]),
+        ("rings", [{"resources": []}]),
+        ("rings", [{"name": "a", "resources": [{"group": "apps"}]}]),
+        ("rings", [{"name": "a", "resources": [{"resource": "*"}]}]),
+        ("rings", [{"name": "a", "resources": [{"resource": "secrets", "group": "*"}]}]),
+        ("rings", [{"name": "a", "resources": [{"resource": "pods/status"}]}]),
+        ("rings", [{"name": "a", "resources": [{"resource": "a", "hashKey": "Name"}]}]),
+        ("rings", [{"name": "a", "resources": [{"resource": "a", "verbs": ["get"]}]}]),
+        ("config.controller.sharder.syncPeriode", "5m"),
+        ("config.controller.sharder.syncPeriod", "five minutes"),
+        ("config.controller.sharder.concurrentMoves", 0),
+        ("config.logging.level", "loud"),
+        ("config.webhook.server.port", 0),
+        ("config.webhook.config.clientConfig.url", "http://example.com"),
+        ("config.webhook.config.namespaceSelector.matchLabel", {"a": "b"}),
+        ("config.metrics.bindAddress", "8080"),
+        ("config.metrics.bindAddress", ""),
+        ("config.certificates.mode", "Vault"),
+        ("certManager.enabled", "yes"),
+        ("certManager.issuerRef", {"kind": "ClusterIssuer"}),
+        ("networkPolicy.from", []),
+        ("resources.limit", {}),
+        ("topologySpreadConstraints", {}),
+        ("podLabels", {"a": 1}),
+        ("terminationGracePeriodSeconds", 0),
+    ],
+)
+def test_a_mistake_in_the_values_is_refused(helm: Helm, path: str, value: object) -> None:
+    with pytest.raises(HelmError, match="values don't meet the specifications of the schema"):
+        helm.template(nested(path, value))
+
+
+def test_a_misspelt_value_is_named(helm: Helm) -> None:
+    with pytest.raises(HelmError, match="syncPeriode"):
+        helm.template(nested("config.controller.sharder.syncPeriode", "5m"))
+
+
+MATRIX: Mapping[str, Mapping[str, object]] = {
+    "defaults": {},
+    "one replica": {"replicaCount": 1},
+    "rings": {
+        "rings": [
+            {
+                "name": "web",
+                "resources": [
+                    {
+                        "group": "apps",
+                        "resource": "deployments",
+                        "hashKey": "Namespace",
+                        "controlledResources": [{"group": "apps", "resource": "replicasets"}],
+                    }
+                ],
+            }
+        ]
+    },
+    "cert-manager": {
+        "certManager": {
+            "enabled": True,
+            "issuerRef": {"name": "ca", "kind": "ClusterIssuer", "group": "cert-manager.io"},
+        }
+    },
+    "an own ca of cert-manager": {"certManager": {"enabled": True}},
+    "files": {"config": {"certificates": {"mode": "Files", "secretName": "mine"}}},
+    "network policy": {
+        "networkPolicy": {
+            "enabled": True,
+            "webhookFrom": [{"ipBlock": {"cidr": "192.0.2.0/28"}}],
+            "metricsFrom": [{"namespaceSelector": {}}],
+            "egress": [{"to": [{"ipBlock": {"cidr": "192.0.2.0/28"}}]}],
+        }
+    },
+    "no metrics": {
+        "networkPolicy": {"enabled": True},
+        "config": {"metrics": {"bindAddress": "0"}},
+    },
+    "of a parent chart": {"global": {"registry": "example.com"}},
+    "everything about pods": {
+        "image": {"repository": "example.com/sharder", "tag": "1", "pullPolicy": "Always"},
+        "imagePullSecrets": [{"name": "registry"}],
+        "nameOverride": "name",
+        "fullnameOverride": "full-name",
+        "serviceAccount": {"name": "somebody", "annotations": {"a": "b"}},
+        "resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"cpu": "2"}},
+        "terminationGracePeriodSeconds": 60,
+        "podAnnotations": {"a": "b"},
+        "podLabels": {"c": "d"},
+        "nodeSelector": {"e": "f"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"podAntiAffinity": {}},
+        "topologySpreadConstraints": [],
+        "priorityClassName": "system-cluster-critical",
+    },
+    "a configuration of the reference": {
+        "config": {
+            "clientConnection": {"qps": 100.5, "burst": 150, "contentType": "application/json"},
+            "leaderElection": {"leaderElect": True, "leaseDuration": "15s"},
+            "debugging": {"enableProfiling": False},
+            "controller": {"sharder": {"syncPeriod": "1h30m", "concurrentMoves": 1}},
+            "webhook": {
+                "config": {
+                    "namespaceSelector": {
+                        "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]
+                    }
+                }
+            },
+            "gracefulShutDown": "-1s",
+        }
+    },
+}
+"""Values that render, by what is special about them."""
+
+
+@pytest.mark.parametrize("case", MATRIX)
+def test_the_chart_with_values_passes_the_strict_lint(helm: Helm, case: str) -> None:
+    said = helm.run("lint", "--strict", str(CHART), values=MATRIX[case])
+
+    assert "0 chart(s) failed" in said
+
+
+@pytest.mark.parametrize("case", MATRIX)
+def test_with_values_all_objects_are_different_and_carry_the_labels(helm: Helm, case: str) -> None:
+    rendered = [each for each in yaml.safe_load_all(helm.template(MATRIX[case])) if each]
+
+    names = [(each["kind"], each["metadata"]["name"]) for each in rendered]
+    unlabelled = [
+        name
+        for name, each in zip(names, rendered, strict=True)
+        if "helm.sh/chart" not in each["metadata"]["labels"]
+    ]
+    assert len({*names}) == len(names)
+    assert unlabelled == [("CustomResourceDefinition", "controllerrings.sharding.timebertt.dev")]

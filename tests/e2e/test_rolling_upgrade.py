@@ -1,0 +1,202 @@
+"""Both replicas are replaced one after the other while objects are created, and nobody notices.
+
+The new replica comes first, as the chart's Deployment has it (maxSurge 1, maxUnavailable 0), and
+the API server reaches them through something that is as slow as a Service.
+"""
+
+import asyncio
+import random
+import ssl
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+
+import pytest
+
+from hack.control_plane import ControlPlane
+from hack.ownership import OWNER
+from hack.playground import NAMESPACE, RING, Playground
+from sharder.api.meta import PartialObject
+from sharder.kube.client import Client, connect
+from sharder.kube.errors import understand
+from sharder.names import WEBHOOK_NAME
+from tests.e2e.endpoints import LATE_SECONDS, POLL_SECONDS, Endpoints
+from tests.e2e.stand_in import stand_ins
+from tests.support.eventually import eventually
+from tests.support.figures import show
+from tests.support.forwarder import Forwarder
+from tests.support.paced import Calls, paced
+
+CREATES_PER_SECOND = 50
+SECONDS = 60
+SHARDS = {"shard-0": 3600, "shard-1": 3600}
+SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+
+
+@dataclass(slots=True)
+class Upgrade:
+    """What was seen while the replicas were replaced."""
+
+    creates: Calls = field(default_factory=Calls)
+    without_owner: list[str] = field(default_factory=list)
+    """Objects that no shard owned when they were admitted."""
+    fail_opens: float = 0
+    """Calls of the webhook that the API server has given up on and gone on without."""
+    reviews: float = 0
+    """Calls of the webhook."""
+    exit_codes: list[int | None] = field(default_factory=list)
+    """Of the replicas that were replaced."""
+    stops: list[float] = field(default_factory=list)
+    """Seconds that each of them took to end; likewise the next."""
+    served_on: list[float] = field(default_factory=list)
+    """Seconds for which each of them took new connections after it was told to stop."""
+
+
+@pytest.fixture(scope="module")
+def upgrade() -> Iterator[Upgrade]:
+    with pytest.MonkeyPatch.context() as environment, ControlPlane() as plane:
+        # So that the replicas are as fast as in production.
+        environment.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+        with Forwarder(passes_over=False) as service:
+            playground = Playground(plane, service_port=service.port)
+            playground.install()
+            yield asyncio.run(_tell(playground, service))
+
+
+def test_no_object_is_admitted_without_owner(
+    upgrade: Upgrade, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stops = " and ".join(f"{seconds:.1f}" for seconds in upgrade.stops)
+    show(
+        capsys,
+        f"{upgrade.creates.sent} creates, {upgrade.creates.rate:.0f}/s, the slowest took"
+        f" {upgrade.creates.slowest:.2f} s; replicas ended after {stops} s",
+    )
+
+    assert upgrade.without_owner == []
+
+
+def test_no_create_fails(upgrade: Upgrade) -> None:
+    assert upgrade.creates.failures == []
+    assert upgrade.creates.sent >= CREATES_PER_SECOND * SECONDS
+
+
+def test_the_api_server_goes_on_without_the_webhook_not_once(upgrade: Upgrade) -> None:
+    assert upgrade.fail_opens == 0
+    assert upgrade.reviews >= upgrade.creates.sent
+
+
+def test_a_replica_serves_on_for_longer_than_a_service_takes_to_notice(upgrade: Upgrade) -> None:
+    assert min(upgrade.served_on) > POLL_SECONDS + LATE_SECONDS[1]
+
+
+def test_both_replicas_end_well(upgrade: Upgrade) -> None:
+    assert upgrade.exit_codes == [0, 0]
+
+
+async def _tell(playground: Playground, service: Forwarder) -> Upgrade:
+    upgrade = Upgrade()
+    shards = stand_ins(str(playground.kubeconfig_of("shard")), RING, SHARDS)
+    client = await connect(str(playground.viewer))
+    endpoints = Endpoints(playground, service, random.Random(1))
+    try:
+        async with asyncio.TaskGroup() as group, shards as joining:
+            following = group.create_task(endpoints.follow())
+            for shard in joining.values():
+                await shard.join()
+            for name in ("old-0", "old-1"):
+                await _add(endpoints, name)
+            await eventually(lambda: _admits(client), within=30)
+            before = await asyncio.to_thread(_figures, playground)
+            async with _creating(client, upgrade):
+                for old, new in (("old-0", "new-0"), ("old-1", "new-1")):
+                    await _add(endpoints, new)
+                    await _remove(endpoints, old, upgrade)
+            after = await asyncio.to_thread(_figures, playground)
+            following.cancel()
+    finally:
+        await client.close()
+    upgrade.fail_opens, upgrade.reviews = after[0] - before[0], after[1] - before[1]
+    return upgrade
+
+
+async def _add(endpoints: Endpoints, name: str) -> None:
+    """Start a replica, and wait until it gets calls."""
+    await asyncio.to_thread(endpoints.playground.start_sharder, name)
+    endpoints.add(name)
+
+    async def is_listed() -> bool:
+        return name in endpoints.listed
+
+    await eventually(is_listed, within=60)
+
+
+async def _remove(endpoints: Endpoints, name: str, upgrade: Upgrade) -> None:
+    """Tell a replica to stop, as a kubelet does, and wait for its end."""
+    playground = endpoints.playground
+    address, served_on = ("127.0.0.1", playground.webhook_port(name)), [0.0]
+    began = time.monotonic()
+    playground.terminate(name)
+
+    async def has_ended() -> bool:
+        with suppress(OSError):
+            await asyncio.to_thread(ssl.get_server_certificate, address, timeout=5)
+            served_on[:] = [time.monotonic() - began]
+        return await asyncio.to_thread(playground.exit_code, name) is not None
+
+    await eventually(has_ended, within=30)
+    upgrade.served_on += served_on
+    upgrade.stops.append(time.monotonic() - began)
+    upgrade.exit_codes.append(playground.exit_code(name))
+
+
+async def _admits(client: Client) -> bool:
+    """Tell whether an object that is created now has an owner at once."""
+    body = {"metadata": {"generateName": "before-"}}
+    return bool(_owner(await client.request("POST", SECRETS, body=body)))
+
+
+@asynccontextmanager
+async def _creating(client: Client, upgrade: Upgrade) -> AsyncIterator[None]:
+    """Create objects while inside, for so many seconds at least."""
+    stop, numbers, began = asyncio.Event(), count(), time.monotonic()
+
+    async def create() -> None:
+        name = f"meanwhile-{next(numbers):05}"
+        body = {"metadata": {"name": name}}
+        if not _owner(await client.request("POST", SECRETS, body=body)):
+            upgrade.without_owner.append(f"{name} after {time.monotonic() - began:.1f} s")
+
+    async def is_enough() -> bool:
+        has_lasted = time.monotonic() - began >= SECONDS
+        return has_lasted and upgrade.creates.sent >= CREATES_PER_SECOND * SECONDS
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(paced(CREATES_PER_SECOND, upgrade.creates, create, stop))
+        try:
+            yield
+            await eventually(is_enough, within=3 * SECONDS)
+        finally:
+            stop.set()
+
+
+def _owner(answer: bytes) -> str:
+    return understand(answer, PartialObject, SECRETS).metadata.label(OWNER)
+
+
+def _figures(playground: Playground) -> tuple[float, float]:
+    """Return how often the API server went on without the webhook, and how often it called it.
+
+    Source:
+        apiserver v0.36, admission/metrics: both are only there once they are above 0.
+    """
+    lines = playground.plane.kubectl("get", "--raw", "/metrics").splitlines()
+
+    def total(name: str) -> float:
+        prefix = f"apiserver_admission_webhook_{name}{{"
+        ours = f'name="{WEBHOOK_NAME}"'
+        return sum(float(x.split()[-1]) for x in lines if x.startswith(prefix) and ours in x)
+
+    return total("fail_open_count"), total("request_total")

@@ -1,0 +1,261 @@
+"""Who may read the metrics of a running sharder: the API server decides."""
+
+import asyncio
+import http.client
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from hack.control_plane import ControlPlane
+from hack.playground import SYSTEM, Playground
+from sharder.api.user import User
+from sharder.kube.client import connect
+from sharder.kube.reviews import KubeReviews
+from tests.support.eventually import eventually
+from webhook.readers import BELIEVED_SECONDS
+
+READER = "sharder-metrics-reader"
+WITHIN = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scrape:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: str
+
+
+class Bench:
+    """A sharder with the chart's rights, and accounts that scrape it."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.playground = Playground(plane)
+
+    def start(self) -> None:
+        self.playground.install()
+        self.playground.start_sharder(gracefulShutDown="0s", logging={"level": "debug"})
+
+    def account(self) -> str:
+        """Create a ServiceAccount without any rights and return its name."""
+        name = f"scraper-{uuid.uuid4().hex[:8]}"
+        self.plane.kubectl("create", "serviceaccount", name, "--namespace", SYSTEM)
+        return name
+
+    def token(self, account: str) -> str:
+        return self.plane.kubectl("create", "token", account, "--namespace", SYSTEM).strip()
+
+    def grant(self, account: str, role: str = READER) -> None:
+        who = f"--serviceaccount={SYSTEM}:{account}"
+        self.plane.kubectl("create", "clusterrolebinding", account, f"--clusterrole={role}", who)
+
+    def withdraw(self, account: str) -> None:
+        self.plane.kubectl("delete", "clusterrolebinding", account)
+
+    async def scrape(self, authorization: str = "", path: str = "") -> Scrape:
+        return await asyncio.to_thread(self._scrape, authorization, path)
+
+    def _scrape(self, authorization: str, path: str) -> Scrape:
+        url = urlsplit(self.playground.metrics_url("sharder-0"))
+        connection = http.client.HTTPConnection(url.netloc, timeout=20)
+        try:
+            headers = {"Authorization": authorization} if authorization else {}
+            connection.request("GET", path or url.path, headers=headers)
+            answer = connection.getresponse()
+            return Scrape(
+                status=answer.status,
+                headers={name.lower(): value for name, value in answer.getheaders()},
+                body=answer.read().decode(),
+            )
+        finally:
+            connection.close()
+
+    async def until(self, authorization: str, status: int) -> Scrape:
+        """Scrape until this comes back: rights are known to the API server a little later."""
+
+        async def answered() -> Scrape:
+            scrape = await self.scrape(authorization)
+            assert scrape.status == status, scrape
+            return scrape
+
+        return await eventually(answered, within=BELIEVED_SECONDS + WITHIN)
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with ControlPlane() as plane:
+        bench = Bench(plane)
+        bench.start()
+        asyncio.run(until_ready(bench))
+        yield bench
+
+
+async def until_ready(bench: Bench) -> None:
+    async def is_ready() -> bool:
+        return await asyncio.to_thread(bench.playground.is_ready)
+
+    await eventually(is_ready, within=WITHIN)
+
+
+async def test_without_credentials_a_scrape_is_unauthorized(bench: Bench) -> None:
+    scrape = await bench.scrape()
+
+    assert (scrape.status, scrape.headers["www-authenticate"]) == (401, "Bearer")
+    assert "controller_sharding" not in scrape.body
+
+
+@pytest.mark.parametrize(
+    "authorization", ["Bearer made-up", "Basic c2NyYXBlcjpzZWNyZXQ=", "Bearer a.b.c"]
+)
+async def test_with_credentials_that_are_none_it_is_unauthorized(
+    bench: Bench, authorization: str
+) -> None:
+    assert (await bench.scrape(authorization)).status == 401
+
+
+async def test_without_permission_it_is_forbidden(bench: Bench) -> None:
+    token = bench.token(bench.account())
+
+    scrape = await bench.scrape(f"Bearer {token}")
+
+    assert scrape.status == 403
+    assert scrape.body == (
+        "the token's owner may not get the nonResourceURL /metrics: bind a ClusterRole that"
+        " grants it\n"
+    )
+
+
+async def test_with_permission_it_shows_the_metrics(bench: Bench) -> None:
+    account = bench.account()
+    bench.grant(account)
+
+    scrape = await bench.until(f"Bearer {bench.token(account)}", 200)
+
+    assert scrape.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert "controller_sharding_build_info{" in scrape.body
+
+
+async def test_permission_for_another_path_is_none(bench: Bench) -> None:
+    account, role = bench.account(), f"other-{uuid.uuid4().hex[:8]}"
+    url = "--non-resource-url=/metrics/slis"
+    bench.plane.kubectl("create", "clusterrole", role, "--verb=get", url)
+    bench.grant(account, role)
+
+    assert (await bench.scrape(f"Bearer {bench.token(account)}")).status == 403
+
+
+async def test_permission_that_is_withdrawn_ends_soon(bench: Bench) -> None:
+    account = bench.account()
+    bench.grant(account)
+    authorization = f"Bearer {bench.token(account)}"
+    await bench.until(authorization, 200)
+
+    bench.withdraw(account)
+
+    await bench.until(authorization, 403)
+
+
+async def test_health_is_open_to_everybody(bench: Bench) -> None:
+    assert bench.playground.is_ready()
+
+
+async def test_a_pod_that_is_gone_reads_no_more(bench: Bench) -> None:
+    account = bench.account()
+    bench.grant(account)
+    containers = [{"name": "main", "image": "none"}]
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": account, "namespace": SYSTEM},
+        "spec": {"serviceAccountName": account, "containers": containers},
+    }
+    bench.plane.apply(json.dumps(pod))
+    bound = ("--bound-object-kind=Pod", f"--bound-object-name={account}")
+    create = ("create", "token", account, "--namespace", SYSTEM, *bound)
+    authorization = f"Bearer {bench.plane.kubectl(*create).strip()}"
+    await bench.until(authorization, 200)
+
+    at_once = ("--force", "--grace-period=0", "--wait=false")
+    bench.plane.kubectl("delete", "pod", account, "--namespace", SYSTEM, *at_once)
+
+    await bench.until(authorization, 401)
+
+
+async def test_the_log_has_no_token(bench: Bench) -> None:
+    account = bench.account()
+    bench.grant(account)
+    token = bench.token(account)
+    await bench.until(f"Bearer {token}", 200)
+    await bench.scrape("Bearer made-up-by-mallory")
+
+    log = bench.playground.log("sharder-0")
+
+    assert token not in log
+    assert "made-up-by-mallory" not in log
+
+
+async def test_the_reviews_say_whose_a_token_is_and_what_its_owner_may(bench: Bench) -> None:
+    account = bench.account()
+    bench.grant(account)
+    token = bench.token(account)
+    client = await connect(str(bench.plane.admin_kubeconfig))
+    try:
+        reviews = KubeReviews(client)
+        user = await reviews.identify(token)
+        nobody = await reviews.identify("made-up")
+        assert user is not None
+        judged = [
+            await reviews.allows(user, "get", "/metrics"),
+            await reviews.allows(user, "post", "/metrics"),
+            await reviews.allows(User(username="somebody"), "get", "/metrics"),
+        ]
+    finally:
+        await client.close()
+
+    assert user.username == f"system:serviceaccount:{SYSTEM}:{account}"
+    assert "system:authenticated" in user.groups
+    assert (nobody, judged) == (None, [True, False, False])
+
+
+async def test_a_sharder_that_may_not_review_shows_nothing(bench: Bench, tmp_path: Path) -> None:
+    account = bench.account()
+    bench.grant(account)
+    token = bench.token(account)
+    role = json.loads(bench.plane.kubectl("get", "clusterrole", "sharder", "-o", "json"))
+    rules = [r for r in role["rules"] if "tokenreviews" not in r["resources"]]
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps({"rules": rules}))
+    patch = ("patch", "clusterrole", "sharder", "--type=merge", "--patch-file", str(file))
+    bench.plane.kubectl(*patch)
+    try:
+        await bench.until(f"Bearer {token}", 500)
+    finally:
+        file.write_text(json.dumps({"rules": role["rules"]}))
+        bench.plane.kubectl(*patch)
+
+    assert "grant it in a Role or ClusterRole" in bench.playground.log("sharder-0")
+    await bench.until(f"Bearer {token}", 200)
+
+
+async def test_without_an_api_server_nobody_reads(bench: Bench) -> None:
+    account = bench.account()
+    bench.grant(account)
+    authorization = f"Bearer {bench.token(account)}"
+    await bench.until(authorization, 200)
+
+    await asyncio.to_thread(bench.plane.stop_apiserver)
+    try:
+        refused = await bench.until(authorization, 500)
+    finally:
+        await asyncio.to_thread(bench.plane.start_apiserver)
+
+    assert "controller_sharding" not in refused.body
+    assert "cannot review tokens" in bench.playground.log("sharder-0")
+    await bench.until(authorization, 200)

@@ -1,0 +1,216 @@
+"""The documents for those who install, typed in their order on a real API server.
+
+There are no nodes, no images and no cert-manager here, so what waits for pods, reads their logs or
+deletes what cert-manager made is left out.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hack import binaries
+from hack.control_plane import ControlPlane
+from hack.kubectl import KubectlError
+from sharder.names import VALIDATION_NAME
+from tests.support.documented_ring import CRD, SHARDER
+from tests.support.documents import ROOT, blocks
+from tests.support.eventually import eventually
+
+INSTALL, MIGRATE, SECURITY, TROUBLESHOOTING, UPGRADE = (
+    Path(f"docs/{name}.md")
+    for name in ("install", "migrate", "security", "troubleshooting", "upgrade")
+)
+LEFT_OUT = re.compile(r"docker |.* rollout status |.* logs |.* certificate/")
+MADE_ANEW = "kubectl create secret generic sharder-certificates"
+RING, REFERENCE = (ROOT / f"tests/support/typed_{name}.yaml" for name in ("ring", "reference"))
+SYSTEM = "sharding-system"
+SHARDER_USER = f"system:serviceaccount:{SYSTEM}:sharder"
+HOLDER = '{"spec":{"holderIdentity":"shardlease-controller"}}'
+OTHER_LEASE = """
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: another-leader, namespace: sharding-system}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminal:
+    """A shell in a checkout, with kubectl, helm and sharder."""
+
+    plane: ControlPlane
+    folder: Path
+
+    def type(self, command: str) -> subprocess.CompletedProcess[str]:
+        programs = (binaries.control_plane(), binaries.helm().parent, SHARDER.parent)
+        homes = ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "KUBECACHEDIR")
+        return subprocess.run(
+            ["bash", "-c", command],
+            env={
+                **os.environ,
+                "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
+                "KUBECONFIG": str(self.plane.admin_kubeconfig),
+                **{home: str(self.folder / home) for home in homes},
+            },
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def insist(self, *commands: str) -> None:
+        """Type what prepares for others."""
+        for command in commands:
+            done = self.type(command)
+            assert done.returncode == 0, (command, done.stderr)
+
+
+def typed(document: Path) -> list[str]:
+    """Return the commands of a document in order."""
+    lines = (
+        line
+        for block in blocks("sh")
+        if block.document == document
+        for line in block.text.replace("\\\n", " ").splitlines()
+    )
+    return [line for line in lines if not LEFT_OUT.match(line)]
+
+
+def example(document: Path, containing: str) -> str:
+    """Return the first block of YAML that has a text in it."""
+    found = (b.text for b in blocks("yaml") if b.document == document and containing in b.text)
+    return next(found)
+
+
+def values(terminal: Terminal, document: Path) -> None:
+    """Write what a document says of the values."""
+    (terminal.folder / "values.yaml").write_text(example(document, "rings:"))
+
+
+def empty(terminal: Terminal) -> None:
+    """Leave nothing of the document before but namespaces."""
+    terminal.insist(
+        "helm uninstall sharder --namespace sharding-system --ignore-not-found",
+        "kubectl delete --ignore-not-found crd/controllerrings.sharding.timebertt.dev"
+        " clusterrolebinding/prometheus-sharder-metrics"
+        f" validatingwebhookconfiguration/{VALIDATION_NAME}",
+        "kubectl delete --ignore-not-found secret/sharder-certificates -n sharding-system",
+    )
+
+
+def established(terminal: Terminal) -> None:
+    terminal.insist("kubectl wait --for=condition=Established crd --all")
+
+
+def with_nothing(terminal: Terminal) -> None:
+    (terminal.folder / "my-ring.yaml").write_text(RING.read_text())
+
+
+def with_the_reference(terminal: Terminal) -> None:
+    values(terminal, MIGRATE)
+    terminal.insist(f"kubectl apply -f {CRD}")
+    established(terminal)
+    # The reference has no such webhook: it is the one that the sharder would have made.
+    terminal.insist(
+        f"kubectl apply -f {REFERENCE} -f {RING}",
+        "printf 'apiVersion: admissionregistration.k8s.io/v1\\n"
+        "kind: ValidatingWebhookConfiguration\\n"
+        f"metadata: {{name: {VALIDATION_NAME}}}\\n' | kubectl apply -f -",
+    )
+
+
+def with_the_chart(terminal: Terminal) -> None:
+    values(terminal, UPGRADE)
+    terminal.insist(
+        "helm install sharder charts/sharder --namespace sharding-system --create-namespace"
+        " --take-ownership --force-conflicts --values values.yaml"
+    )
+    established(terminal)
+    terminal.insist(f"kubectl apply -f {RING}")
+
+
+def with_a_scraper(terminal: Terminal) -> None:
+    with_the_chart(terminal)
+    terminal.insist(*(line for line in typed(SECURITY) if "create clusterrolebinding" in line))
+
+
+PREPARED: Mapping[Path, Callable[[Terminal], None]] = {
+    INSTALL: with_nothing,
+    MIGRATE: with_the_reference,
+    SECURITY: with_the_chart,
+    TROUBLESHOOTING: with_a_scraper,
+    UPGRADE: with_the_chart,
+}
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("charts", "examples"):
+        (folder / name).symlink_to(ROOT / name)
+    with ControlPlane() as plane:
+        terminal = Terminal(plane=plane, folder=folder)
+        terminal.insist(f"kubectl create namespace {SYSTEM}")
+        yield terminal
+
+
+@pytest.mark.parametrize("document", PREPARED, ids=str)
+def test_the_commands_of_a_document_succeed_one_after_the_other(
+    terminal: Terminal, document: Path
+) -> None:
+    empty(terminal)
+    PREPARED[document](terminal)
+
+    failed = []
+    for command in typed(document):
+        if command.startswith(MADE_ANEW):
+            terminal.insist("kubectl delete secret sharder-certificates -n sharding-system")
+        done = terminal.type(command)
+        if command.startswith("helm install"):
+            established(terminal)
+        if done.returncode:
+            failed.append((command, done.stdout, done.stderr))
+
+    assert not failed
+
+
+def test_the_owners_that_are_compared_are_those_of_the_objects(terminal: Terminal) -> None:
+    empty(terminal)
+    with_the_reference(terminal)
+    (looks,) = (command for command in typed(MIGRATE) if command.endswith("> before"))
+
+    terminal.insist(looks)
+
+    uid = terminal.type("kubectl get secret my-secret -o jsonpath={.metadata.uid}").stdout
+    assert (terminal.folder / "before").read_text().split() == [uid, "shard-a"]
+
+
+async def test_the_policy_keeps_the_sharder_to_its_leases_and_those_of_shards(
+    terminal: Terminal,
+) -> None:
+    empty(terminal)
+    with_the_chart(terminal)
+    terminal.plane.apply(example(SECURITY, "ValidatingAdmissionPolicy"))
+    terminal.plane.apply(OTHER_LEASE)
+
+    await eventually(lambda: is_refused(terminal, "patch", SYSTEM, "another-leader"), within=60)
+
+    assert await is_refused(terminal, "delete", SYSTEM, "another-leader")
+    assert not await is_refused(terminal, "patch", SYSTEM, "sharder")
+    assert not await is_refused(terminal, "patch", "my-controller", "shard-a")
+    assert not await is_refused(terminal, "delete", "my-controller", "shard-a")
+
+
+async def is_refused(terminal: Terminal, verb: str, namespace: str, name: str) -> bool:
+    """Tell whether the policy refuses a write of the sharder; it may be asked again."""
+    change = ("--type=merge", "-p", HOLDER) if verb == "patch" else ()
+    words = (verb, "lease", name, "-n", namespace, *change)
+    try:
+        terminal.plane.kubectl(*words, "--dry-run=server", "--as", SHARDER_USER)
+    except KubectlError as error:
+        return "writes its own Lease and those of shards alone" in str(error)
+    return False

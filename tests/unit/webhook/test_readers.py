@@ -1,0 +1,271 @@
+"""Facts about who may read the metrics, and how the API server is asked."""
+
+import asyncio
+from http import HTTPStatus
+
+import pytest
+
+from sharder.api.user import User
+from sharder.errors import ApiError, Forbidden, Unavailable
+from tests.support.fake_clock import FakeClock, settle
+from tests.unit.webhook.reviews import exchange
+from webhook import Readers, create_metrics_app
+from webhook.readers import (
+    BELIEVED_SECONDS,
+    BURST_SECONDS,
+    MAX_BELIEVED,
+    REVIEW_SECONDS,
+    REVIEWS_PER_SECOND,
+)
+
+BURST = round(BURST_SECONDS * REVIEWS_PER_SECOND)
+
+
+class FakeReviews:
+    """Knows tokens by the names of their owners, and who may get the metrics."""
+
+    def __init__(self) -> None:
+        self.owners = {"of-prometheus": "prometheus", "of-mallory": "mallory"}
+        self.readers = {"prometheus"}
+        self.error: ApiError | None = None
+        self.silent = False
+        self.identified: list[str] = []
+        self.asked: list[tuple[str, str, str]] = []
+
+    async def identify(self, token: str) -> User | None:
+        self.identified.append(token)
+        if self.silent:
+            await asyncio.Event().wait()
+        if self.error is not None:
+            raise self.error
+        return User(username=self.owners[token]) if token in self.owners else None
+
+    async def allows(self, user: User, verb: str, path: str) -> bool:
+        self.asked.append((user.username, verb, path))
+        return user.username in self.readers
+
+
+class Door:
+    """The metrics, and who knocks."""
+
+    def __init__(self) -> None:
+        self.clock, self.reviews = FakeClock(), FakeReviews()
+        self.readers = Readers(self.reviews, self.clock, path="/metrics")
+
+    async def knock(self, token: str) -> HTTPStatus:
+        return await self.readers.check(f"Bearer {token}")
+
+
+@pytest.fixture
+def door() -> Door:
+    return Door()
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    ["", "Bearer", "Bearer ", "of-prometheus", "Basic of-prometheus", "Bearerof-prometheus"],
+)
+async def test_without_a_bearer_token_nobody_reads_and_nobody_is_asked(
+    door: Door, authorization: str
+) -> None:
+    assert await door.readers.check(authorization) is HTTPStatus.UNAUTHORIZED
+    assert door.reviews.identified == []
+
+
+async def test_a_token_that_is_not_accepted_is_unauthorized(door: Door) -> None:
+    assert await door.knock("made-up") is HTTPStatus.UNAUTHORIZED
+    assert door.reviews.asked == []
+
+
+async def test_who_lacks_the_right_is_refused(door: Door) -> None:
+    assert await door.knock("of-mallory") is HTTPStatus.FORBIDDEN
+    assert door.reviews.asked == [("mallory", "get", "/metrics")]
+
+
+@pytest.mark.parametrize("scheme", ["Bearer ", "bearer ", " BEARER  "])
+async def test_who_has_the_right_reads(door: Door, scheme: str) -> None:
+    assert await door.readers.check(f"{scheme}of-prometheus ") is HTTPStatus.OK
+
+
+@pytest.mark.parametrize("token", ["of-prometheus", "of-mallory", "made-up"])
+async def test_an_answer_is_believed_for_a_while(door: Door, token: str) -> None:
+    first = await door.knock(token)
+    await door.clock.advance(BELIEVED_SECONDS - 1)
+    second = await door.knock(token)
+    asked = len(door.reviews.identified)
+    await door.clock.advance(1)
+    await door.knock(token)
+
+    assert (first, asked) == (second, 1)
+    assert len(door.reviews.identified) == 2
+
+
+async def test_a_right_that_is_taken_away_is_noticed(door: Door) -> None:
+    await door.knock("of-prometheus")
+    door.reviews.readers.clear()
+    await door.clock.advance(BELIEVED_SECONDS)
+
+    assert await door.knock("of-prometheus") is HTTPStatus.FORBIDDEN
+
+
+@pytest.mark.parametrize("error", [Forbidden("no right"), Unavailable("gone")], ids=str)
+async def test_without_an_answer_nobody_reads_and_the_next_one_asks_again(
+    door: Door, error: ApiError
+) -> None:
+    door.reviews.error = error
+    while_it_lasts = await door.knock("of-prometheus")
+    door.reviews.error = None
+
+    assert while_it_lasts is HTTPStatus.INTERNAL_SERVER_ERROR
+    assert await door.knock("of-prometheus") is HTTPStatus.OK
+
+
+async def test_an_api_server_that_is_silent_lets_nobody_read(
+    door: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    door.reviews.silent = True
+    loop = asyncio.get_running_loop()
+    time = loop.time
+
+    async with asyncio.TaskGroup() as group:
+        knocking = group.create_task(door.knock("of-prometheus"))
+        await settle()
+        monkeypatch.setattr(loop, "time", lambda: time() + REVIEW_SECONDS)
+
+    assert knocking.result() is HTTPStatus.INTERNAL_SERVER_ERROR
+    assert [r.__dict__["error"] for r in caplog.records] == ["no answer in time"]
+
+
+async def test_who_was_let_in_stays_so_for_a_while_when_the_api_server_goes(door: Door) -> None:
+    await door.knock("of-prometheus")
+    door.reviews.error = Unavailable("gone")
+    at_first = await door.knock("of-prometheus")
+    await door.clock.advance(BELIEVED_SECONDS)
+
+    assert at_first is HTTPStatus.OK
+    assert await door.knock("of-prometheus") is HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+async def test_an_error_is_told_once_and_its_end_too(
+    door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    door.reviews.error = Unavailable("gone")
+    await door.knock("of-prometheus")
+    await door.knock("of-prometheus")
+    door.reviews.error = None
+    await door.knock("of-prometheus")
+    await door.knock("of-mallory")
+
+    assert [r.getMessage() for r in caplog.records] == ["cannot review tokens", "works again"]
+
+
+async def test_no_token_gets_into_the_log(door: Door, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    door.reviews.error = Unavailable('cannot decode {"token":"of-prometheus"}')
+    await door.knock("of-prometheus")
+    door.reviews.error = None
+    for token in ("of-prometheus", "of-mallory", "made-up"):
+        await door.knock(token)
+
+    written = "".join(str(record.__dict__) for record in caplog.records)
+    assert '{"token":"<token>"}' in written
+    assert not [token for token in door.reviews.identified if token in written]
+
+
+async def test_made_up_tokens_cost_the_api_server_so_many_reviews_and_no_more(door: Door) -> None:
+    at_once = [await door.knock(f"made-up-{number}") for number in range(100)]
+    await door.clock.advance(1)
+    later = [await door.knock(f"more-{number}") for number in range(100)]
+
+    assert at_once.count(HTTPStatus.UNAUTHORIZED) == BURST
+    assert at_once[BURST:] == [HTTPStatus.TOO_MANY_REQUESTS] * (100 - BURST)
+    assert later.count(HTTPStatus.UNAUTHORIZED) == REVIEWS_PER_SECOND
+    assert len(door.reviews.identified) == BURST + REVIEWS_PER_SECOND
+
+
+async def test_a_flood_does_not_keep_out_who_is_known(door: Door) -> None:
+    await door.knock("of-prometheus")
+    for number in range(100):
+        await door.knock(f"made-up-{number}")
+
+    assert await door.knock("of-prometheus") is HTTPStatus.OK
+
+
+async def test_however_many_tokens_come_only_so_many_answers_are_kept(door: Door) -> None:
+    for number in range(MAX_BELIEVED + 50):
+        await door.clock.advance(1 / REVIEWS_PER_SECOND)
+        await door.knock(f"made-up-{number}")
+
+    assert len(door.readers._answers) == MAX_BELIEVED
+
+
+@pytest.mark.parametrize(
+    ("token", "status", "says"),
+    [
+        ("of-mallory", 403, b"bind a ClusterRole"),
+        ("made-up", 401, b"give a bearer token"),
+    ],
+)
+async def test_who_may_not_read_is_told_what_to_do(
+    door: Door, token: str, status: int, says: bytes
+) -> None:
+    app = create_metrics_app(lambda: (b"", ""), door.readers)
+    headers = [(b"authorization", f"Bearer {token}".encode())]
+
+    result = await exchange(app, method="GET", path="/metrics", headers=headers)
+
+    assert result.status == status
+    assert says in result.body
+
+
+@pytest.mark.parametrize(
+    ("headers", "error", "status"),
+    [
+        ([], None, 401),
+        ([(b"authorization", b"Bearer of-prometheus")], Unavailable("gone"), 500),
+    ],
+)
+async def test_nothing_is_rendered_for_who_may_not_read(
+    door: Door, headers: list[tuple[bytes, bytes]], error: ApiError | None, status: int
+) -> None:
+    rendered = list[str]()
+
+    def render() -> tuple[bytes, str]:
+        rendered.append("all")
+        return b"", "text/plain"
+
+    door.reviews.error = error
+
+    app = create_metrics_app(render, door.readers)
+    result = await exchange(app, method="GET", path="/metrics", headers=headers)
+
+    assert (result.status, rendered) == (status, [])
+
+
+async def test_metrics_are_served_as_rendered(door: Door) -> None:
+    app = create_metrics_app(lambda: (b"up 1\n", "text/plain; version=0.0.4"), door.readers)
+    headers = [(b"authorization", b"Bearer of-prometheus")]
+
+    result = await exchange(app, method="GET", path="/metrics", headers=headers)
+
+    assert (result.status, result.body) == (200, b"up 1\n")
+    assert result.headers[b"content-type"] == b"text/plain; version=0.0.4"
+
+
+async def test_who_shows_no_token_is_told_what_kind_is_wanted(door: Door) -> None:
+    app = create_metrics_app(lambda: (b"", ""), door.readers)
+
+    result = await exchange(app, method="GET", path="/metrics", headers=[])
+
+    assert result.headers[b"www-authenticate"] == b"Bearer"
+
+
+async def test_a_flood_is_answered_too(door: Door) -> None:
+    app = create_metrics_app(lambda: (b"", ""), door.readers)
+
+    async def knock(number: int) -> int:
+        headers = [(b"authorization", f"Bearer made-up-{number}".encode())]
+        return (await exchange(app, method="GET", path="/metrics", headers=headers)).status
+
+    assert [await knock(number) for number in range(BURST + 1)] == [*[401] * BURST, 429]
