@@ -42,9 +42,9 @@ def test_kinds_of_every_sort_are_planned() -> None:
         "/Namespace//team-0",
         "/Secret/team-0/s",
         "apps/Deployment/team-1/web",
-        "coordination.k8s.io/Lease/team-0/l",
+        "policy/PodDisruptionBudget/team-0/b",
         "networking.k8s.io/NetworkPolicy/team-0/n",
-        "rbac.authorization.k8s.io/ClusterRole//system:basic-user",
+        "scheduling.k8s.io/PriorityClass//system-node-critical",
     ]
     assignments = ",".join(f'"{key}": "a"' for key in keys)
 
@@ -52,6 +52,16 @@ def test_kinds_of_every_sort_are_planned() -> None:
 
     assert problems(text) == []
     assert cases(text)[1].endswith("6 keys: plan")
+
+
+def test_what_is_never_sharded_is_hashed_and_not_planned() -> None:
+    key = "rbac.authorization.k8s.io/ClusterRole//system:basic-user"
+    text = (
+        f'{{"rings": [{{"members": ["a"], "assignments": {{"{key}": "a", "/Secret/n/s": "a"}}}}]}}'
+    )
+
+    assert problems(text) == []
+    assert cases(text)[1].endswith("2 keys: plan without 1 that are never sharded")
 
 
 @pytest.mark.parametrize(
