@@ -9,8 +9,6 @@ import argparse
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -21,49 +19,19 @@ RUNTIME = ROOT / "hack/requirements.lock"
 BUILD = ROOT / "hack/build.lock"
 """What makes a wheel of it."""
 
-_UV = ("uv", "pip", "compile", "--quiet", "--no-config", "--no-header", "--no-annotate")
 _HASHED = ("--universal", "--generate-hashes", f"--constraints={CONSTRAINTS}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wants:
-    """What pyproject.toml asks for."""
-
-    python: str
-    """The oldest that will do, such as 3.11."""
-    build: tuple[str, ...]
-    runtime: tuple[str, ...]
-    """With the extra `server`."""
-    everything: tuple[str, ...]
-    """With all extras, and what the build needs."""
-
-
-def wants() -> Wants:
-    """Read pyproject.toml."""
-    document = tomllib.loads(PROJECT.read_text())
-    project = document["project"]
-    extras: dict[str, list[str]] = project["optional-dependencies"]
-    build = tuple(document["build-system"]["requires"])
-    runtime = (*project["dependencies"], *extras["server"])
-    return Wants(
-        python=str(project["requires-python"]).removeprefix(">="),
-        build=build,
-        runtime=runtime,
-        everything=(*build, *runtime, *extras["dev"]),
-    )
-
-
-def write(file: Path, requirements: Sequence[str], options: Sequence[str], python: str) -> None:
-    """Resolve requirements into a file.
+def write(file: Path, *arguments: str, build: str = "") -> None:
+    """Resolve into a file what the arguments name; `-` stands for what the build asks for.
 
     Raises:
-        subprocess.CalledProcessError: They cannot be resolved; the reason was printed.
+        subprocess.CalledProcessError: It cannot be resolved; the reason was printed.
     """
-    program = str(Path(sys.executable).parent / _UV[0])
-    command = [program, *_UV[1:], *options, f"--python-version={python}", "-"]
-    text = "\n".join(requirements)
-    done = subprocess.run(command, input=text, stdout=subprocess.PIPE, text=True, check=True)
-    file.write_text(done.stdout)
+    uv = str(Path(sys.executable).with_name("uv"))
+    command = [uv, "pip", "compile", "--quiet", "--no-config", "--no-header", "--no-annotate"]
+    command += [f"--output-file={file}", "--python-version=3.11", *arguments]
+    subprocess.run(command, input=build, stdout=subprocess.DEVNULL, text=True, check=True)
     print(f"wrote {file.relative_to(ROOT)}")
 
 
@@ -72,12 +40,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m hack.lock", description=__doc__)
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions")
     upgrade: bool = parser.parse_args().upgrade
-    wanted = wants()
+    build = "\n".join(tomllib.loads(PROJECT.read_text())["build-system"]["requires"])
     try:
         if upgrade:
-            write(CONSTRAINTS, wanted.everything, (), wanted.python)
-        write(RUNTIME, wanted.runtime, _HASHED, wanted.python)
-        write(BUILD, wanted.build, _HASHED, wanted.python)
+            write(CONSTRAINTS, "--upgrade", "--all-extras", str(PROJECT), "-", build=build)
+        write(RUNTIME, *_HASHED, "--extra=server", str(PROJECT))
+        write(BUILD, *_HASHED, "-", build=build)
     except subprocess.CalledProcessError as problem:
         return problem.returncode
     return 0

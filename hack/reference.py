@@ -71,48 +71,6 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     rules: tuple[Rule, ...] = msgspec.field(default=(), name="x-kubernetes-validations")
 
 
-class Column(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A column of `kubectl get`."""
-
-    name: str
-    json_path: str
-
-
-class Validation(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a version keeps its schema."""
-
-    schema: Schema = msgspec.field(name="openAPIV3Schema")
-
-
-class Version(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A version of the API."""
-
-    name: str
-    schema: Validation
-    additional_printer_columns: tuple[Column, ...] = ()
-
-
-class Names(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the kind is called."""
-
-    plural: str
-    short_names: tuple[str, ...]
-
-
-class Spec(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a CustomResourceDefinition with one version."""
-
-    group: str
-    names: Names
-    versions: tuple[Version]
-
-
-class Definition(msgspec.Struct, frozen=True, kw_only=True):
-    """A CustomResourceDefinition."""
-
-    spec: Spec
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """An object with fields; `path` is that of the first field that has them."""
@@ -127,24 +85,24 @@ def document(crd: str) -> str:
     """Return the reference of the one kind that a CustomResourceDefinition in YAML defines.
 
     Raises:
-        msgspec.ValidationError: it has several versions, or is none.
+        ValueError: it has several versions.
     """
-    spec = msgspec.convert(yaml.safe_load(crd), Definition).spec
-    (version,) = spec.versions
-    schema = version.schema.schema
+    spec = yaml.safe_load(crd)["spec"]
+    (version,) = spec["versions"]
+    schema = msgspec.convert(version["schema"]["openAPIV3Schema"], Schema)
     sections = list[Section]()
     for part in ("spec", "status"):
         collect(Section(path=part, schema=schema.properties[part], is_item=True), sections)
     head = HEAD.format(
-        api=f"{spec.group}/{version.name}",
-        plural=spec.names.plural,
-        short=spec.names.short_names[0],
+        api=f"{spec['group']}/{version['name']}",
+        plural=spec["names"]["plural"],
+        short=spec["names"]["shortNames"][0],
         refused="\n".join(_refused(schema)),
     )
     pages = [line for each in sections for line in _rendered(each, sections)]
     columns = [
-        f"| `{column.name.upper()}` | `{column.json_path.removeprefix('.')}` |"
-        for column in version.additional_printer_columns
+        f"| `{column['name'].upper()}` | `{column['jsonPath'].removeprefix('.')}` |"
+        for column in version["additionalPrinterColumns"]
     ]
     shown = ["## Columns of kubectl get", "", "| Column | Field |", "|---|---|", *columns]
     return "\n".join([head, *pages, *shown]) + "\n"

@@ -1,6 +1,7 @@
 """The image's locks fit pyproject.toml and the versions that everybody develops with."""
 
 import re
+import tomllib
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from hack.lock import BUILD, CONSTRAINTS, RUNTIME, Wants, wants
+from hack.lock import BUILD, CONSTRAINTS, PROJECT, RUNTIME
 from tests.support.dockerfile import context, stages
 from tests.support.locks import ENTRY, entries
 
@@ -20,8 +21,12 @@ def constrained() -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in pairs}
 
 
-def wanted(lock: Path, of: Wants) -> tuple[str, ...]:
-    return of.runtime if lock == RUNTIME else of.build
+def wanted(lock: Path) -> list[str]:
+    document = tomllib.loads(PROJECT.read_text())
+    if lock == BUILD:
+        return [*document["build-system"]["requires"]]
+    project = document["project"]
+    return [*project["dependencies"], *project["optional-dependencies"]["server"]]
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
@@ -36,7 +41,7 @@ def test_a_lock_has_nothing_but_versions_with_sha256_hashes(lock: Path) -> None:
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
 def test_what_the_project_asks_for_is_locked(lock: Path) -> None:
     locked = entries(lock)
-    asked = [Requirement(text) for text in wanted(lock, wants())]
+    asked = [Requirement(text) for text in wanted(lock)]
 
     assert asked
     assert [

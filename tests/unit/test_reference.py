@@ -1,16 +1,11 @@
 """docs/reference.md has every field of the ControllerRing as the CRD has it."""
 
-from pathlib import Path
-
-import msgspec
 import pytest
 import yaml
 
 from hack.reference import CRD, DOCUMENT, document
 from sharder.api.meta import Json
-from tests.support.documents import ROOT, code, tables
-
-REFERENCE = Path("docs/reference.md")
+from tests.support.documents import code, tables
 
 
 def crd(**spec: Json) -> str:
@@ -36,11 +31,7 @@ def rows(**spec: Json) -> list[list[str]]:
 
 
 def test_the_reference_is_what_the_crd_says_today() -> None:
-    assert (ROOT / REFERENCE).read_text() == document(CRD.read_text())
-
-
-def test_the_reference_that_is_written_is_the_one_that_is_read() -> None:
-    assert DOCUMENT == ROOT / REFERENCE
+    assert DOCUMENT.read_text() == document(CRD.read_text())
 
 
 @pytest.mark.parametrize(
@@ -121,5 +112,5 @@ def test_a_second_version_needs_a_reference_of_its_own() -> None:
     one = yaml.safe_load(crd())
     one["spec"]["versions"] *= 2
 
-    with pytest.raises(msgspec.ValidationError):
+    with pytest.raises(ValueError, match="too many"):
         document(yaml.safe_dump(one))
