@@ -40,8 +40,10 @@ from sharder.runtime.claim import (
 )
 from sharder.runtime.trouble import OnError, Trouble, ignore
 
-_JITTER: Final = 1.2
-"""Candidates wait 1 to 2.2 retry periods (client-go, leaderelection.JitterFactor)."""
+_LONGEST_PAUSE: Final = 0.9
+_JITTER: Final = 0.4
+"""Candidates look every 0.5 to 0.9 retry periods, so that what is given back is taken within one;
+client-go's wait 1 to 2.2."""
 _RELEASE_ATTEMPTS: Final = 3
 
 D = TypeVar("D")
@@ -145,7 +147,7 @@ class LeaseHolder:
 
     def _until_next_look(self) -> float:
         """Return how long a candidate waits: not beyond the moment at which it may take over."""
-        pause = self._timing.retry_period * (1 + _JITTER * self._rng.random())
+        pause = self._timing.retry_period * (_LONGEST_PAUSE - _JITTER * self._rng.random())
         if self._seen is None:
             return pause
         left = runs_out_at(self._seen, self._timing) - self._clock.monotonic()

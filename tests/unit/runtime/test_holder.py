@@ -169,6 +169,22 @@ async def test_after_a_restart_our_own_lease_is_taken_a_retry_period_later(world
     assert (await world.lease()).lease_transitions == 4
 
 
+@pytest.mark.parametrize("chance", [0, 0.5, 0.99])
+async def test_what_is_given_back_is_taken_within_a_retry_period(chance: float) -> None:
+    world = World()
+    first = world.holder("first")
+    await first.acquire()
+    second = LeaseHolder(world.store, REF, "second", clock=world.clock, rng=FixedRng(chance))
+
+    async with world.running(second.acquire()) as acquiring:
+        await world.clock.advance(0.1)
+        await first.release()
+        await world.clock.advance(2)
+        acquired = acquiring.done()
+
+    assert acquired
+
+
 @pytest.mark.parametrize("chance", [0.01, 0.5, 0.99])
 async def test_a_living_twin_of_the_same_name_keeps_its_lease(chance: float) -> None:
     world = World()
