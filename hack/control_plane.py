@@ -12,9 +12,9 @@ one running and `stop` ends that; the end removes all data.
 
 import argparse
 import http.client
+import json
 import os
 import signal
-import socket
 import ssl
 import sys
 import tempfile
@@ -26,6 +26,7 @@ from hack import binaries
 from hack.certificates import Authority
 from hack.kubectl import Kubectl
 from hack.layout import ADDRESS, Layout, certificate_credentials
+from hack.ports import free_ports
 from hack.supervisor import Supervisor, SupervisorError, stop_detached
 
 START_SECONDS = 60
@@ -91,7 +92,7 @@ class ControlPlane:
         except SupervisorError as problem:
             raise ControlPlaneError(str(problem)) from problem
         try:
-            etcd_port, peer_port, apiserver_port = _free_ports(3)
+            etcd_port, peer_port, apiserver_port = free_ports(3)
             self._layout = Layout(
                 programs=programs,
                 directory=self.directory,
@@ -168,7 +169,10 @@ class ControlPlane:
             namespace: Of the ServiceAccount, and of the pod.
             service_account: Its name.
             pod: The token is bound to this Pod, as a kubelet would have it; to none by default.
+                It is created if it is not there, and nobody runs it.
         """
+        if pod:
+            self.apply(_pod(pod, namespace, service_account))
         bound = ("--bound-object-kind=Pod", f"--bound-object-name={pod}") if pod else ()
         create = ("create", "token", service_account, "-n", namespace, "--duration=1h", *bound)
         user = f"system:serviceaccount:{namespace}:{service_account}"
@@ -228,14 +232,11 @@ class ControlPlane:
             connection.close()
 
 
-def _free_ports(count: int) -> list[int]:
-    """Return ports that are different, because all are bound before the first is given up."""
-    sockets = [socket.create_server((str(ADDRESS), 0)) for _ in range(count)]
-    try:
-        return [int(each.getsockname()[1]) for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+def _pod(name: str, namespace: str, service_account: str) -> str:
+    containers = [{"name": "main", "image": "registry.example.com/none"}]
+    spec = {"serviceAccountName": service_account, "containers": containers}
+    metadata = {"name": name, "namespace": namespace}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
 
 def _stop(directory: Path) -> None:

@@ -4,10 +4,11 @@ The demo, the end-to-end tests and the benchmarks all set their scene with this.
 under identities of its own, none of them in system:masters, with 5 s Leases unless told otherwise.
 """
 
+import base64
 import json
 import os
 import signal
-import socket
+import ssl
 import sys
 import urllib.error
 import urllib.request
@@ -17,6 +18,7 @@ from pathlib import Path
 import yaml
 
 from hack.control_plane import ControlPlane
+from hack.ports import free_ports
 
 ROOT = Path(__file__).parent.parent
 CRD = ROOT / "charts/sharder/templates/crd.yaml"
@@ -75,7 +77,8 @@ class Playground:
             self.plane.apply(EXAMPLE / "deploy" / manifest)
         self._kubeconfigs = {
             "viewer": self.plane.kubeconfig("viewer"),
-            "sharder": self.plane.token_kubeconfig(SYSTEM, "sharder"),
+            # Of one pod for all replicas: only the account behind it counts for anything.
+            "sharder": self.plane.token_kubeconfig(SYSTEM, "sharder", pod="sharder-0"),
             "shard": self.plane.token_kubeconfig(SHARDS, "checksum-controller"),
         }
         create = ("create", "token", "scraper", "--namespace", SYSTEM, "--duration=1h")
@@ -92,7 +95,7 @@ class Playground:
 
     def start_sharder(self, name: str = "sharder-0", **config: object) -> None:
         """Start a sharder; `config` is merged over the top level of its SharderConfig."""
-        webhook, health, metrics = _free_ports(3)
+        webhook, health, metrics = free_ports(3)
         called = self._service_port or webhook
         settings = {
             "apiVersion": "config.sharding.timebertt.dev/v1alpha1",
@@ -128,15 +131,22 @@ class Playground:
 
     def metrics_url(self, name: str) -> str:
         """Return where a sharder shows its metrics, if its configuration does not say."""
-        return f"http://127.0.0.1:{self._metrics_ports[name]}/metrics"
+        return f"https://127.0.0.1:{self._metrics_ports[name]}/metrics"
 
     def scrape(self, name: str = "sharder-0") -> str:
         """Return a sharder's metrics, read by somebody who may read them."""
         headers = {"Authorization": f"Bearer {self._scraper_token}"}
         request = urllib.request.Request(self.metrics_url(name), headers=headers)  # noqa: S310
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+        trust = self.trust()
+        with urllib.request.urlopen(request, timeout=10, context=trust) as answer:  # noqa: S310
             content: bytes = answer.read()
             return content.decode()
+
+    def trust(self) -> ssl.SSLContext:
+        """Return what verifies sharders by the authorities that are in their Secret now."""
+        find = ("get", "secret", "sharder-certificates", "--namespace", SYSTEM)
+        found = self.plane.kubectl(*find, "--output", r"jsonpath={.data.ca\.crt}")
+        return ssl.create_default_context(cadata=base64.b64decode(found).decode())
 
     def is_ready(self, name: str = "sharder-0") -> bool:
         """Tell whether the sharder calls itself ready.
@@ -208,12 +218,3 @@ def _namespace(name: str) -> str:
     return json.dumps(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
     )
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [int(each.getsockname()[1]) for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

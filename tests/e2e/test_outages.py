@@ -182,6 +182,7 @@ async def _tell(play: Play, newcomers: list[StandIn]) -> Aftermath:
     await create_secrets(play.client, [f"secret-{index:04}" for index in range(OBJECTS)])
     await play.observer.settled(ALL_SHARDS, within=WITHIN)
     await asyncio.sleep(1)
+    await eventually(lambda: _has_seen_all(play), within=WITHIN)
     before = play.trace.versions()
     for (how, seconds), newcomer in zip(OUTAGES, newcomers, strict=True):
         await play.outage(how, seconds, newcomer)
@@ -204,6 +205,14 @@ async def _tell(play: Play, newcomers: list[StandIn]) -> Aftermath:
 
 async def _sees_leases(trace: Trace) -> bool:
     return {w.obj.metadata.name for w in trace.leases} >= {*ALL_SHARDS, *QUIET}
+
+
+async def _has_seen_all(play: Play) -> bool:
+    """Tell whether the trace has the last write to each object."""
+    present = await play.observer.look()
+    checksums = (each for of_secret in present.checksums.values() for each in of_secret)
+    metas = [each.metadata for each in (*present.secrets.values(), *checksums)]
+    return {m.uid: int(m.resource_version) for m in metas} == play.trace.versions()
 
 
 async def _create(client: Client, name: str) -> None:

@@ -38,8 +38,11 @@ BALANCE: dict[str, Json] = {
 EVEN: dict[str, Json] = {"strategy": "EvenLoad", "interval": "2s"}
 HAND_OVER_SECONDS = 5.0
 """By when what a Secret controls is where the Secret goes, on a slow machine."""
+APART_SECONDS = INTERVAL / 4
+"""Between what goes beyond a budget, as seen: what came before may be seen late on a slow machine,
+and those of one look are asked for within milliseconds."""
 QUIET_SECONDS = 10 * INTERVAL
-REPORT_SECONDS = 40.0
+REPORT_SECONDS = 90.0
 """By when the status says what came of a look: it is written every 30 s."""
 
 
@@ -81,7 +84,8 @@ async def test_uneven_shards_come_below_the_threshold_and_then_nothing_moves_any
     assert [round(each, 6) for each in before.values()] == [0.2, 0.2, 0, 0]
     assert max(final.values()) <= THRESHOLD + TOLERANCE
     assert len({journey.name for journey in moved}) == len(moved) == len(asked) > BUDGET
-    assert apart > INTERVAL / 2
+    assert apart > APART_SECONDS
+    assert len(asked) <= BUDGET * (1 + (asked[-1].seen - began) / INTERVAL)
     assert longest <= (HAND_OVER_SECONDS if controlled else 0)
     assert strays == []
 
@@ -159,7 +163,8 @@ async def test_of_what_should_move_60_begin_in_each_minute(
         await asyncio.to_thread(playground.plane.kubectl, "annotate", *lease)
 
         async def too_fast() -> bool:
-            return shortest(begun(history, mark), limit) < 59
+            # The first ones may be seen some seconds late on a slow machine.
+            return shortest(begun(history, mark), limit) < 55
 
         await never(too_fast, during=70)
         asked = begun(history, mark)
@@ -205,8 +210,8 @@ async def test_when_the_leader_is_killed_in_the_middle_the_other_one_goes_on(
     assert set(owners) == names
     assert set(owners.values()) == set(found.shards)
     assert by_second
-    assert shortest(before, BUDGET) > INTERVAL / 2
-    assert shortest(by_second, BUDGET) > INTERVAL / 2
+    assert shortest(before, BUDGET) > APART_SECONDS
+    assert shortest(by_second, BUDGET) > APART_SECONDS
     assert len({journey.name for journey in moved}) == len(moved)
     assert strays == []
 

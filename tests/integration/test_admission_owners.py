@@ -106,10 +106,10 @@ async def test_a_forged_owner_of_a_new_object_counts_for_nothing(service: Servic
     async with service.scene(CONFIGMAPS) as scene:
         made = [
             await scene.author.create(
-                CONFIGMAPS, f"config-{index}", namespace=scene.namespace,
+                CONFIGMAPS, name, namespace=scene.namespace,
                 labels={scene.owner: scene.shard("a"), scene.drain: "true"},
             )
-            for index in range(10)
+            for name in scene.names_on_each(CONFIGMAPS, 3)
         ]  # fmt: skip
 
         assert [scene.owner_of(obj) for obj in made] == [scene.wanted(obj) for obj in made]
@@ -229,7 +229,7 @@ async def test_a_child_is_where_its_creator_works(service: Service) -> None:
         service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene,
         worker(service, scene, "a", TENANTS) as shard,
     ):
-        parents = [await scene.create(SECRETS, f"parent-{index}") for index in range(5)]
+        parents = [await scene.create(SECRETS, name) for name in scene.names_on_each(SECRETS, 2)]
 
         children = [
             await shard.create(
@@ -256,7 +256,7 @@ async def test_a_child_that_a_person_makes_is_where_its_owner_is(service: Servic
 
 async def test_a_child_of_a_cluster_scoped_object_is_where_its_owner_is(service: Service) -> None:
     async with service.scene(PLANETS, controlled=[CONFIGMAPS]) as scene:
-        parents = [await scene.create(PLANETS, f"{scene.ring}-{index}") for index in range(10)]
+        parents = [await scene.create(PLANETS, name) for name in scene.names_on_each(PLANETS, 3)]
 
         children = [
             await scene.author.create(

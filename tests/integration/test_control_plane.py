@@ -140,7 +140,7 @@ async def test_what_start_leaves_running_is_ended_by_stop(tmp_path: Path) -> Non
         assert not is_left(directory, group)
 
     assert (started.returncode, stopped.returncode) == (0, 0)
-    await eventually(nothing_is_left, within=1)
+    await eventually(nothing_is_left, within=10)
 
 
 def test_a_failing_api_server_shows_its_log_and_leaves_nothing(tmp_path: Path) -> None:

@@ -158,7 +158,8 @@ async def test_two_shards_of_one_name_get_nothing_new_and_lose_nothing_until_one
 ) -> None:
     async with service.scene(CONFIGMAPS) as scene, mallory(service) as user:
         name = scene.shard("a")
-        made = [await scene.create(CONFIGMAPS, f"before-{index}") for index in range(OBJECTS)]
+        names = scene.names_on_each(CONFIGMAPS, 5)
+        made = [await scene.create(CONFIGMAPS, each) for each in names]
         mine = [obj for obj in made if scene.owner_of(obj) == name]
         assert mine
 

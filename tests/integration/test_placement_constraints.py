@@ -230,7 +230,7 @@ async def test_a_cordoned_shard_gets_nothing_new_and_keeps_what_it_has(
 ) -> None:
     async with service.scene(CONFIGMAPS, shards="ab", placement={"strategy": strategy}) as scene:
         await scene.until_available()
-        await create_some(scene, 24, "before")
+        await create_some(scene, 40, "before")
         objects = await scene.admin.find(CONFIGMAPS, namespace=scene.namespace)
         count = await passes(service, scene)
 
@@ -310,16 +310,16 @@ async def test_with_rendezvous_a_shard_of_twice_the_weight_gets_twice_as_much(
     ) as scene:
         await scene.until_available()
         found = Counter[str]()
-        for number in range(400):
+        for number in range(600):
             probe = await scene.author.create(
                 CONFIGMAPS, f"object-{number}", namespace=scene.namespace, dry_run=True
             )
             found[scene.owner_of(probe)] += 1
 
-        # Five standard deviations of what chance makes of a half, and of a quarter.
+        # Six standard deviations of what chance makes of a half, and of a quarter.
         show(capsys, f"weights 1, 1 and 2: {[found[scene.shard(s)] for s in 'abc']}")
-        assert abs(found[scene.shard("c")] - 200) <= 50
-        assert abs(found[scene.shard("a")] - 100) <= 43
+        assert abs(found[scene.shard("c")] - 300) <= 74
+        assert abs(found[scene.shard("a")] - 150) <= 64
 
 
 async def test_with_bounded_load_the_automatic_ceilings_follow_the_weights(

@@ -32,6 +32,12 @@ async def slip_in(scene: Scene, placement: Json) -> None:
     await eventually(written, within=WITHIN)
 
 
+async def is_an_event(service: Service, scene: Scene) -> bool:
+    """Tell whether an Event says what is wrong; it is recorded after the status."""
+    events = await events_of(service, "default", scene.ring)
+    return ("ReconciliationFailed", REJECTED) in events
+
+
 async def test_an_installed_strategy_decides_under_the_ceilings_of_the_ring(
     service: Service,
 ) -> None:
@@ -64,7 +70,7 @@ async def test_an_answer_outside_the_candidates_is_rejected_and_reported_until_i
         obj, _ = await eventually(rejected, within=WITHIN)
         told = await explain(service, scene, obj)
         reported = await scene.until_condition("Ready", "False", "ReconciliationFailed")
-        events = await events_of(service, "default", scene.ring)
+        await eventually(lambda: is_an_event(service, scene), within=WITHIN)
 
         await scene.admin.patch(RINGS, scene.ring, {"spec": {"placement": PACKED}})
         after = await scene.until_owned(CONFIGMAPS, obj, scene.shard("a"))
@@ -73,7 +79,6 @@ async def test_an_answer_outside_the_candidates_is_rejected_and_reported_until_i
         assert scene.owner_of(obj) == ""
         assert told.why == REJECTED
         assert reported.message == REJECTED
-        assert ("ReconciliationFailed", REJECTED) in events
         assert scene.owner_of(after) == scene.shard("a")
         assert mended.message == "the ring works"
 

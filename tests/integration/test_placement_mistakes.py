@@ -175,7 +175,7 @@ async def test_a_shard_that_says_nonsense_is_a_shard_like_any_other_and_one_even
 
     async with service.scene(CONFIGMAPS, shards=shards, placement={"strategy": strategy}) as scene:
         await scene.until_available()
-        made = [await scene.create(CONFIGMAPS, f"object-{number}") for number in range(60)]
+        made = [await scene.create(CONFIGMAPS, f"object-{number}") for number in range(100)]
         for word, (_, why) in MALFORMED.items():
             key = SAID_ON_LEASE[word][1]
             await until_told(service, CONTROLLERS, scene.shard("a"), key, why)

@@ -35,10 +35,10 @@ from sharder.nesting import cut
 from sharder.snapshot import RingSnapshot, Role
 from tests.support.eventually import eventually
 from tests.support.odd_objects import (
-    CLUSTER_ROLES,
     CONFIGMAPS,
     CRON_JOBS,
-    ROLES,
+    SECRETS,
+    SIGNING_REQUESTS,
     OddObject,
     odd_object,
 )
@@ -133,7 +133,7 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
     name = f"odd-{uuid.uuid4().hex[:8]}"
     await namespaces(client).create("", {"metadata": {"name": name}})
     custom = await serve_custom_resource(client, f"{name}.example.com")
-    resources = (CONFIGMAPS, ROLES, CLUSTER_ROLES, CRON_JOBS, custom)
+    resources = (CONFIGMAPS, SECRETS, SIGNING_REQUESTS, CRON_JOBS, custom)
     ring = ControllerRing(
         metadata=ObjectMeta(name=name, uid=str(uuid.uuid4())),
         spec=RingSpec(

@@ -327,7 +327,7 @@ async def test_a_handshake_that_does_not_become_complete_is_dropped() -> None:
 
 async def test_the_rest_of_a_refused_body_is_not_waited_for() -> None:
     async with (
-        Server(app(), host=HOST, port=0, request_seconds=0.2) as server,
+        Server(app(), host=HOST, port=0, request_seconds=2.0) as server,
         connected(server.port) as client,
     ):
         await client.send(head("POST", 2_000_000), b"x" * 1_000)
@@ -339,7 +339,7 @@ async def test_the_rest_of_a_refused_body_is_not_waited_for() -> None:
 
 async def test_an_idle_connection_is_kept_longer_than_a_request_may_take() -> None:
     async with (
-        Server(app(), host=HOST, port=0, request_seconds=0.1) as server,
+        Server(app(), host=HOST, port=0, request_seconds=1.0) as server,
         connected(server.port) as client,
         connected(server.port) as other,
     ):
@@ -479,7 +479,7 @@ def test_all_this_works_on_the_loop_that_the_service_runs_on() -> None:
     async def life() -> list[int]:
         statuses = []
         identity = server_tls()
-        async with Server(app(), host=HOST, port=0, tls=identity, request_seconds=0.2) as server:
+        async with Server(app(), host=HOST, port=0, tls=identity, request_seconds=2.0) as server:
             async with connected(server.port, strict_client(), NAME) as client:
                 statuses.append((await client.post(review_of(request_of())))[0])
                 new = issued()

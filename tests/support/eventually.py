@@ -11,6 +11,9 @@ from typing import TypeAlias, TypeVar
 INTERVAL = 0.05
 """Seconds between two tries: below what a person notices, above what a server feels."""
 
+PATIENCE = 30.0
+"""Seconds that the last try of `never` may take: cut off, it would tell nothing."""
+
 T = TypeVar("T")
 Probe: TypeAlias = Callable[[], Awaitable[T]]
 
@@ -32,14 +35,14 @@ async def eventually(probe: Probe[T], *, within: float) -> T:
 
 
 async def never(probe: Probe[T], *, during: float) -> None:
-    """Raise as soon as `probe` passes; return after `during` s in which it did not.
+    """Raise as soon as `probe` passes; return after `during` s and a last try if it did not.
 
     Only False and AssertionError count as not passing: a probe that is broken is no proof.
     """
     deadline = time.monotonic() + during
     while time.monotonic() < deadline:
         try:
-            result = await _passing(probe, max(deadline - time.monotonic(), INTERVAL))
+            result = await _passing(probe, PATIENCE)
         except AssertionError:
             await asyncio.sleep(INTERVAL)
         else:

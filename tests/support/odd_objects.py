@@ -1,23 +1,32 @@
 """Objects that a real API server takes, or nearly, as the bytes in which a client sends them."""
 
+import base64
 import json
 from collections.abc import Mapping
 from random import Random
 from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from sharder.api.meta import Json
 from sharder.api.resource import Resource
 from sharder.names import GroupResource
 from tests.support.odd_reviews import TEXTS, Tree
 
-RBAC = "rbac.authorization.k8s.io"
 CONFIGMAPS = Resource(
     id=GroupResource("", "configmaps"), version="v1", kind="ConfigMap", namespaced=True
 )
-ROLES = Resource(id=GroupResource(RBAC, "roles"), version="v1", kind="Role", namespaced=True)
-CLUSTER_ROLES = Resource(
-    id=GroupResource(RBAC, "clusterroles"), version="v1", kind="ClusterRole", namespaced=False
+SECRETS = Resource(id=GroupResource("", "secrets"), version="v1", kind="Secret", namespaced=True)
+SIGNING_REQUESTS = Resource(
+    id=GroupResource("certificates.k8s.io", "certificatesigningrequests"),
+    version="v1",
+    kind="CertificateSigningRequest",
+    namespaced=False,
 )
+"""Their names may hold anything but `/` and `%`, and no ring over RBAC objects, whose names may,
+too, works."""
 CRON_JOBS = Resource(
     id=GroupResource("batch", "cronjobs"), version="v1", kind="CronJob", namespaced=True
 )
@@ -46,10 +55,21 @@ _PREFIXES = (
     ),
     *("~1", "a b", "\t", "\x7f", "\u2028", "A_B", "{}", "[0]", "#?&=", "null"),
 )
-"""Of names: those of roles may hold anything but `/` and `%`."""
+"""Of names."""
 _PLAIN = ("", "a", "a.b-", "x" * 40, "y" * 200, "web-", "0")
 _VALUES = ("", "a", "A_b.C", "1", "x" * 63, "shard-a", "shard-d", "true")
 _SPOILT: tuple[Json, ...] = (None, [], ["a"], 7, True, "a", {"a": {"b": None}}, {"🙂": "a"})
+
+
+def _request() -> str:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a")])
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    signed = request.sign(key, hashes.SHA256())
+    return base64.b64encode(signed.public_bytes(serialization.Encoding.PEM)).decode()
+
+
+_REQUEST = _request()
 
 
 class OddObject(NamedTuple):
@@ -76,12 +96,12 @@ def odd_object(
         custom: A custom resource without a schema.
         ours: Keys of owner label, drain label and the annotation that goes with it.
     """
-    resource = rng.choice((CONFIGMAPS, ROLES, CLUSTER_ROLES, CRON_JOBS, custom))
+    resource = rng.choice((CONFIGMAPS, SECRETS, SIGNING_REQUESTS, CRON_JOBS, custom))
     content = _content(rng, resource, custom)
     if resource is CRON_JOBS:  # whose names are limited most
         name: Tree = {"generateName": f"{'x' * rng.randrange(40)}{run}-{number}-"}
     else:
-        name = _name(rng, f"{run}-{number}", anything=resource in {ROLES, CLUSTER_ROLES})
+        name = _name(rng, f"{run}-{number}", anything=resource is SIGNING_REQUESTS)
     metadata = {**_metadata(rng, ours), **name}
     group = resource.id.group
     tree: Tree = {
@@ -161,7 +181,9 @@ def _content(rng: Random, resource: Resource, custom: Resource) -> Tree:
         pod: Json = {"containers": [{"name": "a", "image": "b"}], "restartPolicy": "Never"}
         job: Json = {"spec": {"template": {"spec": pod}}}
         return {"spec": {"schedule": "* * * * *", "jobTemplate": job}}
-    return {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": [rng.choice(TEXTS)]}]}
+    if resource is SIGNING_REQUESTS:
+        return {"spec": {"request": _REQUEST, "signerName": "a.b/c", "usages": ["client auth"]}}
+    return {"stringData": {"a": rng.choice(TEXTS)}}
 
 
 def _damaged(rng: Random, body: bytes) -> bytes:

@@ -5,7 +5,7 @@ does.
 """
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
@@ -86,13 +86,34 @@ class Scene:
         """
         before = ConsistentHash(self.shards)
         after = ConsistentHash({*self.shards, self.shard(come)})
-        for number in range(10_000):
-            ref = ObjectRef(self.place(of), f"moving-{number}")
-            key = _key(of.id.group, of.kind, ref)
+        for name, key in self._names(of, "moving"):
             old, new = before.owner(key), after.owner(key)
             if new == self.shard(come) and (not frm or old == self.shard(frm)):
-                return ref.name
+                return name
         raise AssertionError("no such name")
+
+    def names_on_each(self, of: Resource, count: int) -> list[str]:
+        """Return names of which the ring gives so many to each shard that is there now."""
+        return [name for name, _ in self._spread(of, count)]
+
+    def _spread(self, of: Resource, count: int) -> list[tuple[str, ShardName]]:
+        """Return such names, each with its shard."""
+        hashed, found = ConsistentHash(self.shards), list[tuple[str, ShardName]]()
+        left = dict.fromkeys(self.shards, count)
+        for name, key in self._names(of, "even"):
+            owner = hashed.owner(key)
+            if owner is not None and left[owner]:
+                left[owner] -= 1
+                found.append((name, owner))
+            if len(found) == count * len(self.shards):
+                return found
+        raise AssertionError("no such names")
+
+    def _names(self, of: Resource, word: str) -> Iterator[tuple[str, str]]:
+        """Yield many names that no other scene has, each with what the ring hashes of it."""
+        for number in range(100_000):
+            ref = ObjectRef(self.place(of), f"{self.ring}-{word}-{number}")
+            yield ref.name, _key(of.id.group, of.kind, ref)
 
     def owner_of(self, obj: PartialObject) -> str:
         """Return the owner label of an object, empty if it has none."""
@@ -188,13 +209,11 @@ class Scene:
 
     async def until_admitting(self, of: Resource) -> None:
         """Wait until the API server calls the webhook, and the webhook knows all shards."""
+        spread = self._spread(of, 1)
 
-        async def owned() -> bool:
-            probe = await self.author.create(
-                of, f"{self.ring}-probe", namespace=self.place(of), dry_run=True,
-                content=CONTENT.get(of.kind), labels={LABEL: self.ring},
-            )  # fmt: skip
-            return self.owner_of(probe) == self.wanted(probe)
+        async def owned() -> None:
+            for name, wanted in spread:
+                assert self.owner_of(await self._probe(of, name)) == wanted
 
         await eventually(owned, within=WITHIN)
 
@@ -202,13 +221,16 @@ class Scene:
         """Wait until objects get an owner as they are created, whichever it is."""
 
         async def owned() -> bool:
-            probe = await self.author.create(
-                of, f"{self.ring}-probe", namespace=self.place(of), dry_run=True,
-                content=CONTENT.get(of.kind), labels={LABEL: self.ring},
-            )  # fmt: skip
-            return self.owner_of(probe) in self.shards
+            return self.owner_of(await self._probe(of, f"{self.ring}-probe")) in self.shards
 
         await eventually(owned, within=WITHIN)
+
+    async def _probe(self, of: Resource, name: str) -> PartialObject:
+        """Return what an object would be if it were created."""
+        return await self.author.create(
+            of, name, namespace=self.place(of), dry_run=True,
+            content=CONTENT.get(of.kind), labels={LABEL: self.ring},
+        )  # fmt: skip
 
     async def say(self, letter: str, **said: str | None) -> None:
         """Change what a shard says of itself; None: it says nothing any more."""

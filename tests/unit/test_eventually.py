@@ -1,8 +1,10 @@
 """Facts about `tests.support.eventually`, on which every test against a server relies."""
 
+import asyncio
+
 import pytest
 
-from tests.support.eventually import eventually, never
+from tests.support.eventually import INTERVAL, eventually, never
 
 
 class Countdown:
@@ -39,6 +41,14 @@ async def test_false_is_a_failure() -> None:
 
 async def test_what_did_not_happen_never_did() -> None:
     await never(nothing, during=0.01)
+
+
+async def test_a_try_that_takes_longer_than_the_time_is_waited_for() -> None:
+    async def slow() -> bool:
+        await asyncio.sleep(2 * INTERVAL)
+        return False
+
+    await never(slow, during=0.01)
 
 
 async def test_what_happens_late_happened() -> None:

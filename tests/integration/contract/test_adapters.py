@@ -15,6 +15,7 @@ from sharder.errors import Expired, Forbidden, Rejected
 from sharder.kube.client import Client, connect
 from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
+from sharder.kube.reviews import whoami
 from sharder.kube.store import PAGE_LIMIT, KubeStore
 from sharder.kube.stores import (
     MUTATING,
@@ -22,7 +23,6 @@ from sharder.kube.stores import (
     leases,
     namespaces,
     secrets,
-    whoami,
 )
 from sharder.names import GroupResource, ObjectRef
 from sharder.runtime.claim import LeaseTiming
@@ -203,7 +203,7 @@ async def test_a_warning_about_a_cluster_scoped_object_is_an_event_in_default(
 
 async def test_a_lease_is_held_renewed_and_handed_over(client: Client, own_namespace: str) -> None:
     store, ref = leases(client, namespace=own_namespace), ObjectRef(own_namespace, "shard-a")
-    timing = LeaseTiming(lease_duration=3, renew_deadline=2.0, retry_period=0.1)
+    timing = LeaseTiming(lease_duration=30, renew_deadline=20.0, retry_period=0.1)
     first, second = (
         LeaseHolder(store, ref, name, clock=SystemClock(), rng=FixedRng(), timing=timing)
         for name in ("first", "second")
@@ -216,10 +216,10 @@ async def test_a_lease_is_held_renewed_and_handed_over(client: Client, own_names
 
     async with asyncio.TaskGroup() as group:
         keeping = group.create_task(first.keep())
-        await eventually(is_renewed, within=5)
+        await eventually(is_renewed, within=20)
         keeping.cancel()
     await first.release()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await second.acquire()
 
     taken = (await store.get(ref)).spec

@@ -10,6 +10,7 @@ from typing_extensions import override
 from sharder.api.meta import Json
 from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing
+from sharder.controllers.configuration import TIMEOUT_SECONDS
 from sharder.errors import NotFound, Unavailable
 from sharder.names import GroupResource, RingName
 from sharder.snapshot import RingSnapshot
@@ -22,7 +23,6 @@ from tests.unit.webhook.reviews import (
     validation_with,
 )
 from webhook import RingValidation
-from webhook.validation import DISCOVERY_SECONDS
 
 PATH = "/webhooks/validate/controllerring"
 SECRETS: Json = {"resource": "secrets"}
@@ -221,7 +221,7 @@ async def test_discovery_that_does_not_answer_is_not_waited_for_longer_than_the_
         await asyncio.Event().wait()
         raise AssertionError(resource)
 
-    async with asyncio.timeout(2 * DISCOVERY_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         response = await judged(body_of(FINE), validation_with(objects=Odd(find)))
 
     assert response == Response(uid="uid-1", allowed=True)
