@@ -6,13 +6,30 @@ from collections.abc import Iterator
 import pytest
 
 from hack.control_plane import ControlPlane
+from hack.playground import SYSTEM
+from tests.support.audit import Audit
 from tests.support.service import Service
+
+LAST = "test_rights_used.py"
+"""Judges what all tests before it have made the sharder do."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name == LAST)
 
 
 @pytest.fixture(scope="session")
-def service() -> Iterator[Service]:
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    """What the sharder of `service` asks the API server for."""
+    return Audit(tmp_path_factory.mktemp("audit"), f"system:serviceaccount:{SYSTEM}:sharder")
+
+
+@pytest.fixture(scope="session")
+def service(audit: Audit) -> Iterator[Service]:
     """On a control plane of its own: other tests install and remove the CRD."""
-    with ControlPlane() as plane:
+    # Nobody may make a ring the owner of something without a right that the chart gives for it.
+    plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
+    with ControlPlane(apiserver_flags=[*audit.flags, plugin]) as plane:
         service = Service(plane)
         service.start()
         asyncio.run(service.until_ready())

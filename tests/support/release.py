@@ -1,8 +1,8 @@
 """The chart as a release on a control plane of its own, and a sharder that runs from it.
 
-The sharder is a process with the ServiceAccount and the configuration of the release, for there is
-no kubelet.  The API server is told to call the Service of the release, which leads nowhere: what
-counts here is what is written.
+The sharder is a process with the configuration of the release and a token of its ServiceAccount
+that is bound to a Pod, for there is no kubelet.  The API server is told to call the Service of the
+release, which leads nowhere: what counts here is what is written.
 """
 
 import asyncio
@@ -146,7 +146,9 @@ class Release:
         file = self.plane.directory / f"{self._name}.yaml"
         path = r"jsonpath={.data.config\.yaml}"
         file.write_text(await self.kubectl("get", "cm", "sharder", "-n", SYSTEM, "-o", path))
-        token = await asyncio.to_thread(self.plane.token_kubeconfig, SYSTEM, "sharder")
+        token = await asyncio.to_thread(
+            self.plane.token_kubeconfig, SYSTEM, "sharder", pod=self._name
+        )
         program = str(Path(sys.executable).with_name("sharder"))
         command = [program, "run", "--config", str(file), "--kubeconfig", str(token)]
         # A pod has all ports for itself, and time.

@@ -6,7 +6,6 @@ own, so that one service serves a whole session.
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from sharder.api.resource import Resource
 from sharder.kube.client import connect
 from tests.support.eventually import eventually
 from tests.support.scene import Scene
-from tests.support.users import CONTAINERS, WITHIN, User
+from tests.support.users import WITHIN, User
 
 ACCOUNT: Final = "worker"
 """The ServiceAccount in `controllers` and in `tenants`."""
@@ -74,10 +73,6 @@ class Service:
 
     def pod(self, name: str, namespace: str) -> Path:
         """Create a Pod that nobody runs; return a kubeconfig with the token that it would have."""
-        spec = {"serviceAccountName": ACCOUNT, "containers": CONTAINERS}
-        metadata = {"name": name, "namespace": namespace}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-        self.plane.apply(json.dumps(pod))
         return self.plane.token_kubeconfig(namespace, ACCOUNT, pod=name)
 
     @asynccontextmanager
