@@ -14,6 +14,8 @@ EXCLUDED_GROUPS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "admissionregistration.k8s.io": "by them the API server knows whom to ask before it "
         "writes, the sharder among others",
+        "authentication.k8s.io": "by them it is asked whose a token is, before anything else",
+        "authorization.k8s.io": "by them it is asked who may do what, before anything else",
         "coordination.k8s.io": "by them shards and leaders hold their places",
         "rbac.authorization.k8s.io": "they say who may do what",
         API_GROUP: "they steer the sharder itself",

@@ -100,6 +100,18 @@ class Writable(Protocol[T_co]):
         ...
 
 
+class Appliable(Protocol[T_co]):
+    """A collection that can be changed by server-side apply."""
+
+    async def apply(self, ref: ObjectRef, body: Json) -> T_co:
+        """Have the object as `body` says, under the sharder's field manager; others give way.
+
+        It is created if it is not there, which takes the right to create this name alone.
+        `body` has apiVersion and kind; what it leaves out stays as it is.
+        """
+        ...
+
+
 class Store(Watchable[T_co], Readable[T_co], Writable[T_co], Protocol[T_co]):
     """All of it."""
 
@@ -153,6 +165,6 @@ class Reviews(Protocol):
         """Return whose the bearer token is, None if the API server does not accept it."""
         ...
 
-    async def allows(self, user: User, verb: str, path: str) -> bool:
-        """Tell whether the user may do so at a path that is no resource's."""
+    async def may_read_metrics(self, user: User) -> bool:
+        """Tell whether the user may get the metrics, a path that is no resource's."""
         ...

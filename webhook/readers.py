@@ -1,57 +1,59 @@
-"""Who may read what stands at a path: asked of the API server, and believed for a few seconds.
+"""Who may read the metrics: asked of the API server, and believed for a few seconds.
 
-A bearer token is reviewed, and then whether its owner may get the path, as controller-runtime's
+A bearer token is reviewed, and then whether its owner may get them, as controller-runtime's
 filters.WithAuthenticationAndAuthorization does for the reference.  Without an answer nobody reads
 anything.  A token is kept as its digest only, and is never logged.
 """
 
 import asyncio
-import logging
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from sharder.clock import Clock
-from sharder.errors import ApiError
+from sharder.errors import ApiError, Unavailable
 from sharder.ports import Reviews
+from sharder.trouble import Trouble, ignore
 
 BELIEVED_SECONDS: Final = 10.0
 """How long an answer holds: so late a right that is taken away, or given, is noticed."""
 
 MAX_BELIEVED: Final = 1_000
-"""Answers that are remembered: some 200 KB, whoever sends tokens."""
+"""Answers that are remembered: some 200 KB, whoever sends tokens.  So many tokens at most, which
+were all let in, may be reviewed beside the others."""
 
 REVIEW_SECONDS: Final = 5.0
 """For both questions about a token: scrapers wait 10 s by default."""
 
 REVIEWS_PER_SECOND: Final = 10
 BURST_SECONDS: Final = 2.0
-"""Tokens that are not remembered get so many reviews, and twenty at once.
+"""Tokens that were not let in the last time get so many reviews, and twenty at once.
 
-Anybody who reaches the port may make tokens up; the API server is not to suffer for it.
+Anybody who reaches the port may make tokens up; the API server is not to suffer for it, nor are
+those who scrape now and then.
 """
-
-_log = logging.getLogger(__name__)
 
 
 class _Answer(NamedTuple):
     status: HTTPStatus
     until: float
+    """It holds so long, and is kept longer."""
+    free_from: float = 0.0
+    """When the token, if it was let in, may be reviewed without room."""
 
 
 class Readers:
-    """Those who may get one path."""
+    """Those who may get the metrics."""
 
-    def __init__(self, reviews: Reviews, clock: Clock, *, path: str) -> None:
-        """Nobody is known yet; `path` is what the right to read is granted on."""
+    def __init__(self, reviews: Reviews, clock: Clock) -> None:
+        """Nobody is known yet."""
         self._reviews = reviews
         self._clock = clock
-        self._path = path
         self._answers: dict[bytes, _Answer] = {}
         """By digest of the token; the one that was given last comes last."""
         self._booked_until = 0.0
         """When as many reviews as were begun would have been due."""
-        self._told = ""
+        self._trouble = Trouble("review tokens", ignore)
 
     async def check(self, authorization: str) -> HTTPStatus:
         """Return OK, or what to refuse a request with that has this Authorization header.
@@ -68,16 +70,17 @@ class Readers:
         known = self._answers.get(digest)
         if known is not None and now < known.until:
             return known.status
-        if not self._has_room(now):
+        if not self._is_free(digest, now) and not self._has_room(now):
             return HTTPStatus.TOO_MANY_REQUESTS
         try:
             async with asyncio.timeout(REVIEW_SECONDS):
                 status = await self._review(token)
         except (ApiError, TimeoutError) as error:
             # Nothing says that an error does not quote what was sent.
-            self._tell((str(error) or "no answer in time").replace(token, "<token>"))
+            told = str(error).replace(token, "<token>") or "no answer in time"
+            self._trouble.failed(Unavailable(told))
             return HTTPStatus.INTERNAL_SERVER_ERROR
-        self._tell("")
+        self._trouble.over()
         self._believe(digest, status)
         return status
 
@@ -85,8 +88,20 @@ class Readers:
         user = await self._reviews.identify(token)
         if user is None:
             return HTTPStatus.UNAUTHORIZED
-        is_allowed = await self._reviews.allows(user, "get", self._path)
+        is_allowed = await self._reviews.may_read_metrics(user)
         return HTTPStatus.OK if is_allowed else HTTPStatus.FORBIDDEN
+
+    def _is_free(self, digest: bytes, now: float) -> bool:
+        """Tell whether a token needs no room as it was let in the last time, and note its review.
+
+        That is one at a time, for none lasts longer than the next one has to wait, and the only
+        one for a token that turns out to be good no more.
+        """
+        known = self._answers.get(digest)
+        if known is None or known.status is not HTTPStatus.OK or now < known.free_from:
+            return False
+        self._answers[digest] = known._replace(free_from=now + REVIEW_SECONDS)
+        return True
 
     def _has_room(self, now: float) -> bool:
         """Tell whether one more review may begin, and count it."""
@@ -99,17 +114,7 @@ class Readers:
     def _believe(self, digest: bytes, status: HTTPStatus) -> None:
         self._answers.pop(digest, None)
         if len(self._answers) >= MAX_BELIEVED:
-            del self._answers[next(iter(self._answers))]
+            # Those who were let in go last: made-up tokens are not to make anybody forgotten.
+            refused = (each for each, a in self._answers.items() if a.status is not HTTPStatus.OK)
+            del self._answers[next(refused, next(iter(self._answers)))]
         self._answers[digest] = _Answer(status, self._clock.monotonic() + BELIEVED_SECONDS)
-
-    def _tell(self, error: str) -> None:
-        """Log an error when it is another than the last one; an empty one when it is over."""
-        if error == self._told:
-            return
-        self._told = error
-        if error:
-            _log.warning(
-                "cannot review tokens", extra={"why": f"get {self._path}", "error": error}
-            )
-        else:
-            _log.info("works again", extra={"why": "review tokens"})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+from sharder.cli.expiry import Expiry
 from sharder.clock import Clock
 from sharder.config import CertificateMode, Settings, certificate_mode
 from sharder.controllers.certificates import LOOK_SECONDS, Certificates
@@ -75,8 +76,7 @@ async def find_certificate(
     ref = ObjectRef(settings.leader_election.resource_namespace, ours.secret_name)
     store = secrets(client, namespace=ref.namespace)
     certificates = Certificates(
-        read=store,
-        write=store,
+        secrets=store,
         published=Published(webhook_configurations(client), clock),
         ref=ref,
         policy=Policy(
@@ -101,13 +101,19 @@ class CertificateFiles:
         """Nothing is read yet."""
         self._dir, self._names = cert_dir, (cert_name, key_name)
         self._loaded: tuple[tuple[int, int, int], ...] = ()
+        self._served: KeyPair | None = None
 
     def load(self) -> Shown:
-        """Read the files.
+        """Read the files, to be served from now on.
 
         Raises:
             ConfigError: one cannot be read.
         """
+        shown = self._read()
+        self._served = shown.pair
+        return shown
+
+    def _read(self) -> Shown:
         self._loaded = self._stamps()
         pair = load_files(self._dir, *self._names)
         serving = facts_of(pair.certificate)
@@ -122,13 +128,19 @@ class CertificateFiles:
         """Hand over what is in the files whenever one has been replaced, until cancelled.
 
         They were looked at before they were read, so what is replaced in between is read again.
+        If nobody replaces them in time, people are told.
         """
+        expiry = Expiry(clock)
         while True:
+            if self._served is not None:
+                expiry.look(self._served)
             await clock.sleep(LOOK_SECONDS)
             if self._stamps() == self._loaded:
                 continue
             try:
-                use(self.load())
+                shown = self._read()
+                use(shown)
+                self._served = shown.pair
             except ConfigError as error:
                 _log.warning("cannot reload the certificate", extra={"error": str(error)})
 
@@ -152,12 +164,24 @@ def webhook_names(settings: Settings) -> tuple[str, ...]:
     return service_names(client.service.name, client.service.namespace)
 
 
-def excluded_namespaces(settings: Settings) -> frozenset[str]:
-    """Return the namespaces that are never sharded: the system's, and our own."""
-    return frozenset({EXCLUDED_NAMESPACE, settings.leader_election.resource_namespace})
+def excluded_namespaces(settings: Settings, pods_in: str) -> frozenset[str]:
+    """Return the namespaces that are never sharded: the system's, and where anything of ours is.
+
+    `pods_in` is where this process runs, empty if that is in no pod.
+    """
+    client = settings.webhook.config.client_config
+    ours = {
+        # That of the certificates' Secret too.
+        settings.leader_election.resource_namespace,
+        "" if client.url else client.service.namespace,
+        pods_in,
+    }
+    return frozenset({EXCLUDED_NAMESPACE, *filter(None, ours)})
 
 
-def registration_of(settings: Settings, ca_bundle: str, sharders: frozenset[str]) -> Registration:
+def registration_of(
+    settings: Settings, ca_bundle: str, sharders: frozenset[str], excluded: frozenset[str]
+) -> Registration:
     """Return what all webhook configurations have in common."""
     config = settings.webhook.config
     client = config.client_config
@@ -171,7 +195,7 @@ def registration_of(settings: Settings, ca_bundle: str, sharders: frozenset[str]
             ca_bundle=client.ca_bundle or ca_bundle,
         ),
         default_namespaces=config.namespace_selector,
-        excluded=excluded_namespaces(settings),
+        excluded=excluded,
         sharders=sharders,
         annotations=config.annotations,
     )

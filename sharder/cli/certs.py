@@ -14,6 +14,7 @@ from sharder.kube.stores import secrets
 from sharder.names import ROTATE_ANNOTATION, ObjectRef
 from sharder.ports import Readable, Writable
 from sharder.tls import (
+    SERVING_NAME,
     CertificateBundle,
     CertificateFacts,
     KeyPair,
@@ -23,6 +24,7 @@ from sharder.tls import (
     own_certificate,
     phase_of,
     problem,
+    serving_problem,
 )
 
 T = TypeVar("T")
@@ -62,6 +64,11 @@ async def rotate(store: Secrets, now: datetime, *, ref: ObjectRef, authority: bo
     """
     secret = await _find(store, ref)
     report = _report(secret, now, ref=ref)
+    if report.foreign:
+        raise ConfigError(
+            f"the certificate in Secret {ref} was made by somebody else, not by sharder: "
+            "have it renewed there"
+        )
     if report.problem is not None:
         raise ConfigError(f"Secret {ref} is no use: {report.problem}; a sharder repairs it")
     what = Request.AUTHORITY if authority else Request.SERVING
@@ -83,26 +90,37 @@ async def _find(store: Secrets, ref: ObjectRef) -> Secret:
         return await store.get(ref)
     except NotFound as error:
         raise ConfigError(
-            f"there is no Secret {ref}: give --namespace and --secret as the sharder has them; "
-            "the chart makes one for it to fill, unless its certificate comes from files"
+            f"there is no Secret {ref}: give --namespace and --secret as the sharder has them, or "
+            "if its certificate comes from files the Secret that they are mounted from, with "
+            "cert-manager and the chart sharder-cert-manager"
         ) from error
 
 
 def _report(secret: Secret, now: datetime, *, ref: ObjectRef) -> CertificatesReport:
     bundle = CertificateBundle.from_secret_data(secret.data or {})
-    fault = problem(bundle, (), now)
+    foreign = _is_foreign(bundle)
+    fault = serving_problem(bundle.serving, (), now) if foreign else problem(bundle, (), now)
     return CertificatesReport(
         secret=str(ref),
-        phase=phase_of(bundle) if fault is None else None,
+        phase=None if fault or foreign else phase_of(bundle),
+        foreign=foreign,
         requested=secret.metadata.annotation(ROTATE_ANNOTATION) or None,
         problem=fault,
         certificates=tuple(_rows(bundle, now)),
     )
 
 
+def _is_foreign(bundle: CertificateBundle) -> bool:
+    """Tell whether another made what there is; a Secret of ours that is spoilt is still ours."""
+    subjects = {facts.subject for facts in facts_of(bundle.certificate)[:1]}
+    return not bundle.ca_key and bool(subjects - {f"CN={SERVING_NAME}"})
+
+
 def _rows(bundle: CertificateBundle, now: datetime) -> Iterator[CertificateRow]:
     for facts in facts_of(bundle.certificate)[:1]:
         yield _row(facts, CertificateRole.SERVING, now)
+    if _is_foreign(bundle):
+        return
     issuing, following = _owner(bundle.authority), _owner(bundle.next_authority)
     for facts in facts_of(bundle.ca):
         if facts.fingerprint == issuing:

@@ -9,12 +9,13 @@ from sharder.api.lease import Lease
 from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing
 from sharder.building import roles_of
+from sharder.cli.cleanup_failures import shortfalls
 from sharder.cli.cleanup_progress import Progress, progress
 from sharder.cli.cleanup_sweep import Sweep, Tally
 from sharder.cli.lookup import ring_named
 from sharder.cli.reports import CleanupFailure, CleanupReport, CleanupRow
 from sharder.clock import Clock, SystemClock
-from sharder.errors import ApiError, ConfigError, NotFound, SharderError
+from sharder.errors import ApiError, ConfigError, Forbidden, NotFound, SharderError
 from sharder.kube.client import connect
 from sharder.kube.discovery import Served, served
 from sharder.kube.objects import KubeObjects
@@ -113,10 +114,7 @@ def insist(report: CleanupReport) -> None:
     Raises:
         SharderError: something did; the message names the first of it.
     """
-    failed = [
-        *(f"{row.resource} ({row.problem})" for row in report.resources if row.problem),
-        *(f"{r.resource} {f.object} ({f.why})" for r in report.resources for f in r.failures),
-    ]
+    failed = [f"{what} ({why})" for what, why in shortfalls(report)]
     if failed:
         more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
         raise SharderError(
@@ -208,9 +206,11 @@ def _row(resource: GroupResource, tally: Tally) -> CleanupRow:
         failed=len(tally.failures),
         objects=_names(tally.objects),
         failures=tuple(
-            CleanupFailure(object=str(ref), why=why) for ref, why in tally.failures.items()
+            CleanupFailure(object=str(ref), why=str(error), forbidden=isinstance(error, Forbidden))
+            for ref, error in tally.failures.items()
         ),
-        problem=tally.problem,
+        problem=None if tally.problem is None else str(tally.problem),
+        forbidden=isinstance(tally.problem, Forbidden),
     )
 
 

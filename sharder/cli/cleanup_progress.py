@@ -24,7 +24,7 @@ class Progress:
 
     def finish(self, resource: GroupResource, tally: Tally) -> None:
         """Leave a line about a resource in which something was found."""
-        if tally.found or tally.problem:
+        if tally.found:
             self._print(_line(resource, tally))
 
     def warn(self, warning: str) -> None:

@@ -34,9 +34,9 @@ class Tally:
     skipped: int = 0
     objects: list[ObjectRef] = field(default_factory=list)
     """What was found, in a dry run only."""
-    failures: dict[ObjectRef, str] = field(default_factory=dict)
+    failures: dict[ObjectRef, SharderError] = field(default_factory=dict)
     """Why, by object."""
-    problem: str | None = None
+    problem: SharderError | None = None
     """What ended the search before it was through."""
 
 
@@ -66,7 +66,7 @@ class Sweep:
                 if tally.found == before:
                     break
             if error is not None:
-                tally.problem = str(error)
+                tally.problem = error
                 break
         return tally
 
@@ -95,7 +95,7 @@ class Sweep:
             try:
                 cleaned = await self._clean(obj)
             except SharderError as error:
-                tally.failures[ref] = str(error)
+                tally.failures[ref] = error
             else:
                 tally.cleaned += cleaned
                 tally.skipped += not cleaned

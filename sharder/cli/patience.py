@@ -1,7 +1,7 @@
 """How long a start waits for what it cannot do without."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from sharder.clock import Clock
@@ -18,13 +18,11 @@ _log = logging.getLogger(__name__)
 class Patience:
     """Begins with the start of the process, and is the same for all that it waits for."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, told: Callable[[str], None]) -> None:
+        """`told` is told what it waits for, and what was the matter last."""
         self._clock = clock
+        self._told = told
         self._deadline = clock.monotonic() + PATIENCE_SECONDS
-
-    def is_over(self) -> bool:
-        """Tell whether the start has taken too long."""
-        return self._clock.monotonic() >= self._deadline
 
     async def insist(self, doing: str, call: Callable[[], Awaitable[T]]) -> T:
         """Try until it works.
@@ -32,15 +30,44 @@ class Patience:
         Raises:
             ConfigError: The start has taken too long; the message says what to do.
         """
+        self._told(f"waits to {doing}")
         while True:
             try:
                 return await call()
             except ApiError as error:
-                if self.is_over():
+                if self._is_over():
                     reason = f"cannot {doing} for {PATIENCE_SECONDS:g} s: {advice(error)}"
                     raise ConfigError(reason) from error
                 _log.warning("cannot start yet", extra={"why": doing, "error": str(error)})
+                self._told(f"cannot {doing} yet: {error}")
             await self._clock.sleep(1.0)
+
+    async def outlast(self, missing: Callable[[], str | None]) -> None:
+        """Wait until nothing is missing that has to be listed.
+
+        Raises:
+            ConfigError: The start has taken too long; the message says what to do.
+        """
+        while (what := missing()) is not None:
+            if self._is_over():
+                raise ConfigError(
+                    f"{what} ({PATIENCE_SECONDS:g} s long); check that the API server runs, "
+                    "the ControllerRing CRD is installed and the sharder may list and watch them"
+                )
+            self._told(what)
+            await self._clock.sleep(0.05)
+
+    async def allow(
+        self, seconds: float, doing: str, pending: Callable[[], Sequence[str]]
+    ) -> None:
+        """Wait until nothing is pending any more, and at most so many seconds."""
+        deadline = self._clock.monotonic() + seconds
+        while (names := pending()) and self._clock.monotonic() < deadline:
+            self._told(f"waits to {doing} {', '.join(names)}")
+            await self._clock.sleep(0.05)
+
+    def _is_over(self) -> bool:
+        return self._clock.monotonic() >= self._deadline
 
 
 def advice(error: ApiError) -> str:

@@ -146,6 +146,8 @@ class CleanupFailure(msgspec.Struct, frozen=True, kw_only=True):
     object: str
     """`namespace/name`."""
     why: str
+    forbidden: bool
+    """Whether a right is missing."""
 
 
 class CleanupRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,6 +164,8 @@ class CleanupRow(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[CleanupFailure, ...]
     problem: str | None
     """Why there may be more than was found."""
+    forbidden: bool
+    """Whether that is a missing right."""
 
 
 class CleanupReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -212,7 +216,9 @@ class CertificatesReport(msgspec.Struct, frozen=True, kw_only=True):
     secret: str
     """`namespace/name`."""
     phase: str | None
-    """`stable`, `introducing` or `retiring`; None if there is a problem."""
+    """`stable`, `introducing` or `retiring`; None if there is a problem, or it is foreign."""
+    foreign: bool
+    """Whether somebody else has made the certificate: no sharder replaces or repairs it."""
     requested: str | None
     """What somebody asked to have replaced, until it is begun."""
     problem: str | None

@@ -1,7 +1,7 @@
 """Compose the service and run it: the one place where adapters meet decisions.
 
-Start: health, identity, certificates, synced snapshots, webhook, ready.  Stop, in the reverse
-order: not ready, controllers and leader Lease, a quiet period, open requests, sockets.
+Start: health, identity, certificates, metrics, synced snapshots, webhook, ready.  Stop, in the
+reverse order: not ready, controllers and leader Lease, a quiet period, open requests, sockets.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from uuid import uuid4
 
 from fastapi import FastAPI
@@ -26,8 +27,8 @@ from sharder.cli.certificates import (
     find_certificate,
     registration_of,
 )
-from sharder.cli.patience import PATIENCE_SECONDS, Patience
-from sharder.cli.retiring import retire
+from sharder.cli.patience import Patience
+from sharder.cli.quiet import shares_of
 from sharder.clock import SystemClock
 from sharder.config import Part, Settings, address_of
 from sharder.config.entry_points import installed
@@ -36,11 +37,10 @@ from sharder.controllers.leader import AlwaysLeader, Holder, Leader
 from sharder.controllers.mistakes import Mistakes
 from sharder.controllers.tallies import Tallies
 from sharder.controllers.world import World
-from sharder.errors import ConfigError
 from sharder.kube.client import Client, connect
 from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
-from sharder.kube.reviews import KubeReviews
+from sharder.kube.reviews import KubeReviews, whoami
 from sharder.kube.stores import (
     MUTATING,
     VALIDATING,
@@ -48,11 +48,10 @@ from sharder.kube.stores import (
     leases,
     namespaces,
     rings,
-    whoami,
 )
 from sharder.leases import ShardState
 from sharder.metrics import Metrics
-from sharder.names import METRICS_PATH, RING_LABEL, ObjectRef
+from sharder.names import RING_LABEL, ObjectRef
 from sharder.runtime.claim import LeaseTiming
 from sharder.runtime.holder import LeaseHolder
 from sharder.runtime.supervise import supervise
@@ -105,18 +104,19 @@ class Service:
         )
         self._objects = KubeObjects(client)
         self._custom = installed()
+        self._excluded = excluded_namespaces(settings, os.environ.get("POD_NAMESPACE", ""))
         self._world = World(
             objects=self._objects,
             clock=self._clock,
             rng=self._rng,
             default_namespaces=settings.webhook.config.namespace_selector,
-            excluded=excluded_namespaces(settings),
+            excluded=self._excluded,
             custom=self._custom,
         )
         self._recorder = KubeRecorder(client, clock=self._clock)
         self._mistakes = Mistakes(self._recorder, self._clock)
         self._sharders = frozenset(settings.sharder_user_names)
-        self._patience = Patience(self._clock)
+        self._patience = Patience(self._clock, self._waits)
         self._ca_bundle = ""
         self._leading = False
         self._not_ready: str | None = "starting"
@@ -138,28 +138,31 @@ class Service:
                     self._settings.health.bind_address, create_health_app(lambda: self._not_ready)
                 )
             )
-            await stack.enter_async_context(
-                self._listening(
-                    self._settings.metrics.bind_address,
-                    create_metrics_app(self._metrics.render, self._readers()),
-                )
-            )
             if not self._sharders:
-                name = await self._patience.insist("ask the API server who we are", self._whoami)
+                name = await self._patience.insist(
+                    "ask the API server who we are", partial(whoami, self._client)
+                )
                 self._sharders = frozenset({name})
             source = await self._patience.insist(
                 "find the webhook's certificate", self._certificate
             )
+            tls = ServerTls(source.first.pair.certificate, source.first.pair.key)
+            await stack.enter_async_context(
+                self._listening(
+                    self._settings.metrics.bind_address,
+                    create_metrics_app(self._metrics.render, self._readers()),
+                    tls,
+                )
+            )
             async with asyncio.TaskGroup() as group:
                 world = group.create_task(self._follow_world(), name="world")
                 await self._sync()
-                await self._serve(source)
+                await self._serve(source, tls)
                 world.cancel()
 
-    async def _serve(self, source: Source) -> None:
+    async def _serve(self, source: Source, tls: ServerTls) -> None:
         """Serve the webhook and lead, from ready to stopped."""
         async with AsyncExitStack() as stack:
-            tls = ServerTls(source.first.pair.certificate, source.first.pair.key)
             self._publish(source.first)
             server: Server | None = None
             if self._only is not Part.CONTROLLERS:
@@ -184,7 +187,10 @@ class Service:
                 running.cancel()
             if server is not None:
                 timeout = self._settings.graceful_shutdown_timeout.total_seconds()
-                await retire(server, within=timeout, clock=self._clock)
+                quiet, rest = shares_of(timeout)
+                server.retire()
+                await self._clock.sleep(quiet)
+                await server.stop(rest)
 
     def _publish(self, shown: Shown) -> None:
         """Tell the API server whom to trust, and everybody when that ends."""
@@ -220,26 +226,15 @@ class Service:
 
     async def _sync(self) -> None:
         """Wait until everything was listed once."""
-        while (missing := self._world.not_synced()) is not None:
-            if self._patience.is_over():
-                raise ConfigError(
-                    f"{missing} ({PATIENCE_SECONDS:g} s long); check that the API server runs, "
-                    "the ControllerRing CRD is installed and the sharder may list and watch them"
-                )
-            await self._clock.sleep(0.05)
-        await self._count()
+        await self._patience.outlast(self._world.not_synced)
+        # Until they are counted their objects are left to the leader.
+        await self._patience.allow(COUNT_SECONDS, "count", self._world.uncounted)
         # What is known now lives long: no collection need look at it again.
         gc.collect()
         gc.freeze()
 
-    async def _count(self) -> None:
-        """Wait a while until objects are counted: until then they are left to the leader."""
-        deadline = self._clock.monotonic() + COUNT_SECONDS
-        while self._world.uncounted() and self._clock.monotonic() < deadline:
-            await self._clock.sleep(0.05)
-
-    async def _whoami(self) -> str:
-        return await whoami(self._client)
+    def _waits(self, why: str) -> None:
+        self._not_ready = why
 
     async def _certificate(self) -> Source:
         return await find_certificate(
@@ -247,7 +242,7 @@ class Service:
         )
 
     def _readers(self) -> Readers:
-        return Readers(KubeReviews(self._client), self._clock, path=METRICS_PATH)
+        return Readers(KubeReviews(self._client), self._clock)
 
     @asynccontextmanager
     async def _webhook(self, tls: ServerTls) -> AsyncIterator[Server]:
@@ -272,12 +267,14 @@ class Service:
             yield server
 
     @asynccontextmanager
-    async def _listening(self, bind_address: str, app: FastAPI) -> AsyncIterator[None]:
+    async def _listening(
+        self, bind_address: str, app: FastAPI, tls: ServerTls | None = None
+    ) -> AsyncIterator[None]:
         address = address_of(bind_address)
         if address is None:
             yield
             return
-        async with Server(app, host=address.host, port=address.port):
+        async with Server(app, host=address.host, port=address.port, tls=tls):
             yield
 
     def _leader(self) -> Leader:
@@ -289,7 +286,9 @@ class Service:
             ring_status=rings(self._client).status(),
             configurations=KubeWebhookConfigurations(self._client, MUTATING),
             validations=KubeWebhookConfigurations(self._client, VALIDATING),
-            registration=lambda: registration_of(self._settings, self._ca_bundle, self._sharders),
+            registration=lambda: registration_of(
+                self._settings, self._ca_bundle, self._sharders, self._excluded
+            ),
             recorder=self._recorder,
             mistakes=self._mistakes,
             meter=self._metrics,

@@ -5,6 +5,7 @@ from itertools import islice
 
 import msgspec
 
+from sharder.cli.cleanup_failures import shortfalls
 from sharder.cli.operation_reports import FieldValue, OperationReport
 from sharder.cli.reports import (
     CertificatesReport,
@@ -198,12 +199,10 @@ def cleanup(report: CleanupReport) -> None:
     write(*found[:_SHOWN_OBJECTS])
     if len(found) > _SHOWN_OBJECTS:
         write(f"and {len(found) - _SHOWN_OBJECTS} more: see -o json")
-    rows = ((r.resource, r.found, r.cleaned, r.skipped, r.failed) for r in report.resources)
-    write(table(("RESOURCE", "FOUND", "CLEANED", "SKIPPED", "FAILED"), rows))
-    failures = [
-        *(f"{row.resource}: {row.problem}" for row in report.resources if row.problem),
-        *(f"{r.resource} {f.object}: {f.why}" for r in report.resources for f in r.failures),
-    ]
+    rows = [(r.resource, r.found, r.cleaned, r.skipped, r.failed) for r in report.resources]
+    if with_finds := [row for row in rows if row[1]]:
+        write(table(("RESOURCE", "FOUND", "CLEANED", "SKIPPED", "FAILED"), with_finds))
+    failures = [f"{what}: {why}" for what, why in shortfalls(report)]
     write(*failures[:_SHOWN_OBJECTS])
     if len(failures) > _SHOWN_OBJECTS:
         write(f"and {len(failures) - _SHOWN_OBJECTS} more failed: see -o json")
@@ -231,7 +230,9 @@ def certificates(report: CertificatesReport) -> None:
     )
     write(table(columns, rows), "")
     write(*(f"{c.role}: SHA-256 {c.fingerprint}" for c in report.certificates))
-    write("", f"{report.secret}: {report.problem or report.phase}")
+    maker = "made by somebody else, not by sharder" if report.foreign else None
+    said = (maker, report.problem, report.phase)
+    write("", *(f"{report.secret}: {text}" for text in said if text))
     if report.requested:
         write(f"asked for: {report.requested}")
 

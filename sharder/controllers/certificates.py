@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Protocol
 
 from sharder.api.meta import Json
 from sharder.api.secret import Secret
 from sharder.clock import Clock
 from sharder.controllers.trust import Published, trusts
-from sharder.errors import ApiError, ConfigError, Conflict, Forbidden, NotFound, Rejected
+from sharder.errors import ApiError, ConfigError, Conflict, NotFound
 from sharder.names import ROTATE_ANNOTATION, ObjectRef
-from sharder.ports import Readable, Writable
+from sharder.ports import Appliable, Readable, Writable
 from sharder.tls import (
     NEXT_KEY,
     CertificateBundle,
@@ -54,14 +55,17 @@ class _Change:
     """Whether it is what was asked for, which then is asked no more."""
 
 
+class Secrets(Readable[Secret], Writable[Secret], Appliable[Secret], Protocol):
+    """What is needed of a store of Secrets."""
+
+
 class Certificates:
     """Finds, makes and replaces the certificates in one Secret."""
 
     def __init__(
         self,
         *,
-        read: Readable[Secret],
-        write: Writable[Secret],
+        secrets: Secrets,
         published: Published,
         ref: ObjectRef,
         policy: Policy,
@@ -70,8 +74,7 @@ class Certificates:
         clock: Clock,
     ) -> None:
         """`overlap` is how long a step of a rotation stands before the next one."""
-        self._read = read
-        self._write = write
+        self._secrets = secrets
         self._published = published
         self._ref = ref
         self._policy = policy
@@ -88,8 +91,7 @@ class Certificates:
         the time to do so: they may have what is trusted.
 
         Raises:
-            ApiError: the Secret can be neither read nor written.  `Rejected` where there is none
-                and we may not create it, with what to run; the chart gives us no right to.
+            ApiError: the Secret can be neither read nor written.
         """
         waited = False
         while True:
@@ -189,17 +191,18 @@ class Certificates:
 
     async def _find(self) -> Secret | None:
         try:
-            return await self._read.get(self._ref)
+            return await self._secrets.get(self._ref)
         except NotFound:
             return None
 
     async def _wrote(self, secret: Secret | None, change: _Change) -> bool:
-        """Write the change; False if another replica was faster: look at what it made."""
+        """Write the change; False if it was another Secret, or none: look at what there is now."""
         try:
             if secret is None:
-                await self._create(change.bundle)
-            else:
-                await self._write.patch(self._ref, _replaced(secret, change))
+                # By server-side apply, the one way to create that a right to one name allows.
+                await self._secrets.apply(self._ref, _empty(self._ref.name))
+                return False
+            await self._secrets.patch(self._ref, _replaced(secret, change))
         except Conflict:
             return False
         except NotFound:
@@ -210,23 +213,10 @@ class Certificates:
         _log.info("wrote certificates", extra={"object": str(self._ref), "why": change.why})
         return True
 
-    async def _create(self, bundle: CertificateBundle) -> None:
-        """Create the Secret, which a right to write it by name alone does not allow."""
-        body: Json = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "type": "Opaque",
-            "metadata": {"name": self._ref.name},
-            "data": bundle.to_secret_data(),
-        }
-        try:
-            await self._write.create(self._ref.namespace, body)
-        except Forbidden as error:
-            raise Rejected(
-                f"there is no Secret {self._ref}, and the sharder may not create it: run kubectl "
-                f"create secret generic {self._ref.name} --namespace {self._ref.namespace}, and "
-                "the sharder fills it"
-            ) from error
+
+def _empty(name: str) -> Json:
+    """Return a Secret without data: what another replica has put into it meanwhile stays."""
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
 
 
 def _request(secret: Secret | None) -> Request | None:

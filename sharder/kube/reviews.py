@@ -1,4 +1,4 @@
-"""Whose a token is and what its owner may do, as the API server judges it."""
+"""Whose a token is and what its owner may do, as the API server judges it; and who we are."""
 
 from typing import Final
 
@@ -8,9 +8,11 @@ from sharder.api.meta import Json
 from sharder.api.user import User
 from sharder.kube.client import Client
 from sharder.kube.errors import understand
+from sharder.names import METRICS_PATH
 
 _TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 class _TokenStatus(msgspec.Struct, frozen=True):
@@ -30,6 +32,14 @@ class _AccessReview(msgspec.Struct, frozen=True):
     status: _AccessStatus
 
 
+class _SelfStatus(msgspec.Struct, frozen=True, rename="camel"):
+    user_info: User = User()
+
+
+class _SelfReview(msgspec.Struct, frozen=True):
+    status: _SelfStatus = _SelfStatus()
+
+
 class KubeReviews:
     """Asks for reviews, which change nothing and are not kept."""
 
@@ -47,8 +57,8 @@ class KubeReviews:
         status = understand(answer, _TokenReview, _TOKENS).status
         return status.user if status.authenticated and status.user.username else None
 
-    async def allows(self, user: User, verb: str, path: str) -> bool:
-        """Tell whether the user may do so at a path that is no resource's."""
+    async def may_read_metrics(self, user: User) -> bool:
+        """Tell whether the user may get the metrics, a path that is no resource's."""
         body: Json = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
@@ -57,8 +67,15 @@ class KubeReviews:
                 "uid": user.uid,
                 "groups": user.groups,
                 "extra": user.extra,
-                "nonResourceAttributes": {"verb": verb, "path": path},
+                "nonResourceAttributes": {"verb": "get", "path": METRICS_PATH},
             },
         }
         answer = await self._client.request("POST", _ACCESS, body=body)
         return understand(answer, _AccessReview, _ACCESS).status.allowed
+
+
+async def whoami(client: Client) -> str:
+    """Return the name under which the API server knows us."""
+    body: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer = await client.request("POST", _SELF, body=body)
+    return understand(answer, _SelfReview, _SELF).status.user_info.username

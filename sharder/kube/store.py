@@ -12,9 +12,9 @@ import msgspec
 from sharder.api.meta import Json, PartialObject
 from sharder.api.resource import Resource
 from sharder.errors import InvalidObject
-from sharder.kube.client import JSON, MERGE_PATCH, Client
+from sharder.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Client
 from sharder.kube.errors import Status, from_status, understand
-from sharder.names import ObjectRef
+from sharder.names import FIELD_MANAGER, ObjectRef
 from sharder.nesting import CUT, cut
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
 
@@ -138,6 +138,20 @@ class KubeStore(Generic[T]):
         path = self._path(ref)
         answer = await self._client.request(
             "PATCH", path, body=body, content_type=MERGE_PATCH, accept=self._accept
+        )
+        return self._one(answer, path)
+
+    async def apply(self, ref: ObjectRef, body: Json) -> T:
+        """Have the object as `body` says, under the sharder's field manager; others give way."""
+        path = self._path(ref)
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        answer = await self._client.request(
+            "PATCH",
+            path,
+            query=query,
+            body=body,
+            content_type=APPLY_PATCH,  # JSON is YAML
+            accept=self._accept,
         )
         return self._one(answer, path)
 

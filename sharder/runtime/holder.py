@@ -38,7 +38,7 @@ from sharder.runtime.claim import (
     runs_out_at,
     taken,
 )
-from sharder.runtime.trouble import OnError, Trouble, ignore
+from sharder.trouble import OnError, Trouble, ignore
 
 _LONGEST_PAUSE: Final = 0.9
 _JITTER: Final = 0.4

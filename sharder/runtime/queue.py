@@ -40,6 +40,8 @@ class WorkQueue(Generic[K]):
         self._sequence = itertools.count()
         self._working: set[K] = set()
         self._failures: dict[K, int] = {}
+        self._told: dict[K, str] = {}
+        """The error of each key that people know of."""
         self._changed = asyncio.Event()
 
     def add(self, key: K) -> None:
@@ -63,6 +65,7 @@ class WorkQueue(Generic[K]):
     def forget(self, key: K) -> None:
         """Begin the back-off of `key` anew; what is waiting stays."""
         self._failures.pop(key, None)
+        self._told.pop(key, None)
 
     async def run(self, worker: Worker[K], *, concurrency: int) -> None:
         """Hand keys to `worker` until cancelled, `concurrency` at a time.
@@ -87,8 +90,7 @@ class WorkQueue(Generic[K]):
             if seconds is not None:
                 self.add_after(key, seconds)
         except (ApiError, InvalidObject) as error:
-            level = logging.DEBUG if isinstance(error, Conflict) else logging.WARNING
-            _log.log(level, "tried in vain", extra={"object": str(key), "error": str(error)})
+            self._tell(key, error)
             settled = True
             self.retry(key)
         finally:
@@ -97,6 +99,15 @@ class WorkQueue(Generic[K]):
             self._working.discard(key)
             if key in self._due:
                 self._wait_for(key)
+
+    def _tell(self, key: K, error: ApiError | InvalidObject) -> None:
+        """Warn of an error once until it is another one, or over; never of a lost race."""
+        fields = {"object": str(key), "error": str(error)}
+        if isinstance(error, Conflict) or self._told.get(key) == str(error):
+            _log.debug("tried again", extra=fields)
+            return
+        self._told[key] = str(error)
+        _log.warning("tried in vain", extra=fields)
 
     async def _next(self) -> K:
         while True:

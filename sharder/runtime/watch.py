@@ -20,7 +20,7 @@ from sharder.clock import Clock
 from sharder.errors import ApiError, Expired
 from sharder.ports import Bookmark, Changed, Listed, Removed, Watchable, WatchEvent
 from sharder.runtime.backoff import Backoff, Rng, failures_after
-from sharder.runtime.trouble import OnError, Trouble, ignore
+from sharder.trouble import OnError, Trouble, ignore
 
 BACKOFF: Final = Backoff(base=0.8, cap=5.0)
 _SHORT_SECONDS: Final = 1.0

@@ -1,10 +1,16 @@
-"""Who may read the metrics of a running sharder: the API server decides."""
+"""Who may read the metrics of a running sharder: the API server decides, and all of it is TLS."""
 
 import asyncio
+import base64
 import http.client
 import json
+import re
+import shlex
+import socket
+import ssl
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,10 +22,14 @@ from hack.playground import SYSTEM, Playground
 from sharder.api.user import User
 from sharder.kube.client import connect
 from sharder.kube.reviews import KubeReviews
+from sharder.names import ROTATE_ANNOTATION
+from tests.support.documents import read
 from tests.support.eventually import eventually
 from webhook.readers import BELIEVED_SECONDS
 
+INSTALL = Path("docs/install.md")
 READER = "sharder-metrics-reader"
+SECRET = ("secret", "sharder-certificates", "--namespace", SYSTEM)
 WITHIN = 30.0
 
 
@@ -42,6 +52,15 @@ class Bench:
     def start(self) -> None:
         self.playground.install()
         self.playground.start_sharder(gracefulShutDown="0s", logging={"level": "debug"})
+        url = urlsplit(self.playground.metrics_url("sharder-0"))
+        self.address = (str(url.hostname), url.port or 0)
+
+    async def until_ready(self) -> None:
+        async def is_ready() -> bool:
+            return await asyncio.to_thread(self.playground.is_ready)
+
+        await eventually(is_ready, within=WITHIN)
+        self.trust = self.playground.trust()
 
     def account(self) -> str:
         """Create a ServiceAccount without any rights and return its name."""
@@ -63,11 +82,11 @@ class Bench:
         return await asyncio.to_thread(self._scrape, authorization, path)
 
     def _scrape(self, authorization: str, path: str) -> Scrape:
-        url = urlsplit(self.playground.metrics_url("sharder-0"))
-        connection = http.client.HTTPConnection(url.netloc, timeout=20)
+        host, port = self.address
+        connection = http.client.HTTPSConnection(host, port, timeout=20, context=self.trust)
         try:
             headers = {"Authorization": authorization} if authorization else {}
-            connection.request("GET", path or url.path, headers=headers)
+            connection.request("GET", path or "/metrics", headers=headers)
             answer = connection.getresponse()
             return Scrape(
                 status=answer.status,
@@ -76,6 +95,23 @@ class Bench:
             )
         finally:
             connection.close()
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(self.address, timeout=20)
+
+    def scrape_in_clear(self, authorization: str) -> bytes:
+        """Return whatever comes back without TLS."""
+        lines = ("GET /metrics HTTP/1.1", "Host: sharder", f"Authorization: {authorization}")
+        received = b""
+        with self.connect() as connection, suppress(ConnectionError):
+            connection.sendall("\r\n".join([*lines, "", ""]).encode())
+            while chunk := connection.recv(65536):
+                received += chunk
+        return received
+
+    def certificate(self) -> str:
+        """Return what is shown, in PEM."""
+        return ssl.get_server_certificate(self.address)
 
     async def until(self, authorization: str, status: int) -> Scrape:
         """Scrape until this comes back: rights are known to the API server a little later."""
@@ -93,15 +129,8 @@ def bench() -> Iterator[Bench]:
     with ControlPlane() as plane:
         bench = Bench(plane)
         bench.start()
-        asyncio.run(until_ready(bench))
+        asyncio.run(bench.until_ready())
         yield bench
-
-
-async def until_ready(bench: Bench) -> None:
-    async def is_ready() -> bool:
-        return await asyncio.to_thread(bench.playground.is_ready)
-
-    await eventually(is_ready, within=WITHIN)
 
 
 async def test_without_credentials_a_scrape_is_unauthorized(bench: Bench) -> None:
@@ -140,6 +169,55 @@ async def test_with_permission_it_shows_the_metrics(bench: Bench) -> None:
 
     assert scrape.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert "controller_sharding_build_info{" in scrape.body
+
+
+async def test_without_tls_nobody_reads(bench: Bench) -> None:
+    account = bench.account()
+    bench.grant(account)
+    authorization = f"Bearer {bench.token(account)}"
+    await bench.until(authorization, 200)
+
+    received = await asyncio.to_thread(bench.scrape_in_clear, authorization)
+
+    assert b"HTTP/" not in received
+    assert b"controller_sharding" not in received
+
+
+async def test_clients_that_say_nothing_are_cut_off_and_keep_nobody_waiting(bench: Bench) -> None:
+    with ExitStack() as stack:
+        silent = [stack.enter_context(bench.connect()) for _ in range(100)]
+
+        assert (await bench.scrape()).status == 401
+        assert [await asyncio.to_thread(each.recv, 1) for each in silent] == 100 * [b""]
+
+
+async def test_a_new_certificate_is_shown_without_a_restart(bench: Bench) -> None:
+    before = bench.certificate()
+    bench.plane.kubectl("annotate", *SECRET, f"{ROTATE_ANNOTATION}=serving")
+
+    async def another() -> str:
+        shown = await asyncio.to_thread(bench.certificate)
+        assert shown != before
+        return shown
+
+    shown = await eventually(another, within=WITHIN)
+
+    kept = bench.plane.kubectl("get", *SECRET, "--output", r"jsonpath={.data.tls\.crt}")
+    assert shown == base64.b64decode(kept).decode()
+    assert (await bench.scrape()).status == 401
+
+
+async def test_the_documented_authority_is_what_a_scraper_verifies_by(bench: Bench) -> None:
+    (command,) = re.findall(r"^kubectl (get validating.+) \| base64", read(INSTALL), re.MULTILINE)
+
+    async def told() -> str:
+        return await asyncio.to_thread(bench.plane.kubectl, *shlex.split(command))
+
+    ca_bundle = await eventually(told, within=WITHIN)
+
+    trust = ssl.create_default_context(cadata=base64.b64decode(ca_bundle).decode())
+    with trust.wrap_socket(bench.connect(), server_hostname=bench.address[0]) as connection:
+        assert connection.getpeercert()
 
 
 async def test_permission_for_another_path_is_none(bench: Bench) -> None:
@@ -212,16 +290,15 @@ async def test_the_reviews_say_whose_a_token_is_and_what_its_owner_may(bench: Be
         nobody = await reviews.identify("made-up")
         assert user is not None
         judged = [
-            await reviews.allows(user, "get", "/metrics"),
-            await reviews.allows(user, "post", "/metrics"),
-            await reviews.allows(User(username="somebody"), "get", "/metrics"),
+            await reviews.may_read_metrics(user),
+            await reviews.may_read_metrics(User(username="somebody")),
         ]
     finally:
         await client.close()
 
     assert user.username == f"system:serviceaccount:{SYSTEM}:{account}"
     assert "system:authenticated" in user.groups
-    assert (nobody, judged) == (None, [True, False, False])
+    assert (nobody, judged) == (None, [True, False])
 
 
 async def test_a_sharder_that_may_not_review_shows_nothing(bench: Bench, tmp_path: Path) -> None:

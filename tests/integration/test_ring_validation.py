@@ -134,6 +134,8 @@ async def test_a_strategy_that_is_not_installed_is_refused(service: Service) -> 
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
         ("rbac.authorization.k8s.io", "clusterroles"),
         ("sharding.timebertt.dev", "controllerrings"),
+        ("authentication.k8s.io", "tokenreviews"),
+        ("authorization.k8s.io", "subjectaccessreviews"),
         ("", "events"),
     ],
 )

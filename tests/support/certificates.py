@@ -50,8 +50,7 @@ class Scene:
         self, *, leads: bool = False, names: tuple[str, ...] = tuple(POLICY.names)
     ) -> Certificates:
         return Certificates(
-            read=self.secrets,
-            write=self.secrets,
+            secrets=self.secrets,
             published=Published(self.configurations, self.clock),
             ref=REF,
             policy=Policy(

@@ -35,6 +35,10 @@ class FakeClock:
     def monotonic(self) -> float:
         return self._elapsed
 
+    def set_ahead(self, by: timedelta) -> None:
+        """Move the wall clock alone, as after a suspend that nobody counted."""
+        self._start += by
+
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:
             await asyncio.sleep(0)

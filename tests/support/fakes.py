@@ -214,6 +214,12 @@ class FakeStore(Generic[T]):
             return self._decode(current)
         return self._decode(self._state.commit(ref, wanted))
 
+    async def apply(self, ref: ObjectRef, body: Json) -> T:
+        try:
+            return await self.patch(ref, body)
+        except NotFound:
+            return await self.create(ref.namespace, body)
+
     async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
         self._stumble()
         meta = _meta(self._find(ref))
@@ -292,10 +298,7 @@ class FakeWebhookConfigurations:
 
     async def apply(self, body: Json) -> PartialObject:
         ref = msgspec.convert(body, PartialObject).metadata.ref
-        try:
-            applied = await self.store.patch(ref, body)
-        except NotFound:
-            applied = await self.store.create("", body)
+        applied = await self.store.apply(ref, body)
         self.bodies[ref.name] = body
         return applied
 

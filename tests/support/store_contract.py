@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pytest
 
@@ -11,7 +11,7 @@ from sharder.api.lease import Lease, LeaseSpec, lease_body
 from sharder.api.meta import Json, PartialObject
 from sharder.errors import Conflict, NotFound
 from sharder.names import GroupResource, ObjectRef
-from sharder.ports import Bookmark, Changed, Objects, Removed, Store, WatchEvent
+from sharder.ports import Appliable, Bookmark, Changed, Objects, Removed, Store, WatchEvent
 from sharder.runtime.watch import closing
 
 T = TypeVar("T")
@@ -20,12 +20,16 @@ RENEWED = "2026-03-01T12:00:00.000120Z"
 CONFIG_MAPS = GroupResource("", "configmaps")
 
 
+class Leases(Store[Lease], Appliable[Lease], Protocol):
+    """Everything that a store may do."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """A server with an empty namespace; `leases` opens that namespace's Leases by selector."""
 
     namespace: str
-    leases: Callable[[str], Store[Lease]]
+    leases: Callable[[str], Leases]
     objects: Objects
 
     def ref(self, name: str) -> ObjectRef:
@@ -129,6 +133,23 @@ class StoreContract:
         patched = await world.leases("").patch(world.ref("a"), label(absent=None))
 
         assert patched.metadata.resource_version == created.metadata.resource_version
+
+    async def test_an_apply_creates_what_is_missing_and_leaves_what_it_does_not_name(
+        self, world: World
+    ) -> None:
+        ref = world.ref("a")
+        body: Json = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": "a"},
+        }
+
+        first = await world.leases("").apply(ref, body)
+        await world.leases("").patch(ref, label(one="1"))
+        second = await world.leases("").apply(ref, body)
+
+        assert second.metadata.uid == first.metadata.uid
+        assert second.metadata.labels == {"one": "1"}
 
     async def test_only_the_state_that_was_seen_is_deleted(self, world: World) -> None:
         store = world.leases("")

@@ -32,6 +32,8 @@ EXCLUDED_IN_GROUPS = [
         for kind in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
     ),
     GroupResource("sharding.timebertt.dev", "controllerrings"),
+    GroupResource("authentication.k8s.io", "tokenreviews"),
+    GroupResource("authorization.k8s.io", "subjectaccessreviews"),
 ]
 NAME = "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
 

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from sharder.cli.certificates import CertificateFiles, Shown, registration_of, webhook_names
+from sharder.cli.certificates import (
+    CertificateFiles,
+    Shown,
+    excluded_namespaces,
+    registration_of,
+    webhook_names,
+)
 from sharder.config import Settings, load
 from sharder.controllers.certificates import LOOK_SECONDS
 from sharder.errors import ConfigError
@@ -141,9 +147,32 @@ async def test_files_that_go_are_waited_for(
     assert [shown.pair for shown in used] == [back]
 
 
-def settings(client_config: str) -> Settings:
+async def test_files_that_end_are_told_though_nobody_touches_them(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FakeClock()
+    folder.put(issue_serving(AUTHORITY, dns_names=[], now=NOW, validity=timedelta(seconds=900)))
+    files = CertificateFiles(folder.path, "tls.crt", "tls.key")
+    files.load()
+
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(files.keep(lambda _: None, clock))
+        await clock.advance(440)
+        before = len(caplog.records)
+        await clock.advance(460)
+        keeping.cancel()
+
+    assert before == 0
+    assert [vars(record)["why"].split(" at ")[0] for record in caplog.records] == [
+        "the serving certificate ends",
+        "the serving certificate expired",
+    ]
+
+
+def settings(client_config: str, *, leader_in: str = "sharding-system") -> Settings:
     header = f"apiVersion: {CONFIG_API_VERSION}\nkind: SharderConfig"
-    text = f"{header}\nwebhook: {{config: {{clientConfig: {client_config}}}}}"
+    election = f"leaderElection: {{resourceNamespace: {leader_in}}}"
+    text = f"{header}\n{election}\nwebhook: {{config: {{clientConfig: {client_config}}}}}"
     return load(text.encode()).settings
 
 
@@ -165,6 +194,26 @@ def test_the_webhook_has_the_names_under_which_it_is_called(
 def test_a_ca_bundle_that_was_configured_goes_before_our_own(text: str, trusted: str) -> None:
     configured = settings(f"{{caBundle: '{text}'}}")
 
-    registration = registration_of(configured, "b3Vycw==", frozenset())
+    registration = registration_of(configured, "b3Vycw==", frozenset(), frozenset())
 
     assert registration.endpoint.ca_bundle == trusted
+
+
+@pytest.mark.parametrize(
+    ("client_config", "pods_in", "excluded"),
+    [
+        pytest.param("{service: {namespace: ours}}", "ours", {"ours"}, id="the chart's"),
+        pytest.param("{service: {namespace: front}}", "pods", {"front", "pods"}, id="all apart"),
+        pytest.param("{service: {namespace: front}}", "", {"front"}, id="no pod"),
+        pytest.param("{url: 'https://10.0.0.1'}", "pods", {"pods"}, id="no Service"),
+        pytest.param("{url: 'https://10.0.0.1'}", "", set[str](), id="neither"),
+    ],
+)
+def test_namespaces_in_which_anything_of_ours_is_are_never_sharded(
+    client_config: str, pods_in: str, excluded: set[str]
+) -> None:
+    configured = settings(client_config, leader_in="lease-and-certificates")
+
+    found = excluded_namespaces(configured, pods_in)
+
+    assert found == {"kube-system", "lease-and-certificates", *excluded}

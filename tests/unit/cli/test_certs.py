@@ -1,11 +1,18 @@
 """Facts about `sharder.cli.certs`: what is told of certificates, how new ones are asked for."""
 
+import base64
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
+from sharder.api.meta import Json
 from sharder.cli.certs import rotate, show
 from sharder.cli.reports import CertificateRole, CertificatesReport
 from sharder.errors import ConfigError, Forbidden
@@ -118,6 +125,63 @@ async def test_an_authority_that_is_being_replaced_is_not_asked_for_again(
 
     with pytest.raises(ConfigError, match="is being replaced already"):
         await rotate(scene.secrets, LATER, ref=REF, authority=True)
+
+    assert await scene.asked() == ""
+
+
+FOREIGN_NAMES = ("sharder.sharding-system.svc",)
+
+
+def foreign(ends: datetime) -> dict[str, Json]:
+    """Return what cert-manager or `kubectl create secret tls` puts into a Secret."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "theirs")])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(NOW - timedelta(days=1))
+        .not_valid_after(ends)
+        .add_extension(
+            x509.SubjectAlternativeName([*map(x509.DNSName, FOREIGN_NAMES)]), critical=False
+        )
+        .sign(key, SHA256())
+        .public_bytes(Encoding.PEM)
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    parts = {"tls.crt": certificate, "tls.key": private, "ca.crt": certificate}
+    return {name: base64.b64encode(part).decode() for name, part in parts.items()}
+
+
+async def of_others(ends: datetime = LATER + timedelta(days=30)) -> Scene:
+    scene = await filled(None)
+    await scene.secrets.patch(REF, {"data": foreign(ends)})
+    return scene
+
+
+async def test_a_certificate_that_somebody_else_made_is_told_as_theirs() -> None:
+    report = await told(await of_others())
+
+    assert (report.foreign, report.phase, report.problem) == (True, None, None)
+    assert [(c.role, c.subject, c.names, c.days_left) for c in report.certificates] == [
+        (SERVING, "CN=theirs", FOREIGN_NAMES, 30)
+    ]
+
+
+async def test_a_certificate_of_others_that_has_ended_is_told() -> None:
+    report = await told(await of_others(ends=NOW))
+
+    assert report.problem == "the serving certificate expired at 2026-03-01T12:00:00Z"
+
+
+@pytest.mark.parametrize("spoilt", [{"ca_key": b""}, {"ca_key": b"", "key": b""}, {"ca": b""}])
+async def test_a_secret_of_ours_that_is_spoilt_is_still_ours(spoilt: dict[str, bytes]) -> None:
+    assert not (await told(await filled(replace(BUNDLE, **spoilt)))).foreign
+
+
+async def test_nobody_else_is_asked_for_another_certificate() -> None:
+    scene = await of_others()
+
+    with pytest.raises(ConfigError, match="made by somebody else, not by sharder: have it renewe"):
+        await rotate(scene.secrets, LATER, ref=REF, authority=False)
 
     assert await scene.asked() == ""
 

@@ -301,7 +301,9 @@ async def test_an_object_that_fails_is_named_and_the_others_are_cleaned() -> Non
     report = await fake.run()
 
     assert counts(report) == {"secrets": (5, 4, 0, 1)}
-    assert report.resources[0].failures == (CleanupFailure(object="default/s-3", why="no"),)
+    assert report.resources[0].failures == (
+        CleanupFailure(object="default/s-3", why="no", forbidden=False),
+    )
     with pytest.raises(SharderError, match=r"not everything .*: secrets default/s-3 \(no\); mend"):
         insist(report)
 
@@ -373,6 +375,21 @@ async def test_a_list_that_always_takes_too_long_is_given_up() -> None:
     assert report.resources[0].problem == "too old"
 
 
+async def test_without_any_right_little_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    fake = Fake()
+    for resource in (SECRETS, WIDGETS, NODES):
+        fake.objects.before.append(on("stream", resource, raising(Forbidden("no right"))))
+
+    report = await fake.run()
+
+    assert capsys.readouterr().err == ""
+    assert [row.forbidden for row in report.resources] == [True, True, True]
+    with pytest.raises(
+        SharderError, match=r"no right to list 3 resources, such as \S+ \(no right\); "
+    ):
+        insist(report)
+
+
 # What is warned of
 
 
@@ -439,13 +456,15 @@ def test_what_a_server_says_cannot_command_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with progress() as shown:
-        shown.finish(SECRETS, Tally(problem="\x1b[2J"))
+        shown.finish(SECRETS, Tally(found=1, problem=SharderError("\x1b[2J")))
 
     assert "\x1b" not in capsys.readouterr().err
 
 
 def test_only_a_few_failures_are_named_in_one_line() -> None:
-    failures = tuple(CleanupFailure(object=f"default/s-{n}", why="no") for n in range(9))
+    failures = tuple(
+        CleanupFailure(object=f"default/s-{n}", why="no", forbidden=False) for n in range(9)
+    )
     row = CleanupRow(
         resource="secrets",
         found=9,
@@ -455,6 +474,7 @@ def test_only_a_few_failures_are_named_in_one_line() -> None:
         objects=(),
         failures=failures,
         problem=None,
+        forbidden=False,
     )
     report = CleanupReport(ring=DEMO, dry_run=False, looked_at=1, resources=(row,), warnings=())
 

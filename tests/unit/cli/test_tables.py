@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import pytest
+from msgspec import structs
 
 from sharder.api.ring import RebalanceStrategy, StrategyName
 from sharder.cli import tables
@@ -389,7 +390,12 @@ def test_long_lines_are_not_cut_where_programs_read(capsys: pytest.CaptureFixtur
 
 
 def cleaned(
-    *, objects: int = 0, failures: int = 0, problem: str | None = None, dry_run: bool = False
+    *,
+    objects: int = 0,
+    failures: int = 0,
+    problem: str | None = None,
+    forbidden: bool = False,
+    dry_run: bool = False,
 ) -> CleanupReport:
     row = CleanupRow(
         resource="secrets",
@@ -398,8 +404,12 @@ def cleaned(
         skipped=objects,
         failed=failures,
         objects=tuple(f"default/s-{n}" for n in range(objects)),
-        failures=tuple(CleanupFailure(object=f"default/f-{n}", why="no") for n in range(failures)),
+        failures=tuple(
+            CleanupFailure(object=f"default/f-{n}", why="no", forbidden=forbidden)
+            for n in range(failures)
+        ),
         problem=problem,
+        forbidden=forbidden,
     )
     return CleanupReport(ring=RING, dry_run=dry_run, looked_at=60, resources=(row,), warnings=())
 
@@ -416,6 +426,31 @@ def test_a_clean_up_is_counted_and_what_failed_is_named(
         "secrets: no right",
         "secrets default/f-0: no",
     ]
+
+
+def test_rights_that_are_missing_everywhere_are_told_once_with_their_number(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (row,) = cleaned(failures=40, forbidden=True).resources
+    unread = structs.replace(
+        row, found=0, cleaned=0, failed=0, failures=(), problem="no list", forbidden=True
+    )
+    resources = (row, *(structs.replace(unread, resource=f"r-{n}") for n in range(58)))
+    tables.cleanup(structs.replace(cleaned(), resources=resources))
+
+    assert [" ".join(line) for line in printed(capsys)[1:]] == [
+        "secrets 43 3 0 40",
+        "no right to list 58 resources, such as r-0: no list",
+        "no right to write 40 objects, such as secrets default/f-0: no",
+    ]
+
+
+def test_resources_without_finds_have_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    (row,) = cleaned(problem="no answer").resources
+    empty = structs.replace(row, found=0, cleaned=0)
+    tables.cleanup(structs.replace(cleaned(), resources=(empty,)))
+
+    assert capsys.readouterr().out == "secrets: no answer\n"
 
 
 def test_what_a_dry_run_found_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -461,6 +496,7 @@ def test_certificates_are_printed_with_what_is_done_about_them(
         CertificatesReport(
             secret="ns/secret",  # noqa: S106 - its name
             phase="introducing",
+            foreign=False,
             requested="authority",
             problem=None,
             certificates=(
@@ -484,6 +520,7 @@ def test_certificates_that_do_not_serve_are_printed_with_the_reason(
         CertificatesReport(
             secret="ns/secret",  # noqa: S106 - its name
             phase=None,
+            foreign=False,
             requested=None,
             problem="it is empty",
             certificates=(),
@@ -491,6 +528,26 @@ def test_certificates_that_do_not_serve_are_printed_with_the_reason(
     )
 
     assert printed(capsys)[-1] == ["ns/secret:", "it", "is", "empty"]
+
+
+@pytest.mark.parametrize("problem", [None, "it has ended"])
+def test_a_certificate_that_somebody_else_made_is_printed_with_that(
+    problem: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables.certificates(
+        CertificatesReport(
+            secret="ns/secret",  # noqa: S106 - its name
+            phase=None,
+            foreign=True,
+            requested=None,
+            problem=problem,
+            certificates=(certificate(CertificateRole.SERVING, "a"),),
+        )
+    )
+
+    lines = [" ".join(line) for line in printed(capsys)]
+    expected = ["ns/secret: made by somebody else, not by sharder", "ns/secret: it has ended"]
+    assert [line for line in lines if line.startswith("ns/")] == expected[: 1 + bool(problem)]
 
 
 def test_an_evacuated_shard_is_told_from_a_cordoned_one(

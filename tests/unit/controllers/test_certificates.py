@@ -11,7 +11,8 @@ from sharder.api.meta import Json
 from sharder.api.secret import Secret
 from sharder.controllers.certificates import LOOK_SECONDS, PATIENCE_SECONDS
 from sharder.controllers.trust import trusts
-from sharder.errors import Forbidden, NotFound, Rejected, Unavailable
+from sharder.errors import Forbidden, NotFound, Unavailable
+from sharder.names import ObjectRef
 from sharder.tls import (
     AUTHORITY_VALIDITY,
     CertificateBundle,
@@ -56,7 +57,7 @@ async def test_of_twenty_that_start_together_one_wins_and_all_return_the_same(
     bundles = await all_at_once(scene, 20)
 
     assert len({bundle.certificate for bundle in bundles}) == 1
-    assert len(scene.secrets._state.history) == 1
+    assert len(scene.secrets._state.history) == 2  # created, and filled once
 
 
 @pytest.mark.parametrize("data", [None, {}, {"tls.crt": "bm9uc2Vuc2U=", "ca.crt": "?"}])
@@ -84,15 +85,15 @@ async def test_a_secret_that_is_deleted_as_we_replace_it_is_made_anew(scene: Sce
 
 
 class Guarded(Slow):
-    """May be closed to those who would create, as the chart's rights are."""
+    """May refuse to create."""
 
     refusal: Exception | None = None
 
     @override
-    async def create(self, namespace: str, body: Json) -> Secret:
+    async def apply(self, ref: ObjectRef, body: Json) -> Secret:
         if self.refusal is not None:
             raise self.refusal
-        return await super().create(namespace, body)
+        return await super().apply(ref, body)
 
 
 async def test_a_secret_that_cannot_be_made_is_an_error_and_not_tried_for_ever(
@@ -106,29 +107,10 @@ async def test_a_secret_that_cannot_be_made_is_an_error_and_not_tried_for_ever(
             await scene.replica().ensure()
 
 
-async def test_who_may_not_create_a_secret_says_what_to_run(scene: Scene) -> None:
-    scene.secrets = secrets = Guarded(Secret, SECRETS)
-    secrets.refusal = Forbidden("cannot create")
-
-    with pytest.raises(Rejected) as raised:
-        await scene.replica().ensure()
-
-    assert str(raised.value) == (
-        "there is no Secret sharding-system/webhook-certificates, and the sharder may not create "
-        "it: run kubectl create secret generic webhook-certificates --namespace sharding-system, "
-        "and the sharder fills it"
-    )
-
-
-async def test_a_lost_secret_that_somebody_else_creates_gets_back_what_we_serve(
-    scene: Scene,
-) -> None:
-    scene.secrets = secrets = Guarded(Secret, SECRETS)
+async def test_a_lost_secret_is_made_anew_with_what_we_serve(scene: Scene) -> None:
     ours = scene.replica()
     first = await ours.ensure()
     await scene.delete()
-    await secrets.create(REF.namespace, {"metadata": {"name": REF.name}, "type": "Opaque"})
-    secrets.refusal = Forbidden("cannot create")
 
     assert await ours.ensure() == first
     assert await scene.kept() == first
@@ -147,6 +129,28 @@ async def test_a_serving_certificate_that_ends_soon_is_renewed_under_the_same_au
     assert kept == first
     assert renewed.certificate != first.certificate
     assert (renewed.ca, renewed.ca_key) == (first.ca, first.ca_key)
+
+
+@pytest.mark.parametrize("days", [8, 400])
+async def test_what_ended_while_the_machine_was_suspended_is_renewed_at_the_next_look(
+    scene: Scene, days: int
+) -> None:
+    ours, used = scene.replica(), list[CertificateBundle]()
+    first = await ours.ensure()
+    await scene.clock.advance(timedelta(days=59).total_seconds())
+
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(ours.keep(used.append))
+        await scene.clock.advance(LOOK_SECONDS)
+        scene.clock.set_ahead(timedelta(days=days))
+        await scene.clock.advance(LOOK_SECONDS)
+        keeping.cancel()
+
+    kept, renewed = used
+    assert kept == first
+    assert renewed.certificate != first.certificate
+    assert renewed.ca == first.ca
+    assert problem(renewed, NAMES, scene.clock.now()) is None
 
 
 async def test_what_ends_with_its_authority_is_not_renewed_again_and_again(scene: Scene) -> None:

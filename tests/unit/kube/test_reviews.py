@@ -65,7 +65,7 @@ async def test_the_whole_user_is_asked_about(
 ) -> None:
     script.then((201, {"status": {"allowed": allowed, "reason": "so it is"}}))
 
-    assert await KubeReviews(client).allows(SCRAPER, "get", "/metrics") is allowed
+    assert await KubeReviews(client).may_read_metrics(SCRAPER) is allowed
     (asked,) = script.asked
     assert asked.path == "/prefix/apis/authorization.k8s.io/v1/subjectaccessreviews"
     assert asked.body == {
@@ -95,4 +95,4 @@ async def test_what_is_no_answer_allows_nothing(
     script.then((201, answer))
 
     with pytest.raises(Unavailable):
-        await KubeReviews(client).allows(SCRAPER, "get", "/metrics")
+        await KubeReviews(client).may_read_metrics(SCRAPER)

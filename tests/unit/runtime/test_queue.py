@@ -192,3 +192,44 @@ async def test_a_key_added_from_within_its_own_work_is_looked_at_again(work: Wor
     await settle()
 
     assert work.keys == ["a", "a"]
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    return [(r.getMessage(), vars(r)["error"]) for r in caplog.records if r.levelname == "WARNING"]
+
+
+async def test_an_error_is_told_once_until_it_is_another_one(
+    work: Work, caplog: pytest.LogCaptureFixture
+) -> None:
+    work.results["a"] = [DOWN, DOWN, Unavailable("no route"), Unavailable("no route")]
+
+    work.queue.add("a")
+    await work.clock.advance(60)
+
+    assert len(work.begun) == 5
+    assert warnings(caplog) == [
+        ("tried in vain", "connection refused"),
+        ("tried in vain", "no route"),
+    ]
+
+
+async def test_an_error_that_comes_back_is_told_again(
+    work: Work, caplog: pytest.LogCaptureFixture
+) -> None:
+    work.results["a"] = [DOWN, 30.0, DOWN]
+
+    work.queue.add("a")
+    await work.clock.advance(60)
+
+    assert warnings(caplog) == [("tried in vain", "connection refused")] * 2
+
+
+async def test_a_lost_race_is_not_told_and_keeps_nothing_else_from_being_told(
+    work: Work, caplog: pytest.LogCaptureFixture
+) -> None:
+    work.results["a"] = [Conflict("it was changed"), DOWN]
+
+    work.queue.add("a")
+    await work.clock.advance(60)
+
+    assert warnings(caplog) == [("tried in vain", "connection refused")]

@@ -1,6 +1,7 @@
 """Facts about who may read the metrics, and how the API server is asked."""
 
 import asyncio
+import itertools
 from http import HTTPStatus
 
 import pytest
@@ -30,7 +31,7 @@ class FakeReviews:
         self.error: ApiError | None = None
         self.silent = False
         self.identified: list[str] = []
-        self.asked: list[tuple[str, str, str]] = []
+        self.asked: list[str] = []
 
     async def identify(self, token: str) -> User | None:
         self.identified.append(token)
@@ -40,8 +41,8 @@ class FakeReviews:
             raise self.error
         return User(username=self.owners[token]) if token in self.owners else None
 
-    async def allows(self, user: User, verb: str, path: str) -> bool:
-        self.asked.append((user.username, verb, path))
+    async def may_read_metrics(self, user: User) -> bool:
+        self.asked.append(user.username)
         return user.username in self.readers
 
 
@@ -50,10 +51,18 @@ class Door:
 
     def __init__(self) -> None:
         self.clock, self.reviews = FakeClock(), FakeReviews()
-        self.readers = Readers(self.reviews, self.clock, path="/metrics")
+        self._numbers = itertools.count()
+        self.readers = Readers(self.reviews, self.clock)
 
     async def knock(self, token: str) -> HTTPStatus:
         return await self.readers.check(f"Bearer {token}")
+
+    async def flood(self, seconds: float) -> None:
+        """Let time pass in which two new tokens come for each that has room; none is left."""
+        for _ in range(round(seconds * REVIEWS_PER_SECOND)):
+            await self.clock.advance(1 / REVIEWS_PER_SECOND)
+            for _ in range(2):
+                await self.knock(f"made-up-{next(self._numbers)}")
 
 
 @pytest.fixture
@@ -79,7 +88,7 @@ async def test_a_token_that_is_not_accepted_is_unauthorized(door: Door) -> None:
 
 async def test_who_lacks_the_right_is_refused(door: Door) -> None:
     assert await door.knock("of-mallory") is HTTPStatus.FORBIDDEN
-    assert door.reviews.asked == [("mallory", "get", "/metrics")]
+    assert door.reviews.asked == ["mallory"]
 
 
 @pytest.mark.parametrize("scheme", ["Bearer ", "bearer ", " BEARER  "])
@@ -157,7 +166,10 @@ async def test_an_error_is_told_once_and_its_end_too(
     await door.knock("of-prometheus")
     await door.knock("of-mallory")
 
-    assert [r.getMessage() for r in caplog.records] == ["cannot review tokens", "works again"]
+    assert [r.getMessage() for r in caplog.records] == [
+        "cannot review tokens: gone",
+        "works again",
+    ]
 
 
 async def test_no_token_gets_into_the_log(door: Door, caplog: pytest.LogCaptureFixture) -> None:
@@ -192,12 +204,82 @@ async def test_a_flood_does_not_keep_out_who_is_known(door: Door) -> None:
     assert await door.knock("of-prometheus") is HTTPStatus.OK
 
 
+async def test_a_flood_that_lasts_does_not_keep_out_who_comes_now_and_then(door: Door) -> None:
+    await door.knock("of-prometheus")
+    scrapes = list[HTTPStatus]()
+
+    for _ in range(10):
+        await door.flood(1.5 * BELIEVED_SECONDS)
+        scrapes.append(await door.knock("of-prometheus"))
+
+    assert scrapes == [HTTPStatus.OK] * 10
+
+
+async def test_a_right_that_is_taken_away_in_a_flood_is_asked_about_once_more(door: Door) -> None:
+    await door.knock("of-prometheus")
+    door.reviews.readers.clear()
+    await door.flood(1.5 * BELIEVED_SECONDS)
+
+    first = await door.knock("of-prometheus")
+    await door.flood(1.5 * BELIEVED_SECONDS)
+    later = [await door.knock("of-prometheus") for _ in range(10)]
+
+    assert first is HTTPStatus.FORBIDDEN
+    assert later == [HTTPStatus.TOO_MANY_REQUESTS] * 10
+
+
+async def test_who_was_let_in_is_asked_about_once_at_a_time_in_a_flood(door: Door) -> None:
+    await door.knock("of-prometheus")
+    await door.flood(1.5 * BELIEVED_SECONDS)
+    door.reviews.silent = True
+
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(door.knock("of-prometheus"))
+        await settle()
+        others = [await door.knock("of-prometheus") for _ in range(10)]
+        waiting.cancel()
+
+    assert others == [HTTPStatus.TOO_MANY_REQUESTS] * 10
+    assert door.reviews.identified.count("of-prometheus") == 2
+
+
+async def test_who_was_let_in_gets_a_review_now_and_then_while_the_api_server_fails(
+    door: Door,
+) -> None:
+    await door.knock("of-prometheus")
+    await door.flood(1.5 * BELIEVED_SECONDS)
+    door.reviews.error = Unavailable("gone")
+
+    first = [await door.knock("of-prometheus") for _ in range(10)]
+    await door.flood(REVIEW_SECONDS)
+    again = [await door.knock("of-prometheus") for _ in range(10)]
+
+    fails, waits = HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.TOO_MANY_REQUESTS
+    assert first == again == [fails, *[waits] * 9]
+
+
 async def test_however_many_tokens_come_only_so_many_answers_are_kept(door: Door) -> None:
+    await door.knock("of-prometheus")
     for number in range(MAX_BELIEVED + 50):
         await door.clock.advance(1 / REVIEWS_PER_SECOND)
         await door.knock(f"made-up-{number}")
+    await door.flood(1.5 * BURST_SECONDS)
 
     assert len(door.readers._answers) == MAX_BELIEVED
+    assert await door.knock("of-prometheus") is HTTPStatus.OK
+
+
+async def test_however_many_are_let_in_the_last_ones_are_known(door: Door) -> None:
+    tokens = [f"of-prometheus-{number}" for number in range(MAX_BELIEVED + 1)]
+    door.reviews.owners |= dict.fromkeys(tokens, "prometheus")
+    for token in tokens:
+        await door.clock.advance(1 / REVIEWS_PER_SECOND)
+        await door.knock(token)
+    await door.flood(1.5 * BURST_SECONDS)
+
+    assert len(door.readers._answers) <= MAX_BELIEVED
+    assert await door.knock(tokens[0]) is HTTPStatus.TOO_MANY_REQUESTS
+    assert await door.knock(tokens[-50]) is HTTPStatus.OK
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""Facts about `sharder.runtime.trouble`."""
+"""Facts about `sharder.trouble`."""
 
 import pytest
 
 from sharder.errors import ApiError, Forbidden, Unavailable
-from sharder.runtime.trouble import Trouble
+from sharder.trouble import Trouble
 
 DOWN = Unavailable("connection refused")
 
