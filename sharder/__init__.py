@@ -1,3 +1,3 @@
 """Scale Kubernetes controllers out: every replica works, each on objects of its own."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -52,10 +52,129 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     kind: str
     metadata: Metadata
     data: Mapping[str, str] = {}
+    type: str = ""
+    automount_service_account_token: bool = True
     rules: tuple[Rule, ...] = ()
     role_ref: Subject | None = None
     subjects: tuple[Subject, ...] = ()
     spec: Mapping[str, object] = {}
+
+
+class Port(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A port of a container."""
+
+    name: str
+    container_port: int
+    protocol: str
+
+
+class Mount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where a container sees a volume."""
+
+    name: str
+    mount_path: str
+    read_only: bool = False
+
+
+class Get(msgspec.Struct, frozen=True, kw_only=True):
+    """What a probe asks for."""
+
+    path: str
+    port: str
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How the kubelet looks after a container."""
+
+    http_get: Get
+    period_seconds: int
+    timeout_seconds: int
+    failure_threshold: int
+    initial_delay_seconds: int = 0
+
+
+class Resources(msgspec.Struct, frozen=True, kw_only=True):
+    """What a container gets."""
+
+    requests: Mapping[str, str] = {}
+    limits: Mapping[str, str] = {}
+
+
+class Container(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """The container of the sharder, with every field that the chart has."""
+
+    name: str
+    image: str
+    image_pull_policy: str
+    args: tuple[str, ...]
+    env: tuple[Mapping[str, object], ...]
+    ports: tuple[Port, ...]
+    liveness_probe: Probe
+    readiness_probe: Probe
+    resources: Resources
+    security_context: Mapping[str, object]
+    volume_mounts: tuple[Mount, ...]
+
+
+class Volume(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A volume; one of the kinds is set."""
+
+    name: str
+    config_map: Mapping[str, str] | None = None
+    secret: Mapping[str, str] | None = None
+    empty_dir: Mapping[str, str] | None = None
+
+
+class PodSpec(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """The spec of the Deployment's pods, with every field that the chart has."""
+
+    service_account_name: str
+    automount_service_account_token: bool
+    enable_service_links: bool
+    termination_grace_period_seconds: int
+    security_context: Mapping[str, object]
+    containers: tuple[Container]
+    volumes: tuple[Volume, ...]
+    priority_class_name: str = ""
+    image_pull_secrets: tuple[Mapping[str, str], ...] = ()
+    node_selector: Mapping[str, str] = {}
+    tolerations: tuple[Mapping[str, str], ...] = ()
+    affinity: Mapping[str, object] = {}
+    topology_spread_constraints: tuple[Mapping[str, object], ...] | None = None
+
+
+class PodMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of the Deployment's pods."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+class Pod(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod as the Deployment makes it."""
+
+    metadata: PodMetadata
+    spec: PodSpec
+
+    @property
+    def container(self) -> Container:
+        """The only one."""
+        return self.spec.containers[0]
+
+    @property
+    def ports(self) -> Mapping[str, int]:
+        """The ports of the container by name."""
+        return {port.name: port.container_port for port in self.container.ports}
+
+    @property
+    def mounted(self) -> Mapping[str, Volume]:
+        """The volumes by the directory in which the container sees them."""
+        volumes = {each.name: each for each in self.spec.volumes}
+        return {mount.mount_path: volumes[mount.name] for mount in self.container.volume_mounts}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +228,11 @@ def decode_manifests(rendered: str) -> tuple[Manifest, ...]:
     """Return the objects of a YAML stream in its order; empty documents are left out."""
     documents = [each for each in yaml.safe_load_all(rendered) if each is not None]
     return msgspec.convert(documents, tuple[Manifest, ...])
+
+
+def pod_of(rendered: str, name: str = "sharder") -> Pod:
+    """Return what the Deployment of this name makes."""
+    return msgspec.convert(find(rendered, "Deployment", name).spec["template"], Pod)
 
 
 def find(rendered: str, kind: str, name: str) -> Manifest:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from tests.chart.rendering import Helm, decode_manifests, find
+from tests.chart.rendering import Helm, decode_manifests, find, pod_of
 
 SELECTED = {
     "matchLabels": {"app.kubernetes.io/name": "sharder", "app.kubernetes.io/instance": "sharder"}
@@ -15,16 +15,6 @@ PEER = {"ipBlock": {"cidr": "192.0.2.0/28"}}
 
 def kinds_of(rendered: str) -> set[str]:
     return {each.kind for each in decode_manifests(rendered)}
-
-
-def pod_of(rendered: str) -> Mapping[str, object]:
-    template = find(rendered, "Deployment", "sharder").spec["template"]
-    return msgspec.convert(template, dict[str, dict[str, object]])["spec"]
-
-
-def labels_of(rendered: str) -> Mapping[str, object]:
-    template = find(rendered, "Deployment", "sharder").spec["template"]
-    return msgspec.convert(template, dict[str, dict[str, object]])["metadata"]
 
 
 class Ingress(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,9 +53,9 @@ def test_a_single_replica_may_be_evicted(helm: Helm, count: int) -> None:
 
 
 def test_replicas_are_spread_over_hosts_and_zones(helm: Helm) -> None:
-    spread = pod_of(helm.template())["topologySpreadConstraints"]
+    spread = pod_of(helm.template()).spec.topology_spread_constraints
 
-    assert spread == [
+    assert spread == tuple(
         {
             "topologyKey": key,
             "maxSkew": 1,
@@ -74,7 +64,7 @@ def test_replicas_are_spread_over_hosts_and_zones(helm: Helm) -> None:
             "matchLabelKeys": ["pod-template-hash"],
         }
         for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
-    ]
+    )
 
 
 def test_another_spread_takes_the_place_of_the_default(helm: Helm) -> None:
@@ -83,8 +73,8 @@ def test_another_spread_takes_the_place_of_the_default(helm: Helm) -> None:
     replaced = pod_of(helm.template({"topologySpreadConstraints": mine}))
     removed = pod_of(helm.template({"topologySpreadConstraints": []}))
 
-    assert replaced["topologySpreadConstraints"] == mine
-    assert "topologySpreadConstraints" not in removed
+    assert replaced.spec.topology_spread_constraints == tuple(mine)
+    assert removed.spec.topology_spread_constraints is None
 
 
 def test_there_is_no_network_policy_unless_it_is_wanted(helm: Helm) -> None:
@@ -126,7 +116,6 @@ def test_metrics_that_are_off_are_opened_to_nobody(helm: Helm) -> None:
 
 
 def test_a_network_policy_selects_the_pods(helm: Helm) -> None:
-    labels = labels_of(helm.template({"podLabels": {"team": "a"}}))["labels"]
+    pod = pod_of(helm.template({"podLabels": {"team": "a"}}))
 
-    assert isinstance(labels, dict)
-    assert labels.items() >= {**SELECTED["matchLabels"], "team": "a"}.items()
+    assert pod.metadata.labels.items() >= SELECTED["matchLabels"].items()

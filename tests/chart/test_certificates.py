@@ -1,45 +1,12 @@
 """Where the webhook's certificate comes from: the sharder's Secret, or cert-manager."""
 
-from collections.abc import Mapping
-
-import msgspec
 import pytest
 
-from sharder.config import CertificateMode, Settings, certificate_mode, load
-from tests.chart.rendering import Helm, HelmError, Manifest, decode_manifests, find
+from sharder.config import CertificateMode, Settings, load
+from tests.chart.rendering import Helm, Manifest, decode_manifests, find, pod_of
 
 BY_CERT_MANAGER = {"certManager": {"enabled": True}}
 INJECT = "cert-manager.io/inject-ca-from"
-
-
-class Mount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    name: str
-    mount_path: str
-
-
-class Volume(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    secret: Mapping[str, str] | None = None
-
-
-class Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    volume_mounts: tuple[Mount, ...]
-
-
-class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
-    containers: tuple[Container]
-    volumes: tuple[Volume, ...]
-
-    def mounted(self) -> dict[str, str]:
-        """Return the Secrets by the directory in which the pod sees them."""
-        secrets = {v.name: v.secret["secretName"] for v in self.volumes if v.secret}
-        [container] = self.containers
-        paths = {mount.name: mount.mount_path for mount in container.volume_mounts}
-        return {paths[name]: secret for name, secret in secrets.items()}
-
-
-class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    spec: PodSpec
 
 
 def settings_of(rendered: str) -> Settings:
@@ -47,9 +14,10 @@ def settings_of(rendered: str) -> Settings:
     return load(text.encode(), strict=True).settings
 
 
-def pod_of(rendered: str) -> PodSpec:
-    template = find(rendered, "Deployment", "sharder").spec["template"]
-    return msgspec.convert(template, PodTemplate).spec
+def secrets_of(rendered: str) -> dict[str, str]:
+    """Return the Secrets by the directory in which the pod sees them."""
+    mounted = pod_of(rendered).mounted.items()
+    return {path: volume.secret["secretName"] for path, volume in mounted if volume.secret}
 
 
 def of_cert_manager(rendered: str) -> dict[str, Manifest]:
@@ -64,6 +32,7 @@ def test_the_secret_has_no_data_and_helm_never_deletes_it(helm: Helm) -> None:
     secret = find(helm.template(), "Secret", "sharder-certificates")
 
     assert not secret.data
+    assert secret.type == "Opaque"
     assert secret.metadata.annotations == {
         "helm.sh/hook": "pre-install,pre-upgrade",
         "helm.sh/hook-delete-policy": "hook-failed",
@@ -86,29 +55,40 @@ def test_the_secret_is_where_the_sharder_looks_for_it(helm: Helm) -> None:
 def test_the_sharders_own_certificates_are_in_no_file(helm: Helm) -> None:
     rendered = helm.template()
 
-    assert not pod_of(rendered).mounted()
+    assert not secrets_of(rendered)
     assert not of_cert_manager(rendered)
-    mode = certificate_mode(settings_of(rendered), has_certificate=False)
-    assert mode is CertificateMode.SELF_MANAGED
+    assert settings_of(rendered).certificates.mode is CertificateMode.SELF_MANAGED
 
 
 def test_cert_manager_issues_to_the_name_of_the_service(helm: Helm) -> None:
     rendered = helm.template(BY_CERT_MANAGER, namespace="ns")
 
     spec = of_cert_manager(rendered)["Certificate sharder"].spec
-    assert spec["dnsNames"] == ["sharder.ns.svc"]
-    assert spec["issuerRef"] == {"kind": "Issuer", "name": "sharder-ca"}
+    assert spec == {
+        "dnsNames": ["sharder.ns.svc"],
+        "secretName": "sharder-cert-manager",
+        "usages": ["digital signature", "server auth"],
+        "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+        "issuerRef": {"kind": "Issuer", "name": "sharder-ca"},
+    }
 
 
 def test_by_default_cert_manager_has_a_ca_of_its_own(helm: Helm) -> None:
     objects = of_cert_manager(helm.template(BY_CERT_MANAGER))
 
     authority = objects["Certificate sharder-ca"].spec
-    assert authority["isCA"] is True
-    assert authority["issuerRef"] == {
-        "group": "cert-manager.io",
-        "kind": "Issuer",
-        "name": "sharder-self-signed",
+    assert authority == {
+        "isCA": True,
+        "commonName": "sharder-ca",
+        "secretName": "sharder-cert-manager-ca",
+        # As long as the sharder's own: each new one has to be spread before it is used.
+        "duration": f"{10 * 365 * 24}h",
+        "privateKey": {"algorithm": "ECDSA", "size": 256},
+        "issuerRef": {
+            "group": "cert-manager.io",
+            "kind": "Issuer",
+            "name": "sharder-self-signed",
+        },
     }
     assert objects["Issuer sharder-self-signed"].spec == {"selfSigned": {}}
     assert objects["Issuer sharder-ca"].spec == {"ca": {"secretName": authority["secretName"]}}
@@ -131,7 +111,7 @@ def test_the_pods_read_what_cert_manager_writes(helm: Helm) -> None:
     secret = of_cert_manager(rendered)["Certificate sharder"].spec["secretName"]
     settings = settings_of(rendered)
     assert settings.certificates.mode is CertificateMode.FILES
-    assert pod_of(rendered).mounted() == {settings.webhook.server.cert_dir: secret}
+    assert secrets_of(rendered) == {settings.webhook.server.cert_dir: secret}
 
 
 def test_cert_manager_is_told_to_write_the_ca_into_the_webhooks(helm: Helm) -> None:
@@ -164,7 +144,7 @@ def test_files_of_somebody_else_are_mounted(helm: Helm, config: dict[str, object
     rendered = helm.template({"config": config})
 
     cert_dir = settings_of(rendered).webhook.server.cert_dir
-    assert pod_of(rendered).mounted() == {cert_dir: "mine"}
+    assert secrets_of(rendered) == {cert_dir: "mine"}
     assert not of_cert_manager(rendered)
 
 
@@ -173,14 +153,7 @@ def test_files_are_mounted_where_the_configuration_says(helm: Helm) -> None:
 
     rendered = helm.template({**BY_CERT_MANAGER, "config": config})
 
-    assert [*pod_of(rendered).mounted()] == ["/certs"]
-
-
-def test_cert_manager_and_certificates_of_the_sharder_exclude_each_other(helm: Helm) -> None:
-    values = {**BY_CERT_MANAGER, "config": {"certificates": {"mode": "SelfManaged"}}}
-
-    with pytest.raises(HelmError, match=r"certManager\.enabled needs .*mode Files"):
-        helm.template(values)
+    assert [*secrets_of(rendered)] == ["/certs"]
 
 
 @pytest.mark.parametrize(

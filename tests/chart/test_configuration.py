@@ -1,18 +1,10 @@
 """The SharderConfig that the chart renders, and what follows from it."""
 
-from collections.abc import Mapping
-
 import msgspec
-import pytest
 import yaml
 
 from sharder.config import load
-from tests.chart.rendering import Helm, HelmError, find
-
-
-class Port(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    name: str
-    container_port: int
+from tests.chart.rendering import Helm, find, pod_of
 
 
 class ServicePort(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,46 +15,20 @@ class ServiceSpec(msgspec.Struct, frozen=True, kw_only=True):
     ports: tuple[ServicePort, ...]
 
 
-class Container(msgspec.Struct, frozen=True, kw_only=True):
-    ports: tuple[Port, ...]
-
-
-class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
-    containers: tuple[Container]
-
-
-class PodMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    annotations: Mapping[str, str]
-
-
-class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    metadata: PodMetadata
-    spec: PodSpec
-
-
 def config_of(rendered: str) -> dict[str, object]:
     text = find(rendered, "ConfigMap", "sharder").data["config.yaml"]
     return msgspec.convert(yaml.safe_load(text), dict[str, object])
 
 
-def pods_of(rendered: str) -> PodTemplate:
-    return msgspec.convert(find(rendered, "Deployment", "sharder").spec["template"], PodTemplate)
-
-
-def ports_of(rendered: str) -> dict[str, int]:
-    [container] = pods_of(rendered).spec.containers
-    return {port.name: port.container_port for port in container.ports}
-
-
 def checksum_of(rendered: str) -> str:
-    return pods_of(rendered).metadata.annotations["checksum/config"]
+    return pod_of(rendered).metadata.annotations["checksum/config"]
 
 
 def test_the_configuration_follows_from_the_release(helm: Helm) -> None:
     assert config_of(helm.template(namespace="ns")) == {
         "apiVersion": "config.sharding.timebertt.dev/v1alpha1",
         "kind": "SharderConfig",
-        "certificates": {"secretName": "sharder-certificates"},
+        "certificates": {"mode": "SelfManaged", "secretName": "sharder-certificates"},
         "health": {"bindAddress": ":8081"},
         "leaderElection": {"resourceNamespace": "ns"},
         "metrics": {"bindAddress": ":8080"},
@@ -136,8 +102,12 @@ def test_the_ports_of_the_pod_are_those_of_the_configuration(helm: Helm) -> None
         }
     }
 
-    assert ports_of(helm.template()) == {"webhook": 9443, "metrics": 8080, "health": 8081}
-    assert ports_of(helm.template(values)) == {"webhook": 1443, "metrics": 1080, "health": 1081}
+    assert pod_of(helm.template()).ports == {"webhook": 9443, "metrics": 8080, "health": 8081}
+    assert pod_of(helm.template(values)).ports == {
+        "webhook": 1443,
+        "metrics": 1080,
+        "health": 1081,
+    }
 
 
 def test_metrics_that_are_off_have_no_port(helm: Helm) -> None:
@@ -145,12 +115,7 @@ def test_metrics_that_are_off_have_no_port(helm: Helm) -> None:
 
     service = msgspec.convert(find(rendered, "Service", "sharder").spec, ServiceSpec)
     assert [port.name for port in service.ports] == ["webhook"]
-    assert ports_of(rendered) == {"webhook": 9443, "health": 8081}
-
-
-def test_health_cannot_be_turned_off(helm: Helm) -> None:
-    with pytest.raises(HelmError, match=r"the probes need config\.health\.bindAddress"):
-        helm.template({"config": {"health": {"bindAddress": "0"}}})
+    assert pod_of(rendered).ports == {"webhook": 9443, "health": 8081}
 
 
 def test_the_rights_follow_the_namespace_of_the_lease(helm: Helm) -> None:

@@ -57,16 +57,6 @@ def test_every_role_but_the_readers_is_bound_to_the_sharder_alone(helm: Helm) ->
     }
 
 
-def test_of_secrets_the_sharder_has_one_by_name_and_creates_none(helm: Helm) -> None:
-    roles = roles_of(helm.template())
-
-    rules = [rule for role in roles.values() for rule in role.rules if "secrets" in rule.resources]
-    [rule] = rules
-    assert rule in roles["Role sharder"].rules
-    assert rule.resource_names == ("sharder-certificates",)
-    assert rule.verbs == ("get", "patch")
-
-
 def test_the_role_follows_the_configured_name_of_the_secret(helm: Helm) -> None:
     values = {"config": {"certificates": {"secretName": "mine"}}}
 
@@ -111,12 +101,6 @@ def test_what_is_never_sharded_gives_no_right(helm: Helm, group: str, resource: 
 
     with pytest.raises(HelmError, match=f"rings: mine lists {resource} .* never sharded"):
         helm.template({"rings": rings})
-
-
-def test_the_metrics_are_read_by_whom_the_readers_role_is_bound_to(helm: Helm) -> None:
-    [rule] = find(helm.template(), "ClusterRole", "sharder-metrics-reader").rules
-
-    assert rule == Rule(verbs=("get",), non_resource_urls=("/metrics",))
 
 
 def test_without_metrics_nobody_is_asked_about_their_readers(helm: Helm) -> None:

@@ -1,36 +1,13 @@
 """The table of rights in docs/security.md is what the chart gives."""
 
 from pathlib import Path
-from typing import NamedTuple
 
-import msgspec
-import yaml
-
-from tests.chart.rendering import Helm
+from tests.chart.rendering import Helm, decode_manifests
+from tests.support.audit import Right
 from tests.support.documents import code, section, tables
 
 SECURITY = Path("docs/security.md")
 VALUES = {"rings": [{"name": "web", "resources": [{"group": "apps", "resource": "deployments"}]}]}
-
-
-class Right(NamedTuple):
-    """A verb on a resource or a path; without `name` on all, without `namespace` anywhere."""
-
-    verb: str
-    group: str
-    resource: str
-    namespace: str = ""
-    name: str = ""
-
-
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule on resources or on paths."""
-
-    verbs: tuple[str, ...]
-    groups: tuple[str, ...] = msgspec.field(default=("",), name="apiGroups")
-    resources: tuple[str, ...] = ()
-    paths: tuple[str, ...] = msgspec.field(default=(), name="nonResourceURLs")
-    names: tuple[str, ...] = msgspec.field(default=("",), name="resourceNames")
 
 
 def documented(who: str) -> list[tuple[str, set[Right]]]:
@@ -48,16 +25,15 @@ def _said(row: list[str]) -> set[Right]:
 
 def given(rendered: str, name: str) -> set[Right]:
     """Return what the Roles and ClusterRoles of this name allow."""
-    roles = [each for each in yaml.safe_load_all(rendered) if each and "rules" in each]
     return {
-        Right(verb, group, resource, each["metadata"].get("namespace", ""), only)
-        for each in roles
-        if each["metadata"]["name"] == name
-        for rule in msgspec.convert(each["rules"], list[Rule])
+        Right(verb, group, resource, role.metadata.namespace, only)
+        for role in decode_manifests(rendered)
+        if role.metadata.name == name
+        for rule in role.rules
         for verb in rule.verbs
-        for group in rule.groups
-        for resource in rule.resources or rule.paths
-        for only in rule.names
+        for group in rule.api_groups or ("",)
+        for resource in rule.resources or rule.non_resource_urls
+        for only in rule.resource_names or ("",)
     }
 
 

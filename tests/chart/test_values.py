@@ -1,7 +1,9 @@
 """The schema of the values: it says of each what it is, and lets no mistake pass."""
 
+import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from itertools import pairwise
 from typing import get_args
 
 import msgspec
@@ -10,6 +12,7 @@ import yaml
 
 from sharder.api.selector import LabelSelector
 from sharder.config.fields import ALIASES, Path, fields
+from tests.chart.matrix import MATRIX
 from tests.chart.rendering import CHART, SCHEMA, Helm, HelmError
 
 
@@ -17,6 +20,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A JSON schema, with those of its words that the tests look at."""
 
     type: str | tuple[str, ...] = ()
+    ref: str = msgspec.field(name="$ref", default="")
     description: str = ""
     properties: Mapping[str, "Schema"] = {}
     additional_properties: "bool | Schema | None" = None
@@ -54,9 +58,24 @@ def words_of(kind: object) -> set[str]:
 
 
 def test_every_value_is_described() -> None:
-    undescribed = [path for path, schema in below(ROOT) if path and not schema.description]
+    undescribed = [path for path, s in below(ROOT) if path and not (s.description or s.ref)]
 
     assert not [path for path in undescribed if path[-1] != "[]"]
+
+
+def test_every_value_has_a_comment() -> None:
+    lines = (CHART / "values.yaml").read_text().splitlines()
+    keys = [
+        (above.strip(), *found.groups())
+        for above, line in pairwise(lines)
+        if (found := re.fullmatch(r"(  )?(\w+):(.*)", line))
+    ]
+
+    # What stands below a group of the first level has comments of its own.
+    bare = [k for above, deep, k, value in keys if not above.startswith("#") and (deep or value)]
+
+    assert keys
+    assert not bare
 
 
 def test_whatever_has_fields_takes_no_others() -> None:
@@ -70,7 +89,7 @@ def test_whatever_has_fields_takes_no_others() -> None:
 def test_the_schema_knows_the_values_that_have_a_default_and_no_others() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
 
-    assert ROOT.properties.keys() == values.keys() | {"global"}
+    assert ROOT.properties.keys() == values.keys() | {"global", "enabled", "shardedResources"}
 
 
 def test_the_schema_knows_the_fields_of_the_configuration() -> None:
@@ -112,9 +131,10 @@ def nested(path: str, value: object) -> dict[str, object]:
         ("replicaCount", -1),
         ("image.pullPolicy", "Sometimes"),
         ("image.registry", "example.com"),
+        ("image.digest", "0a1b"),
+        ("enabled", "yes"),
         ("image.repository", ""),
         ("fullnameOverride", "Not A Name"),
-        ("shardedResources", [{"resources": ["secrets"]}]),
         ("rings", [{"resources": []}]),
         ("rings", [{"name": "a", "resources": [{"group": "apps"}]}]),
         ("rings", [{"name": "a", "resources": [{"resource": "*"}]}]),
@@ -149,81 +169,6 @@ def test_a_mistake_in_the_values_is_refused(helm: Helm, path: str, value: object
 def test_a_misspelt_value_is_named(helm: Helm) -> None:
     with pytest.raises(HelmError, match="syncPeriode"):
         helm.template(nested("config.controller.sharder.syncPeriode", "5m"))
-
-
-MATRIX: Mapping[str, Mapping[str, object]] = {
-    "defaults": {},
-    "one replica": {"replicaCount": 1},
-    "rings": {
-        "rings": [
-            {
-                "name": "web",
-                "resources": [
-                    {
-                        "group": "apps",
-                        "resource": "deployments",
-                        "hashKey": "Namespace",
-                        "controlledResources": [{"group": "apps", "resource": "replicasets"}],
-                    }
-                ],
-            }
-        ]
-    },
-    "cert-manager": {
-        "certManager": {
-            "enabled": True,
-            "issuerRef": {"name": "ca", "kind": "ClusterIssuer", "group": "cert-manager.io"},
-        }
-    },
-    "an own ca of cert-manager": {"certManager": {"enabled": True}},
-    "files": {"config": {"certificates": {"mode": "Files", "secretName": "mine"}}},
-    "network policy": {
-        "networkPolicy": {
-            "enabled": True,
-            "webhookFrom": [{"ipBlock": {"cidr": "192.0.2.0/28"}}],
-            "metricsFrom": [{"namespaceSelector": {}}],
-            "egress": [{"to": [{"ipBlock": {"cidr": "192.0.2.0/28"}}]}],
-        }
-    },
-    "no metrics": {
-        "networkPolicy": {"enabled": True},
-        "config": {"metrics": {"bindAddress": "0"}},
-    },
-    "of a parent chart": {"global": {"registry": "example.com"}},
-    "everything about pods": {
-        "image": {"repository": "example.com/sharder", "tag": "1", "pullPolicy": "Always"},
-        "imagePullSecrets": [{"name": "registry"}],
-        "nameOverride": "name",
-        "fullnameOverride": "full-name",
-        "serviceAccount": {"name": "somebody", "annotations": {"a": "b"}},
-        "resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"cpu": "2"}},
-        "terminationGracePeriodSeconds": 60,
-        "podAnnotations": {"a": "b"},
-        "podLabels": {"c": "d"},
-        "nodeSelector": {"e": "f"},
-        "tolerations": [{"operator": "Exists"}],
-        "affinity": {"podAntiAffinity": {}},
-        "topologySpreadConstraints": [],
-        "priorityClassName": "system-cluster-critical",
-    },
-    "a configuration of the reference": {
-        "config": {
-            "clientConnection": {"qps": 100.5, "burst": 150, "contentType": "application/json"},
-            "leaderElection": {"leaderElect": True, "leaseDuration": "15s"},
-            "debugging": {"enableProfiling": False},
-            "controller": {"sharder": {"syncPeriod": "1h30m", "concurrentMoves": 1}},
-            "webhook": {
-                "config": {
-                    "namespaceSelector": {
-                        "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]
-                    }
-                }
-            },
-            "gracefulShutDown": "-1s",
-        }
-    },
-}
-"""Values that render, by what is special about them."""
 
 
 @pytest.mark.parametrize("case", MATRIX)

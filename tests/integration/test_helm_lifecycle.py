@@ -32,7 +32,7 @@ metadata: {{name: kept}}
 spec: {{resources: {RESOURCES}}}
 """
 CREATES = 10
-PROMPT_SECONDS = 1.0
+PROMPT_SECONDS = 2.5
 """A create that waited for the webhook would take its timeout, 5 s."""
 
 
@@ -142,7 +142,8 @@ async def remaining(release: Release) -> str:
     """Return the objects with the label of the release, and its Secret."""
     kinds = (
         "clusterrole,clusterrolebinding,role,rolebinding,serviceaccount,deployment,service,"
-        "configmap,poddisruptionbudget,secret"
+        "configmap,poddisruptionbudget,secret,"
+        "mutatingwebhookconfiguration,validatingwebhookconfiguration"
     )
     label = "app.kubernetes.io/instance=sharder"
     names = await release.kubectl("get", kinds, "-A", "-l", label, "-o", "name")

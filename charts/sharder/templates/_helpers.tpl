@@ -15,9 +15,15 @@
 {{- default (include "sharder.fullname" .) .Values.serviceAccount.name }}
 {{- end }}
 
+{{- define "sharder.image" -}}
+{{- with .Values.image }}
+{{- .repository }}{{ ternary (printf "@%s" .digest) (printf ":%s" (default $.Chart.AppVersion .tag)) (not (empty .digest)) }}
+{{- end }}
+{{- end }}
+
 {{- define "sharder.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "sharder.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "sharder.name" . | quote }}
+app.kubernetes.io/instance: {{ quote .Release.Name }}
 {{- end }}
 
 {{- define "sharder.labels" -}}
@@ -27,7 +33,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{/* The SharderConfig: the values of the user over what follows from the release. */}}
+{{/* The SharderConfig: the values of the user over what follows from the release; it has a mode. */}}
 {{- define "sharder.config" -}}
 {{- $values := default dict .Values.config }}
 {{- $name := include "sharder.fullname" . }}
@@ -44,7 +50,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- $certificates := dict "secretName" (printf "%s-certificates" $name) }}
 {{- if .Values.certManager.enabled }}
 {{- /* A Secret of another type than the sharder's own, hence another Secret. */}}
-{{- $certificates = dict "mode" "Files" "secretName" (printf "%s-cert-manager" $name) }}
+{{- $certificates = dict "secretName" (printf "%s-cert-manager" $name) }}
 {{- $_ := set $webhook.config "annotations" (dict "cert-manager.io/inject-ca-from" (printf "%s/%s" .Release.Namespace $name)) }}
 {{- end }}
 {{- $config := dict
@@ -57,16 +63,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
       "webhook" $webhook
 }}
 {{- $config = mergeOverwrite $config (deepCopy $values) }}
+{{- $mode := "SelfManaged" }}
 {{- range $key, $_ := $config.webhook.config.annotations }}
-{{- if and (hasPrefix "cert-manager.io/inject-" $key) (not $config.certificates.mode) }}
-{{- $_ := set $config.certificates "mode" "Files" }}
+{{- if hasPrefix "cert-manager.io/inject-" $key }}
+{{- $mode = "Files" }}
 {{- end }}
 {{- end }}
-{{- $files := eq (default "" $config.certificates.mode) "Files" }}
-{{- if and .Values.certManager.enabled (not $files) }}
-{{- fail "certManager.enabled needs config.certificates.mode Files: remove one of the two" }}
-{{- end }}
-{{- if and $files (not $config.webhook.server.certDir) }}
+{{- $mode = default $mode $config.certificates.mode }}
+{{- $_ := set $config.certificates "mode" $mode }}
+{{- if and (eq $mode "Files") (not $config.webhook.server.certDir) }}
 {{- $_ := set $config.webhook.server "certDir" "/etc/sharder-certificates" }}
 {{- end }}
 {{- toYaml $config }}

@@ -1,0 +1,211 @@
+"""The pods that the Deployment makes: what runs in them, confined how, and what values change."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+import pytest
+
+import sharder
+from sharder.config import Settings
+from tests.chart.rendering import Helm, Pod, find, pod_of
+from tests.support.dockerfile import command
+from tests.unit.webhook.reviews import exchange
+from webhook import create_health_app
+
+DIGEST = f"sha256:{'0a' * 32}"
+
+
+class Strategy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    type: str
+    rolling_update: Mapping[str, int]
+
+
+class Rollout(msgspec.Struct, frozen=True, kw_only=True):
+    replicas: int
+    strategy: Strategy
+
+
+def rollout_of(rendered: str) -> Rollout:
+    return msgspec.convert(find(rendered, "Deployment", "sharder").spec, Rollout)
+
+
+def test_a_new_pod_comes_before_an_old_one_goes(default: str) -> None:
+    rollout = rollout_of(default)
+
+    assert rollout.strategy.type == "RollingUpdate"
+    assert rollout.strategy.rolling_update == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+@pytest.mark.parametrize(("values", "replicas"), [({}, 2), ({"replicaCount": 3}, 3)])
+def test_there_are_as_many_replicas_as_the_values_say(
+    helm: Helm, values: Mapping[str, object], replicas: int
+) -> None:
+    assert rollout_of(helm.template(values)).replicas == replicas
+
+
+def test_the_deployment_finds_its_pods(default: str) -> None:
+    selector = find(default, "Deployment", "sharder").spec["selector"]
+
+    labels = msgspec.convert(selector, dict[str, dict[str, str]])["matchLabels"]
+
+    assert labels.keys() == {"app.kubernetes.io/name", "app.kubernetes.io/instance"}
+    assert labels.items() <= pod_of(default).metadata.labels.items()
+
+
+@pytest.mark.parametrize("reason", [None, "starting"])
+async def test_the_probes_ask_whether_it_lives_and_whether_it_is_ready(
+    default: str, reason: str | None
+) -> None:
+    container, app = pod_of(default).container, create_health_app(lambda: reason)
+    alive, ready = container.liveness_probe.http_get, container.readiness_probe.http_get
+
+    live = await exchange(app, method="GET", path=alive.path)
+    readiness = await exchange(app, method="GET", path=ready.path)
+
+    assert (live.status, readiness.status) == (200, 503 if reason else 200)
+    assert (alive.port, ready.port) == ("health", "health")
+
+
+def test_who_is_not_ready_is_found_out_soon_and_killed_late(default: str) -> None:
+    container = pod_of(default).container
+
+    ready, alive = container.readiness_probe, container.liveness_probe
+
+    assert ready.period_seconds * ready.failure_threshold <= 5
+    assert alive.period_seconds * alive.failure_threshold >= 60
+
+
+def test_memory_is_limited_and_the_processor_is_not(default: str) -> None:
+    resources = pod_of(default).container.resources
+
+    assert resources.requests.keys() == {"cpu", "memory"}
+    assert resources.limits.keys() == {"memory"}
+
+
+def test_a_pod_has_more_time_to_end_than_it_takes(default: str) -> None:
+    stop = Settings().graceful_shutdown_timeout.total_seconds()
+
+    assert pod_of(default).spec.termination_grace_period_seconds > stop
+
+
+def test_the_token_is_given_to_the_pod_and_to_no_other_of_its_service_account(
+    default: str,
+) -> None:
+    account = find(default, "ServiceAccount", "sharder")
+
+    assert pod_of(default).spec.automount_service_account_token
+    assert not account.automount_service_account_token
+
+
+def test_the_program_reads_the_configuration_that_is_mounted(default: str) -> None:
+    pod = pod_of(default)
+
+    folder, _, file = pod.container.args[-1].rpartition("/")
+
+    assert pod.mounted[folder].config_map == {"name": "sharder"}
+    assert [*find(default, "ConfigMap", "sharder").data] == [file]
+
+
+def test_the_image_does_by_itself_what_the_pod_tells_it(default: str) -> None:
+    entrypoint, arguments = command()
+
+    assert entrypoint == ("sharder",)
+    assert pod_of(default).container.args == arguments
+
+
+def test_what_is_written_stays_in_memory(default: str) -> None:
+    pod = pod_of(default)
+
+    writable = [mount.mount_path for mount in pod.container.volume_mounts if not mount.read_only]
+
+    assert writable == ["/tmp"]  # noqa: S108 - the volume
+    assert pod.mounted["/tmp"].empty_dir == {  # noqa: S108
+        "medium": "Memory",
+        "sizeLimit": "16Mi",
+    }
+
+
+def test_the_pod_is_confined(default: str) -> None:
+    pod = pod_of(default)
+
+    assert pod.spec.security_context == {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert pod.container.security_context == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not pod.spec.enable_service_links
+
+
+def test_the_pod_knows_its_name_and_its_namespace(default: str) -> None:
+    of_pod = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
+
+    assert pod_of(default).container.env == tuple(
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+        for name, path in of_pod.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ({}, f"sharder:{sharder.__version__}"),
+        ({"repository": "r/s", "tag": "1"}, "r/s:1"),
+        ({"repository": "r/s", "digest": DIGEST}, f"r/s@{DIGEST}"),
+        ({"repository": "r/s", "tag": "1", "digest": DIGEST}, f"r/s@{DIGEST}"),
+    ],
+)
+def test_the_image_is_that_of_the_version_unless_another_is_given(
+    helm: Helm, image: dict[str, str], expected: str
+) -> None:
+    assert pod_of(helm.template({"image": image})).container.image == expected
+
+
+AFFINITY: Mapping[str, object] = {"podAntiAffinity": {}}
+REACHES: Mapping[str, tuple[object, Callable[[Pod], object], object]] = {
+    "imagePullSecrets": ([{"name": "a"}], lambda p: p.spec.image_pull_secrets, ({"name": "a"},)),
+    "image": ({"pullPolicy": "Always"}, lambda p: p.container.image_pull_policy, "Always"),
+    "serviceAccount": ({"name": "a"}, lambda p: p.spec.service_account_name, "a"),
+    "resources": (
+        {"limits": {"memory": "1Gi"}},
+        lambda p: p.container.resources.limits,
+        {"memory": "1Gi"},
+    ),
+    "terminationGracePeriodSeconds": (
+        99,
+        lambda p: p.spec.termination_grace_period_seconds,
+        99,
+    ),
+    "podAnnotations": ({"a": "b"}, lambda p: p.metadata.annotations.get("a"), "b"),
+    "podLabels": ({"a": "b"}, lambda p: p.metadata.labels.get("a"), "b"),
+    "nodeSelector": ({"a": "b"}, lambda p: p.spec.node_selector, {"a": "b"}),
+    "tolerations": (
+        [{"operator": "Exists"}],
+        lambda p: p.spec.tolerations,
+        ({"operator": "Exists"},),
+    ),
+    "affinity": (AFFINITY, lambda p: p.spec.affinity, AFFINITY),
+    "priorityClassName": ("a", lambda p: p.spec.priority_class_name, "a"),
+}
+"""By the value that is set: to what, where it shows in the pod, and as what."""
+
+
+@pytest.mark.parametrize("name", REACHES)
+def test_a_value_reaches_the_pod(helm: Helm, default: str, name: str) -> None:
+    value, shown, expected = REACHES[name]
+
+    assert shown(pod_of(helm.template({name: value}))) == expected
+    assert shown(pod_of(default)) != expected
+
+
+def test_the_service_account_is_made_as_the_values_say(helm: Helm) -> None:
+    account = {"name": "somebody", "annotations": {"a": "b"}}
+
+    made = find(helm.template({"serviceAccount": account}), "ServiceAccount", "somebody")
+
+    assert made.metadata.annotations == {"a": "b"}

@@ -1,0 +1,78 @@
+"""What the chart refuses because it would not work, and what to do instead."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from sharder.config import Settings
+from tests.chart.rendering import Helm, HelmError
+
+ISSUER = {"kind": "ClusterIssuer", "name": "mine"}
+DEFAULT_STOP = int(Settings().graceful_shutdown_timeout.total_seconds())
+
+
+def health(address: str) -> Mapping[str, object]:
+    return {"config": {"health": {"bindAddress": address}}}
+
+
+def stop(duration: str, seconds: int, key: str = "gracefulShutDown") -> Mapping[str, object]:
+    return {"config": {key: duration}, "terminationGracePeriodSeconds": seconds}
+
+
+@pytest.mark.parametrize(
+    ("values", "hint"),
+    [
+        (
+            {"shardedResources": [{"group": "", "resources": ["secrets"]}]},
+            "shardedResources is gone: list the resources in rings",
+        ),
+        (
+            {
+                "certManager": {"enabled": True},
+                "config": {"certificates": {"mode": "SelfManaged"}},
+            },
+            r"certManager\.enabled needs config\.certificates\.mode Files: remove one",
+        ),
+        (
+            {"certManager": {"issuerRef": ISSUER}},
+            r"certManager\.issuerRef needs certManager\.enabled: set it to true",
+        ),
+        *[
+            (health(address), r"do not reach config\.health\.bindAddress .*: write a port alone")
+            for address in ("0", "127.0.0.1:8081", "localhost:8081", "[::1]:8081")
+        ],
+        *[
+            (
+                values,
+                r"terminationGracePeriodSeconds .* must be more than config\.gracefulShutDown",
+            )
+            for values in (
+                {"terminationGracePeriodSeconds": DEFAULT_STOP},
+                stop("30s", 30),
+                stop("1m30.5s", 90),
+                stop("1h", 600),
+                stop("60000ms", 60, "gracefulShutdownTimeout"),
+            )
+        ],
+    ],
+)
+def test_what_would_not_work_is_refused_with_what_to_do(
+    helm: Helm, values: Mapping[str, object], hint: str
+) -> None:
+    with pytest.raises(HelmError, match=hint):
+        helm.template(values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"terminationGracePeriodSeconds": DEFAULT_STOP + 1},
+        stop("29.9s", 30),
+        stop("1m30.5s", 91),
+        stop("-1s", 1),
+        health("0.0.0.0:8081"),
+        health("[::]:8081"),
+    ],
+)
+def test_what_works_is_taken(helm: Helm, values: Mapping[str, object]) -> None:
+    assert helm.template(values)

@@ -1,0 +1,42 @@
+"""Package, chart, image and changelog are of one version."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sharder import __version__
+from tests.chart.rendering import CHART, Helm, HelmError
+from tests.support.documents import ROOT, read
+
+NAMING = [
+    path
+    for path in (ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.*"))
+    if path.suffix in {".md", ".yaml"} and "/sharder:" in path.read_text()
+]
+
+
+def test_the_chart_is_of_the_version_of_the_package() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+
+
+def test_the_chart_installs_on_the_oldest_kubernetes_that_is_named(helm: Helm) -> None:
+    (minor,) = re.findall(r"need Kubernetes 1\.(\d+) or newer", read(Path("docs/install.md")))
+
+    assert helm.run("template", "sharder", str(CHART), "--kube-version", f"1.{minor}.0")
+    with pytest.raises(HelmError, match="incompatible with Kubernetes"):
+        helm.run("template", "sharder", str(CHART), "--kube-version", f"1.{int(minor) - 1}.9")
+
+
+def test_the_changelog_begins_with_the_version() -> None:
+    sections = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+    assert re.fullmatch(rf"{re.escape(__version__)} \(\d{{4}}-\d\d-\d\d\)", sections[0])
+
+
+@pytest.mark.parametrize("path", NAMING, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_image_that_is_named_has_the_version(path: Path) -> None:
+    assert set(re.findall(r"/sharder:(\d[\w.]*)", path.read_text())) == {__version__}
