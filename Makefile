@@ -64,8 +64,8 @@ goshard: ## find or build the shard in Go that tests put beside Python's; print 
 	@$(PREFLIGHT)
 	@$(PYTHON) -m hack.binaries goshard
 
-reference: $(INSTALLED) ## write docs/reference.md from the CRD
-	@$(VENV)/python -m hack.reference --write
+reference: $(INSTALLED) ## write docs/reference.md and docs/configuration.md from the schemas in the chart
+	@$(VENV)/python -m hack.reference
 
 lock: $(INSTALLED) ## write what the image installs, with hashes (UPGRADE=1 takes the newest versions first)
 	@$(VENV)/python -m hack.lock $(if $(UPGRADE),--upgrade)

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from hack.reference import CRD, DOCUMENT, document
+from hack.reference.ring import CRD, DOCUMENT, document
 from sharder.api.meta import Json
 from tests.support.documents import code, tables
 

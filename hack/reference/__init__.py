@@ -1,0 +1,1 @@
+"""docs/reference.md and docs/configuration.md, written from the schemas in the chart."""

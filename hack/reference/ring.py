@@ -1,0 +1,62 @@
+"""docs/reference.md, from the schema of the ControllerRing in the chart's CRD."""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import yaml
+
+from hack.reference.schema import Schema
+from hack.reference.tables import Section, collect, refused, table
+
+ROOT: Final = Path(__file__).parents[2]
+CRD: Final = ROOT / "charts/sharder/templates/crd.yaml"
+DOCUMENT: Final = ROOT / "docs/reference.md"
+
+HEAD: Final = """\
+# Reference of the ControllerRing
+
+<!-- Written by `make reference` from charts/sharder/templates/crd.yaml: change that. -->
+
+Every field of `{api}`, as `kubectl explain {plural} --recursive` shows it on a cluster.
+[protocol.md](protocol.md#controllerring) says what follows from the fields, and \
+[placement.md](placement.md#the-fields), [rebalancing.md](rebalancing.md) and \
+[operate.md](operate.md#move-more-slowly) how to choose them.
+
+A ControllerRing is cluster-scoped, and `kubectl get {short}` lists all.
+Where nothing stands under *Default* a field may be left out, and is absent then.
+What the API server refuses stands here; the sharder [judges more](protocol.md#refused-and-warned).
+
+{refused}
+"""
+
+
+def document(crd: str) -> str:
+    """Return the reference of the one kind that a CustomResourceDefinition in YAML defines.
+
+    Raises:
+        ValueError: it has several versions.
+    """
+    spec = yaml.safe_load(crd)["spec"]
+    (version,) = spec["versions"]
+    schema = msgspec.convert(version["schema"]["openAPIV3Schema"], Schema)
+    sections = list[Section]()
+    for part in ("spec", "status"):
+        collect(Section(path=part, schema=schema.properties[part], is_item=True), sections)
+    head = HEAD.format(
+        api=f"{spec['group']}/{version['name']}",
+        plural=spec["names"]["plural"],
+        short=spec["names"]["shortNames"][0],
+        refused="\n".join(refused(schema)),
+    )
+    pages = [line for each in sections for line in (*_heading(each), *table(each, sections))]
+    columns = [
+        f"| `{column['name'].upper()}` | `{column['jsonPath'].removeprefix('.')}` |"
+        for column in version["additionalPrinterColumns"]
+    ]
+    shown = ["## Columns of kubectl get", "", "| Column | Field |", "|---|---|", *columns]
+    return "\n".join([head, *pages, *shown]) + "\n"
+
+
+def _heading(section: Section) -> tuple[str, str]:
+    return "##" + "#" * ("." in section.path) + f" {section.path}", ""

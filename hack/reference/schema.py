@@ -1,0 +1,87 @@
+"""Schemas as values: that of a CustomResourceDefinition, and that of a chart's values."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from sharder.api.meta import Json
+
+_DEFINITIONS: Final = "#/definitions/"
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """What the API server refuses, in CEL, and what it says then."""
+
+    rule: str
+    message: str
+
+
+class Schema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """As much of a schema as people want to know; `default` may be null or absent."""
+
+    type: str = ""
+    nullable: bool = False
+    format: str = ""
+    title: str = ""
+    """Name of the definition by which its texts are told apart; see `read`."""
+    description: str = ""
+    default: object = None
+    enum: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    min_items: int | None = None
+    max_items: int | None = None
+    pattern: str = ""
+    required: tuple[str, ...] = ()
+    properties: dict[str, "Schema"] = {}
+    items: "Schema | None" = None
+    additional_properties: "Schema | bool" = True
+    map_keys: tuple[str, ...] = msgspec.field(default=(), name="x-kubernetes-list-map-keys")
+    list_type: str = msgspec.field(default="", name="x-kubernetes-list-type")
+    rules: tuple[Rule, ...] = msgspec.field(default=(), name="x-kubernetes-validations")
+    definitions: dict[str, "Schema"] = {}
+
+
+def read(text: str) -> Schema:
+    """Return a JSON schema in the words of OpenAPI, with definitions in the place of references.
+
+    Where a reference has a description beside it, the definition is a type of its own, and its
+    name becomes the title.
+    """
+    root = msgspec.json.decode(text)
+    return msgspec.convert(_plain(root, root.get("definitions", {})), Schema)
+
+
+def _plain(node: Json, definitions: Mapping[str, Json]) -> Json:
+    if isinstance(node, list):
+        return [_plain(each, definitions) for each in node]
+    if not isinstance(node, Mapping):
+        return node
+    plain = {name: _plain(each, definitions) for name, each in node.items()}
+    kind, reference = node.get("type"), node.get("$ref")
+    if isinstance(kind, list):
+        (plain["type"],) = (word for word in kind if word != "null")
+        plain["nullable"] = "null" in kind
+    if isinstance(reference, str):
+        name = reference.removeprefix(_DEFINITIONS)
+        definition = _plain(definitions[name], definitions)
+        title = {"title": name} if "description" in node else {}
+        return {**definition, **title, **plain} if isinstance(definition, Mapping) else definition
+    return plain
+
+
+def with_defaults(schema: Schema, value: Json) -> Schema:
+    """Return the schema with a default; if it is a mapping, its fields have theirs from it."""
+    given = value if isinstance(value, Mapping) else {}
+    return msgspec.structs.replace(
+        schema,
+        default=value,
+        required=tuple(name for name in schema.required if name not in given),
+        properties={
+            name: with_defaults(each, given[name]) if name in given else each
+            for name, each in schema.properties.items()
+        },
+    )
