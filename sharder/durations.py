@@ -20,6 +20,7 @@ _UNITS: Final = {
     "h": Decimal(3_600_000_000),
 }
 _PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _LIMIT: Final = Decimal(2**63 - 1) / 1000
 """The longest duration that Go knows (2^63 - 1 ns, 292 years), in microseconds."""
 
@@ -40,6 +41,15 @@ def parse_duration(text: str) -> timedelta:
     if total > _LIMIT:
         raise ValueError(f"{text!r} is longer than 292 years")
     return sign * timedelta(microseconds=int(total.to_integral_value(ROUND_HALF_UP)))
+
+
+def parse_time(text: str) -> timedelta:
+    """Return the duration that `text` says; a number without a unit is seconds.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    return parse_duration(f"{text}s" if _NUMBER.fullmatch(text) else text)
 
 
 def format_duration(duration: timedelta) -> str:

@@ -118,7 +118,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where Prometheus reads."""
+    """Where Prometheus reads, by HTTPS with the webhook's certificate."""
 
     bind_address: str = ":8080"
     """`host:port`, default `:8080` (all interfaces); `0` turns it off."""

@@ -101,16 +101,13 @@ def paused(before: RingStatus, movement: MovementSpec) -> Claim | None:
     return Claim(type=PAUSED, holds=False, reason=ACTIVE, message="objects are moved as needed")
 
 
-def covered(
-    before: RingStatus, figures: Figures | None, overdue: Overdue | None, *, available: int
-) -> Claim | None:
+def covered(figures: Figures | None, overdue: Overdue | None, *, available: int) -> Claim | None:
     """Say whether every object in scope is with a shard that does as asked; None: nobody knows.
 
     That there is no shard, or that drains are overdue, is known at once, also to a leader that
     has counted nothing yet.
     """
-    objects = before.objects or 0 if figures is None else figures.objects
-    if not available and objects:
+    if not available:
         message = "no shard is available"
         return Claim(type=COVERED, holds=False, reason=NO_SHARDS, message=message)
     if figures is not None and figures.unowned:

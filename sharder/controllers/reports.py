@@ -168,7 +168,7 @@ class StatusReports:
             ready(self._problem_of(snapshot.name)),
             watched(before, self._watching.refused(snapshot.name, snapshot.roles)),
             paused(before, snapshot.ring.spec.movement),
-            covered(before, figures, self._overdue(snapshot.name), available=available),
+            covered(figures, self._overdue(snapshot.name), available=available),
             exhausted(figures, available=available),
         )
         return [claim for claim in claims if claim is not None]

@@ -147,7 +147,14 @@ def _urgent_part(status: RingStatus) -> tuple[object, ...]:
         msgspec.structs.replace(c, message="") if c.type in FROM_COUNTS else c
         for c in status.conditions
     ]
-    return status.observed_generation, status.shards, status.available_shards, conditions
+    is_counted = status.objects is not None  # until then people see nothing at all
+    return (
+        status.observed_generation,
+        status.shards,
+        status.available_shards,
+        conditions,
+        is_counted,
+    )
 
 
 def to_the_second(instant: datetime) -> str:

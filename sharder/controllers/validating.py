@@ -19,7 +19,7 @@ from sharder.names import (
     VALIDATION_PATH,
 )
 from sharder.ports import WebhookConfigurations
-from sharder.runtime.trouble import Trouble, ignore
+from sharder.trouble import Trouble, ignore
 
 LOOK_SECONDS = 1.0
 """Between two looks at the registration: whom the API server trusts may change."""

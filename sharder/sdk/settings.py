@@ -3,9 +3,10 @@
 SHARD_NAME, else POD_NAME, else the host's name      the shard and its Lease
 SHARD_NAMESPACE, else POD_NAMESPACE, else the
 service account's namespace                          where the Lease lives
-SHARD_LEASE_DURATION  SHARD_RENEW_DEADLINE  SHARD_RETRY_PERIOD      seconds
-SHARD_DRAIN_GRACE  SHARD_STOP_GRACE                                 seconds
-SHARD_DRAIN_ON_STOP                                  a duration such as 2m30s
+SHARD_LEASE_DURATION                                 as below, in whole seconds
+SHARD_RENEW_DEADLINE  SHARD_RETRY_PERIOD
+SHARD_DRAIN_GRACE  SHARD_STOP_GRACE
+SHARD_DRAIN_ON_STOP                                  times such as 2m30s or 150 (seconds)
 SHARD_WORKERS                                        reconciles at a time
 SHARD_REGION  SHARD_ZONE  SHARD_HOSTNAME  SHARD_REVISION            labels of the Lease
 SHARD_POOL  SHARD_CAPACITY  SHARD_WEIGHT                            its annotations
@@ -13,14 +14,14 @@ SHARD_POOL  SHARD_CAPACITY  SHARD_WEIGHT                            its annotati
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from math import inf
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from sharder.durations import parse_duration
+from sharder.durations import parse_time
 from sharder.errors import ConfigError
 from sharder.leases import MAX_DURATION_SECONDS, MIN_DURATION_SECONDS
 from sharder.names import (
@@ -37,8 +38,6 @@ from sharder.names import (
     is_label_value,
 )
 from sharder.runtime.claim import LeaseTiming
-
-T = TypeVar("T")
 
 _ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """Where Kubernetes tells a pod its namespace."""
@@ -165,9 +164,9 @@ def settings_from(environment: Mapping[str, str], *, host: str, namespace: str) 
     given = _Variables(environment)
     try:
         lease = LeaseTiming(
-            lease_duration=given.number("SHARD_LEASE_DURATION", int, 15),
-            renew_deadline=given.number("SHARD_RENEW_DEADLINE", float, 10.0),
-            retry_period=given.number("SHARD_RETRY_PERIOD", float, 2.0),
+            lease_duration=given.whole_seconds("SHARD_LEASE_DURATION", 15),
+            renew_deadline=given.time("SHARD_RENEW_DEADLINE", 10).total_seconds(),
+            retry_period=given.time("SHARD_RETRY_PERIOD", 2).total_seconds(),
         )
     except ValueError as error:
         given.problems.append(str(error))
@@ -176,10 +175,10 @@ def settings_from(environment: Mapping[str, str], *, host: str, namespace: str) 
         name=given.text("SHARD_NAME", "POD_NAME") or host.lower(),
         namespace=given.text("SHARD_NAMESPACE", "POD_NAMESPACE") or namespace,
         lease=lease,
-        workers=given.number("SHARD_WORKERS", int, 10),
-        drain_grace=given.number("SHARD_DRAIN_GRACE", _seconds, timedelta(seconds=10)),
-        stop_grace=given.number("SHARD_STOP_GRACE", _seconds, timedelta(seconds=20)),
-        drain_on_stop=given.duration("SHARD_DRAIN_ON_STOP"),
+        workers=given.number("SHARD_WORKERS", 10),
+        drain_grace=given.time("SHARD_DRAIN_GRACE", 10),
+        stop_grace=given.time("SHARD_STOP_GRACE", 20),
+        drain_on_stop=given.time("SHARD_DRAIN_ON_STOP", 0),
         region=given.text("SHARD_REGION"),
         zone=given.text("SHARD_ZONE"),
         hostname=given.text("SHARD_HOSTNAME"),
@@ -205,23 +204,26 @@ class _Variables:
         """Return the first of the variables that is not empty."""
         return next((self._environment[n] for n in names if self._environment.get(n)), "")
 
-    def number(self, name: str, parse: Callable[[str], T], default: T) -> T:
-        """Return the variable as a number; a malformed one is a problem."""
+    def number(self, name: str, default: int) -> int:
+        """Return the variable as a whole number; a malformed one is a problem."""
         text = self.text(name)
         try:
-            return parse(text) if text else default
-        except (ValueError, OverflowError):
-            self.problems.append(f"{name}={text!r} is no number that fits")
+            return int(text) if text else default
+        except ValueError:
+            self.problems.append(f"{name}={text!r} is no whole number")
             return default
 
-    def duration(self, name: str) -> timedelta:
-        """Return the variable as a duration, 0 without; a malformed one is a problem."""
+    def time(self, name: str, default: int) -> timedelta:
+        """Return the variable as a time, or `default` seconds; a malformed one is a problem."""
         try:
-            return parse_duration(self.text(name) or "0s")
+            return parse_time(self.text(name) or str(default))
         except ValueError as error:
-            self.problems.append(f"{name}: {error}")
-            return timedelta()
+            self.problems.append(f"{name}: {error}, nor a number of seconds")
+            return timedelta(seconds=default)
 
-
-def _seconds(text: str) -> timedelta:
-    return timedelta(seconds=float(text))
+    def whole_seconds(self, name: str, default: int) -> int:
+        """Return the same as a number of seconds; one with a fraction is a problem."""
+        seconds, fraction = divmod(self.time(name, default), timedelta(seconds=1))
+        if fraction:
+            self.problems.append(f"{name}={self.text(name)!r} is no whole number of seconds")
+        return seconds

@@ -15,7 +15,6 @@ from sharder.kube.client import connect
 from sharder.names import REVISION_LABEL, ObjectRef, RingName, ShardName
 from sharder.runtime.backoff import Rng
 from sharder.runtime.holder import LeaseHolder
-from sharder.runtime.trouble import Trouble, ignore
 from sharder.sdk.attempt import Attempts, Reconcile
 from sharder.sdk.cluster import Cluster, KubeCluster
 from sharder.sdk.holding import Holding, Identity
@@ -23,6 +22,7 @@ from sharder.sdk.request import Collected, Workplace, parse_resource
 from sharder.sdk.settings import Settings, local_settings
 from sharder.sdk.tenure import serve_tenure
 from sharder.sdk.work import Work
+from sharder.trouble import Trouble, ignore
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 

@@ -5,6 +5,7 @@ from sharder.tls.facts import CertificateFacts, facts_of, fingerprints, issued_b
 from sharder.tls.issue import (
     AUTHORITY_VALIDITY,
     BACKDATED,
+    SERVING_NAME,
     SERVING_VALIDITY,
     IpAddress,
     KeyPair,
@@ -32,6 +33,7 @@ __all__ = [
     "AUTHORITY_VALIDITY",
     "BACKDATED",
     "NEXT_KEY",
+    "SERVING_NAME",
     "SERVING_VALIDITY",
     "CertificateBundle",
     "CertificateFacts",

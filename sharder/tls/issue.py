@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -26,6 +26,9 @@ SERVING_VALIDITY = timedelta(days=365)
 
 BACKDATED = timedelta(hours=1)
 """How far clocks that verify may be behind the one that issues."""
+
+SERVING_NAME: Final = "sharder webhook"
+"""The common name of serving certificates: tells those of ours from others'."""
 
 IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -83,7 +86,7 @@ def issue_serving(
     if end <= now:
         raise ConfigError("no certificate can be issued: the authority has ended")
     builder = (
-        _builder(_name("sharder webhook"), key.public_key(), now, end)
+        _builder(_name(SERVING_NAME), key.public_key(), now, end)
         .issuer_name(issuer.subject)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from sharder import names
 from sharder.cli.app import run_command
 from sharder.config import load
+from sharder.controllers import conditions
 from sharder.leases import ShardState
 from sharder.metrics import Metrics
 from sharder.names import RingName, ShardName
@@ -24,6 +25,7 @@ from tests.support.documents import (
     Block,
     blocks,
     code,
+    commands,
     prose,
     read,
     section,
@@ -35,6 +37,8 @@ ARCHITECTURE = Path("docs/architecture.md")
 SDK = Path("docs/sdk.md")
 FOLDERS = ("sharder/", "webhook/", "tests/", "hack/", "charts/", "docs/", "examples/", ".ci/")
 RING = RingName("<ring>")
+ANSWERING = ("sharder/admission.py", "webhook/endpoint.py", "webhook/limits.py")
+"""Where the webhook says what came of a request."""
 
 
 def anchors(document: Path) -> set[str]:
@@ -60,10 +64,10 @@ def has_section(document: Path, heading: str) -> bool:
     return is_there and bool(re.search(rf"^#+ {heading}", read(document), re.MULTILINE))
 
 
-def commands(program: str) -> set[str]:
+def words_after(program: str) -> set[str]:
     """Return the first words that follow a program's name in what readers are to type."""
     typed = [span for document in DOCUMENTS for span in code(prose(document))]
-    typed += [line for block in blocks("sh") for line in block.text.splitlines()]
+    typed += [command for document in DOCUMENTS for command in commands(read(document))]
     found = (re.match(rf"(?:[A-Z]+=\S+ )?{program} ([a-z][a-z-]*)", text) for text in typed)
     return {match[1] for match in found if match}
 
@@ -71,6 +75,16 @@ def commands(program: str) -> set[str]:
 def names_in(text: str) -> dict[str, str]:
     """Return the first column of all tables with the code in the last."""
     return {row[0]: code(row[-1])[0] for table in tables(text) for row in table}
+
+
+def series() -> set[str]:
+    """Return the names of all metrics."""
+    registry = CollectorRegistry()
+    Metrics(registry, version="1", shard_states=())
+    return {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in registry.collect()
+    }
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
@@ -100,11 +114,11 @@ def test_the_sections_that_the_code_refers_to_exist() -> None:
 def test_the_make_targets_that_are_named_exist() -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
-    assert commands("make") - set(targets) == set()
+    assert words_after("make") - set(targets) == set()
 
 
 def test_the_commands_of_sharder_that_are_named_exist() -> None:
-    named = commands("sharder")
+    named = words_after("sharder")
 
     assert {name: run_command([name, "--help"]) for name in named} == dict.fromkeys(named, 0)
 
@@ -202,15 +216,54 @@ def test_the_states_in_the_protocol_are_those_in_the_code() -> None:
     assert states == {state.value: state not in dead for state in ShardState}
 
 
-def test_the_metrics_in_the_protocol_are_those_in_the_code() -> None:
-    registry = CollectorRegistry()
-    Metrics(registry, version="1", shard_states=())
-    series = {
-        f"{family.name}_total" if family.type == "counter" else family.name
-        for family in registry.collect()
+def test_the_conditions_in_the_protocol_are_those_in_the_code_with_their_reasons() -> None:
+    (rows,) = (t for t in tables(section(PROTOCOL, "ControllerRing")) if len(t[0]) == 4)
+
+    assert {code(row[0])[0]: [*code(row[2]), *code(row[3])] for row in rows} == {
+        conditions.READY: [conditions.SUCCEEDED, conditions.FAILED],
+        conditions.WATCHED: [conditions.ALLOWED, conditions.MISSING],
+        conditions.COVERED: [
+            conditions.OWNED,
+            conditions.UNASSIGNED,
+            conditions.OVERDUE,
+            conditions.NO_SHARDS,
+        ],
+        conditions.EXHAUSTED: [conditions.INSUFFICIENT, conditions.SUFFICIENT],
+        conditions.PAUSED: [conditions.STOPPED, conditions.ACTIVE],
     }
 
-    assert {code(row[0])[0] for row in tables(section(PROTOCOL, "Metrics"))[0]} == series
+
+def test_the_metrics_in_the_protocol_are_those_in_the_code() -> None:
+    assert {code(row[0])[0] for row in tables(section(PROTOCOL, "Metrics"))[0]} == series()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_the_metrics_that_a_document_names_exist(document: Path) -> None:
+    assert {*re.findall(r"controller_sharding_\w+", read(document))} - series() == set()
+
+
+def test_the_outcomes_in_the_protocol_are_those_in_the_code() -> None:
+    trees = [ast.parse((ROOT / source).read_text()) for source in ANSWERING]
+    words = {
+        constant.value
+        for tree in trees
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        for constant in _outcome_of(call)
+        if isinstance(constant, ast.Constant)
+    }
+
+    rows = tables(section(PROTOCOL, "Metrics"))[1]
+    assert {word for row in rows for word in code(row[0])} == words
+
+
+def _outcome_of(call: ast.Call) -> list[ast.expr]:
+    """Return the argument that is an outcome, if there is one."""
+    called = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+    place = {"Refused": 1, "answered": 1, "Answer": 2}.get(called)
+    if place is not None:
+        return [*call.args[place : place + 1]]
+    return [keyword.value for keyword in call.keywords if keyword.arg == "outcome"]
 
 
 def test_the_ring_in_the_protocol_is_the_one_in_the_code(tmp_path: Path) -> None:
@@ -252,3 +305,24 @@ def test_the_variables_of_the_sdk_are_those_in_the_code() -> None:
     text = section(SDK, "Settings")
 
     assert set(re.findall(r"SHARD_[A-Z_]+", text)) == set(re.findall(r"SHARD_[A-Z_]+", source))
+
+
+def test_no_shard_in_an_example_may_list_or_watch_leases() -> None:
+    shards = [b.text for b in blocks("yaml") if b.document.name == "shard-your-controller.md"]
+    manifests = [*shards, *map(Path.read_text, (ROOT / "examples").glob("*/deploy/rbac.yaml"))]
+    roles = [
+        body
+        for manifest in manifests
+        for body in yaml.safe_load_all(manifest)
+        if isinstance(body, dict) and body.get("kind") == "Role"
+    ]
+
+    verbs = [
+        set(rule["verbs"])
+        for role in roles
+        for rule in role["rules"]
+        if "leases" in rule["resources"]
+    ]
+
+    assert len(verbs) == 5
+    assert [each for each in verbs if each & {"list", "watch"}] == []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.durations import format_duration, parse_duration
+from sharder.durations import format_duration, parse_duration, parse_time
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,17 @@ def test_durations_are_read_as_go_reads_them(text: str, seconds: float) -> None:
 def test_what_go_does_not_read_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration such as"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("15", 15), ("0.5", 0.5), ("-1", -1), ("2m", 120)])
+def test_a_time_without_a_unit_is_in_seconds(text: str, seconds: float) -> None:
+    assert parse_time(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "inf", "nan", "1e3", "15 s", "two", "99999999999"])
+def test_what_is_neither_a_number_nor_a_duration_is_no_time(text: str) -> None:
+    with pytest.raises(ValueError, match=r"not a duration|292 years"):
+        parse_time(text)
 
 
 def test_a_duration_that_go_cannot_hold_is_refused() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import yaml
-from prometheus_client import CollectorRegistry
 
 from sharder.api.ring import MovementSpec
 from sharder.budgets import MINUTE
@@ -15,7 +14,6 @@ from sharder.config import Settings
 from sharder.controllers.conditions import COVERED, PAUSED
 from sharder.controllers.conditions import OVERDUE as OVERDUE_REASON
 from sharder.controllers.movement.overdue import LOOK_SECONDS, OVERDUE
-from sharder.metrics import Metrics
 from sharder.sdk.settings import settings_from
 from tests.support.documents import blocks, code, read, section, tables
 
@@ -63,17 +61,6 @@ def test_a_drain_is_told_and_forgotten_as_soon_as_is_said() -> None:
     assert LOOK_SECONDS == 1
     assert "a drain that is older than a minute takes no place" in STUCK
     assert MINUTE == 60
-
-
-def test_the_metrics_that_are_named_exist() -> None:
-    registry = CollectorRegistry()
-    Metrics(registry, version="1", shard_states=())
-    series = {family.name for family in registry.collect()}
-
-    named = {name for name in code(TEXT) if name.startswith("controller_sharding_")}
-
-    assert len(named) == 2
-    assert {name.removesuffix("_total") for name in named} <= series
 
 
 def test_the_pod_of_the_example_has_the_time_that_it_may_need() -> None:

@@ -5,13 +5,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from hack.placement_tables import DOCUMENT, QUESTIONS, TABLES, rewritten
 from sharder import names
 from sharder.api.ring import AntiAffinity, GroupBy, PlacementSpec, StrategyName
 from sharder.config.entry_points import GROUP
-from sharder.metrics import Metrics
 from sharder.names import RingName, ShardName
 from sharder.placement.counts import NO_COUNTS
 from sharder.placement.demand import Demand
@@ -158,16 +156,6 @@ def test_the_cuts_of_least_loaded_are_those_in_the_code() -> None:
     assert [code(row[0])[0] for row in tables(under("LeastLoaded"))[0]] == [
         cut.name for cut in cuts
     ]
-
-
-def test_the_series_that_are_named_exist() -> None:
-    registry = CollectorRegistry()
-    Metrics(registry, version="1", shard_states=())
-    series = {family.name for family in registry.collect()}
-
-    named = {name for name in TEXT.replace("{", " ").split() if "controller_sharding_" in name}
-
-    assert {name.strip("`()").removeprefix("max(") for name in named} <= series
 
 
 def test_the_example_of_a_function_fills_one_shard_after_the_other(tmp_path: Path) -> None:

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from prometheus_client import CollectorRegistry
 
 from sharder.api.meta import ObjectMeta
 from sharder.api.ring import RebalanceSpec, RebalanceStrategy
 from sharder.controllers.movement.rebalancing import MAX_PLANNED, REST
-from sharder.metrics import Metrics
 from sharder.names import (
     DELETION_COST_ANNOTATION,
     EVICTION_COST_ANNOTATION,
@@ -169,17 +167,6 @@ def test_the_constants_that_are_named_are_those_in_the_code() -> None:
     assert f"the first {MAX_PLANNED} moves" in text
     assert f"What costs {MAX_MOVE_COST} to move" in text
     assert f"a tolerance of {TOLERANCE:.9f}" in text
-
-
-def test_the_metrics_that_are_named_exist() -> None:
-    registry = CollectorRegistry()
-    Metrics(registry, version="1", shard_states=())
-    series = {family.name for family in registry.collect()}
-
-    named = {name for name in code(read(REBALANCING)) if name.startswith("controller_sharding_")}
-
-    assert len(named) == 2
-    assert {name.removesuffix("_total") for name in named} <= series
 
 
 def saying(where: str, values: Mapping[str, str]) -> ObjectMeta:

@@ -4,14 +4,11 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
-from sharder.cli.retiring import SERVE_ON_SECONDS
+from sharder.cli.quiet import QUIET_SECONDS
 from sharder.config import Settings
 from sharder.durations import parse_duration
-from sharder.metrics import Metrics
 from tests.support.documents import ROOT, read
 
 INSTALL, UPGRADE = Path("docs/install.md"), Path("docs/upgrade.md")
@@ -24,31 +21,8 @@ def defaults(text: str) -> dict[str, timedelta]:
     return {name: parse_duration(default) for name, default in found}
 
 
-def test_the_metrics_that_are_named_exist() -> None:
-    registry = CollectorRegistry()
-    Metrics(registry, version="1", shard_states=())
-    series = {family.name for family in registry.collect()}
-
-    named = set(re.findall(r"controller_sharding_\w+", read(UPGRADE)))
-
-    assert named
-    assert {name.removesuffix("_total") for name in named} <= series
-
-
-@pytest.mark.parametrize(
-    ("message", "source"),
-    [
-        ("the CustomResourceDefinition of ControllerRing is too old", "controllers/reports.py"),
-        ("object left out", "kube/store.py"),
-    ],
-)
-def test_what_the_log_says_of_an_older_version_is_said(message: str, source: str) -> None:
-    assert f"`{message}`" in read(UPGRADE)
-    assert f'"{message}"' in (ROOT / "sharder" / source).read_text()
-
-
 def test_a_pod_that_is_told_to_stop_answers_for_as_long_as_is_said() -> None:
-    assert f"goes on to answer for {SERVE_ON_SECONDS:.0f} s" in read(UPGRADE)
+    assert f"goes on to answer for {QUIET_SECONDS:.0f} s" in read(UPGRADE)
 
 
 def test_the_pod_has_the_time_to_stop_that_is_said() -> None:

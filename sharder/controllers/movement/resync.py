@@ -131,8 +131,7 @@ class Resync:
         self._stopwatch.resynced(name, seconds)
         _log.info("resynced", extra={"ring": name, "why": f"{seconds:.1f} s"})
         time = self._clock.now()
-        if found.problem is None and snapshot.members.available:
-            # Else not all objects were looked at.
+        if found.problem is None:  # else not all objects were looked at
             self.results[name] = found.muster.result(time=time, seconds=seconds)
         self._report(name, found.problem)
         self._at_fault(name, found.muster.fault)

@@ -63,16 +63,12 @@ class Sweep:
     async def move_all(
         self, resource: Resource, labels: str, decide: Decide, *, first: Decide | None = None
     ) -> None:
-        """Move what matches; without shards only look whether it could be read.
+        """Move what matches.
 
         `first` is asked instead of `decide` whether there is anything to do with an object.
         """
         first = first or decide
         with naming_the_rule(resource.id):
-            if not self._snapshot.members.available:
-                async with aclosing(self.stream(resource, labels)) as objects:
-                    await anext(objects, None)
-                return
             async with batch(self._mover.limit) as writes:
                 async for obj in self.stream(resource, labels):
                     self._mover.check(self._snapshot)

@@ -11,7 +11,6 @@ from sharder.names import GroupResource
 from tests.support.values import SECRETS, WIDGETS
 
 NOTHING = RingStatus()
-COUNTED = RingStatus(objects=10)
 ONCE_PAUSED = RingStatus(conditions=(Condition(type="Paused", status="True"),))
 LATE = Overdue(count=1, first="secrets default/slow")
 ONCE_MISSING = RingStatus(conditions=(Condition(type="Watched", status="False"),))
@@ -74,48 +73,46 @@ def test_as_long_as_nobody_knows_what_was_said_of_watches_stays() -> None:
 
 
 def test_a_ring_is_covered_when_every_object_has_an_available_owner() -> None:
-    claim = covered(NOTHING, figures(), None, available=2)
+    claim = covered(figures(), None, available=2)
 
     assert said(claim) == ("True", "AllOwned", "every object has an available owner")
 
 
-@pytest.mark.parametrize("available", [0, 2])
-def test_a_ring_without_objects_is_covered_with_shards_and_without(available: int) -> None:
-    claim = covered(NOTHING, figures(0), None, available=available)
-
-    assert said(claim)[:2] == ("True", "AllOwned")
+def test_a_ring_without_objects_is_covered() -> None:
+    assert said(covered(figures(0), None, available=2))[:2] == ("True", "AllOwned")
 
 
 @pytest.mark.parametrize(("number", "objects"), [(1, "1 object"), (3, "3 objects")])
 def test_a_ring_is_not_covered_while_objects_lack_an_available_owner(
     number: int, objects: str
 ) -> None:
-    claim = covered(NOTHING, figures(unowned=number), None, available=2)
+    claim = covered(figures(unowned=number), None, available=2)
 
     assert said(claim) == ("False", "ObjectsUnassigned", f"{objects} without an available owner")
 
 
-@pytest.mark.parametrize("unowned", [0, 10])
-def test_objects_without_any_shard_are_not_covered_whatever_was_counted(unowned: int) -> None:
-    claim = covered(NOTHING, figures(unowned=unowned), None, available=0)
+@pytest.mark.parametrize(
+    "known",
+    [None, figures(0), figures(), figures(unowned=10)],
+    ids=["not counted", "no objects", "all owned", "none owned"],
+)
+def test_without_any_shard_a_ring_is_not_covered_whatever_was_counted(
+    known: Figures | None,
+) -> None:
+    claim = covered(known, None, available=0)
 
     assert said(claim) == ("False", "NoShards", "no shard is available")
 
 
 def test_that_there_is_no_shard_is_no_matter_of_counts() -> None:
-    claims = [covered(NOTHING, figures(), None, available=available) for available in (0, 2)]
+    claims = [covered(figures(), None, available=available) for available in (0, 2)]
 
     assert [claim.counted for claim in claims if claim is not None] == [False, True]
 
 
 def test_as_long_as_nothing_is_counted_what_was_said_stays() -> None:
-    assert covered(COUNTED, None, None, available=2) is None
+    assert covered(None, None, available=2) is None
     assert exhausted(None, available=2) is None
-
-
-def test_a_leader_that_has_not_counted_knows_that_objects_without_any_shard_have_none() -> None:
-    assert said(covered(COUNTED, None, None, available=0))[1] == "NoShards"
-    assert covered(NOTHING, None, None, available=0) is None
 
 
 @pytest.mark.parametrize(("number", "objects"), [(1, "1 object"), (3, "3 objects")])
@@ -123,7 +120,7 @@ def test_a_leader_that_has_not_counted_knows_that_objects_without_any_shard_have
 def test_a_ring_is_not_covered_while_drains_are_overdue(
     known: Figures | None, number: int, objects: str
 ) -> None:
-    claim = covered(NOTHING, known, Overdue(count=number, first=LATE.first), available=2)
+    claim = covered(known, Overdue(count=number, first=LATE.first), available=2)
 
     assert said(claim) == (
         "False",
@@ -133,14 +130,14 @@ def test_a_ring_is_not_covered_while_drains_are_overdue(
 
 
 def test_that_drains_are_overdue_is_no_matter_of_counts() -> None:
-    claim = covered(NOTHING, figures(), LATE, available=2)
+    claim = covered(figures(), LATE, available=2)
 
     assert claim is not None
     assert not claim.counted
 
 
 def test_objects_without_an_owner_are_told_before_overdue_drains() -> None:
-    claim = covered(NOTHING, figures(unowned=3), LATE, available=2)
+    claim = covered(figures(unowned=3), LATE, available=2)
 
     assert said(claim) == (
         "False",
@@ -151,7 +148,7 @@ def test_objects_without_an_owner_are_told_before_overdue_drains() -> None:
 
 
 def test_without_any_shard_no_drain_is_waited_for() -> None:
-    assert said(covered(NOTHING, figures(), LATE, available=0))[1] == "NoShards"
+    assert said(covered(figures(), LATE, available=0))[1] == "NoShards"
 
 
 def test_a_ring_that_was_never_paused_says_nothing_of_it() -> None:

@@ -135,6 +135,21 @@ async def test_without_shards_everything_stays() -> None:
     assert await cluster.owners(SECRETS) == {"s": ""}
 
 
+async def test_without_shards_everything_is_counted() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched():
+        await cluster.add(WIDGETS, "w", owner=A)
+        owner = await cluster.add(SECRETS, "s", owner=A, draining=True)
+        await cluster.add(SECRETS, "new")
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        passes = resync(cluster)
+        await passes.reconcile(DEMO)
+        found = passes.results[DEMO].figures
+
+    assert (found.objects, found.unassigned, found.unowned, found.draining) == (3, 1, 3, 1)
+
+
 async def test_what_a_missing_shard_has_it_keeps() -> None:
     cluster = Cluster()
 

@@ -289,8 +289,11 @@ def test_a_look_at_the_balance_is_not_urgent() -> None:
     assert not is_urgent(with_rebalance(status(), EVEN, LOOK), status())
 
 
-def test_counts_are_not_urgent() -> None:
-    assert not is_urgent(counts(status(), unassigned=1, resync=RESYNC), status())
+def test_the_first_counts_are_urgent_and_others_are_not() -> None:
+    first = counts(status())
+
+    assert is_urgent(first, status())
+    assert not is_urgent(counts(status(), unassigned=1, resync=RESYNC), first)
 
 
 def test_a_number_in_a_message_is_not_urgent_but_what_the_condition_says_is() -> None:

@@ -51,14 +51,38 @@ def test_the_shards_own_variables_come_first() -> None:
     assert (settings.name, settings.namespace) == ("shard-1", "shards")
 
 
-def test_times_are_seconds_or_durations() -> None:
+def test_times_are_durations() -> None:
+    environment = {
+        "SHARD_LEASE_DURATION": "1m",
+        "SHARD_RENEW_DEADLINE": "40s",
+        "SHARD_RETRY_PERIOD": "1500ms",
+        "SHARD_DRAIN_GRACE": "600s",
+        "SHARD_STOP_GRACE": "1h30m",
+        "SHARD_DRAIN_ON_STOP": "2m30s",
+    }
+
+    settings = settings_from(environment, host="h", namespace="n")
+
+    assert settings.lease == LeaseTiming(lease_duration=60, renew_deadline=40, retry_period=1.5)
+    assert settings.drain_grace == timedelta(minutes=10)
+    assert settings.stop_grace == timedelta(minutes=90)
+    assert settings.drain_on_stop_seconds == 150
+
+
+@pytest.mark.parametrize("text", ["1500ms", "1.5"])
+def test_a_lease_lasts_whole_seconds(text: str) -> None:
+    with pytest.raises(ConfigError, match=f"SHARD_LEASE_DURATION='{text}' is no whole number of"):
+        settings_from({"SHARD_LEASE_DURATION": text}, host="h", namespace="n")
+
+
+def test_times_without_a_unit_are_seconds() -> None:
     environment = {
         "SHARD_LEASE_DURATION": "5",
         "SHARD_RENEW_DEADLINE": "3.5",
         "SHARD_RETRY_PERIOD": "1",
         "SHARD_DRAIN_GRACE": "0.5",
         "SHARD_STOP_GRACE": "7",
-        "SHARD_DRAIN_ON_STOP": "2m30s",
+        "SHARD_DRAIN_ON_STOP": "150",
         "SHARD_WORKERS": "4",
     }
 
@@ -122,14 +146,14 @@ def test_all_malformed_variables_are_named_together() -> None:
         "SHARD_WORKERS": "many",
         "SHARD_DRAIN_GRACE": "inf",
         "SHARD_RENEW_DEADLINE": "20",
-        "SHARD_DRAIN_ON_STOP": "120",
+        "SHARD_DRAIN_ON_STOP": "2 minutes",
     }
 
     with pytest.raises(ConfigError) as caught:
         settings_from(environment, host="h", namespace="n")
 
     message = str(caught.value)
-    parts = ("SHARD_WORKERS", "SHARD_DRAIN_GRACE", "renew", "SHARD_DRAIN_ON_STOP: '120'")
+    parts = ("SHARD_WORKERS", "SHARD_DRAIN_GRACE: 'inf'", "renew", "SHARD_DRAIN_ON_STOP: '2 min")
     assert all(part in message for part in parts)
 
 
