@@ -85,7 +85,7 @@ def _end(command: tuple[Path, Path]) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
 

@@ -16,15 +16,13 @@ from sharder.preview.report import PlanReport
 from sharder.ring import ConsistentHash
 from sharder.tls import Policy, new_bundle
 from tests.support.documented_ring import SHARDS, Manifest, Ring, install, secret
-from tests.support.documents import blocks
+from tests.support.documents import blocks, commands, read
 
 CLI = Path("docs/cli.md")
 TYPED = [
-    line
-    for block in blocks("sh")
-    if block.document == CLI
-    for line in block.text.splitlines()
-    if not line.startswith("sharder run")  # tests/e2e has the service
+    command
+    for command in commands(read(CLI))
+    if not command.startswith("sharder run")  # tests/e2e has the service
 ]
 
 
@@ -47,13 +45,32 @@ def certificates(ring: RingName) -> Manifest:
     return {**secret(ring, "sharder-certificates", {}), "data": data}
 
 
-def test_every_command_of_the_document_does_what_it_is_for(ring: Ring) -> None:
+@pytest.fixture(scope="module")
+def on_call(ring: Ring) -> Path:
+    """Return the kubeconfig of somebody with the rights that docs/security.md has for them."""
+    (rights,) = (block.text for block in blocks("yaml") if "sharder-on-call" in block.text)
+    ring.control_plane.apply(rights.replace("my-controller", ring.name))
+    kubeconfig = ring.control_plane.kubeconfig("alice", groups=["on-call"])
+    asks = f"until kubectl auth can-i patch leases -n {ring.name}; do :; done"
+    assert ring.shell(f"timeout 60 bash -c '{asks}'", kubeconfig).returncode == 0
+    return kubeconfig
+
+
+def test_every_command_of_the_document_does_what_it_is_for(ring: Ring, on_call: Path) -> None:
     assert len(TYPED) > 10
 
     for command in TYPED:
-        done = ring.shell(command)
+        done = ring.shell(command, None if " cleanup " in command else on_call)
         assert (done.returncode, done.stderr) == (0, ""), command
         assert done.stdout or ">" in command, command
+
+
+def test_those_on_call_may_clean_up_the_resources_of_their_rings(
+    ring: Ring, on_call: Path
+) -> None:
+    done = ring.shell("sharder rings cleanup old-ring --resource secrets", on_call)
+
+    assert (done.returncode, "warning" in done.stderr) == (0, False)
 
 
 def test_rings_count_their_objects(ring: Ring) -> None:

@@ -46,13 +46,16 @@ DOCUMENTED = dict(documented())
 
 @pytest.fixture(scope="module")
 def prepared(control_plane: ControlPlane) -> ControlPlane:
-    """A control plane with the CRD and all namespaces that the documents make."""
+    """A control plane with the CRD and the namespaces that the documents make, or have."""
     control_plane.apply(CRD)
     control_plane.kubectl(
         "wait", "--for=condition=Established", f"crd/controllerrings.{API_GROUP}"
     )
     found = [m for manifests in DOCUMENTED.values() for m in manifests]
     namespaces = [m for m in found if m["kind"] == "Namespace"]
+    namespaces.append(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "my-controller"}}
+    )
     control_plane.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": namespaces}))
     return control_plane
 

@@ -13,25 +13,15 @@ from hack.control_plane import ControlPlane
 from sharder.api.meta import Json
 from sharder.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION, RingName, pin_label
 from tests.support.documented_ring import SHARDS, Manifest, Ring, install
-from tests.support.documents import blocks, code, section, tables
+from tests.support.documents import code, commands, read, section, tables
 
 OPERATE, REBALANCING = Path("docs/operate.md"), Path("docs/rebalancing.md")
-TYPED = {
-    line: str(block)
-    for block in blocks("sh")
-    if block.document in {OPERATE, REBALANCING}
-    for line in block.text.splitlines()
-}
+TYPED = dict.fromkeys(commands(read(OPERATE) + read(REBALANCING)))
 AT_A_GLANCE = tables(section(OPERATE, "At a glance"))[0]
 PAIRS = [(code(row[1])[0], code(row[2])[0]) for row in AT_A_GLANCE]
 SETTING = [pair for pair in PAIRS if pair[0].split()[1] in {"pause", "cordon", "evacuate", "pin"}]
 TAKING_BACK = [pair for pair in PAIRS if pair not in SETTING]
-UNDOING = [
-    line
-    for block in blocks("sh")
-    if block.document == OPERATE and block.text in section(OPERATE, "Undo everything")
-    for line in block.text.splitlines()
-]
+UNDOING = commands(section(OPERATE, "Undo everything"))
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +80,7 @@ def said(ring: Ring) -> Json:
 def test_a_command_of_the_documents_succeeds(ring: Ring, command: str) -> None:
     done = ring.shell(command)
 
-    assert (done.returncode, "rror" in done.stderr) == (0, False), (TYPED[command], done.stderr)
+    assert (done.returncode, "rror" in done.stderr) == (0, False), done.stderr
 
 
 @pytest.mark.parametrize(("sharder", "kubectl"), PAIRS)

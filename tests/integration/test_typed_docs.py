@@ -1,7 +1,7 @@
 """The documents for those who install, typed in their order on a real API server.
 
-There are no nodes, no images and no cert-manager here, so what waits for pods, reads their logs or
-deletes what cert-manager made is left out.
+There are no nodes, no images and no cert-manager here, so what waits for pods or for their work,
+reads their logs or deletes what cert-manager made is left out.
 """
 
 import os
@@ -18,15 +18,14 @@ from hack.control_plane import ControlPlane
 from hack.kubectl import KubectlError
 from sharder.names import VALIDATION_NAME
 from tests.support.documented_ring import CRD, SHARDER
-from tests.support.documents import ROOT, blocks
+from tests.support.documents import ROOT, blocks, commands, read
 from tests.support.eventually import eventually
 
 INSTALL, MIGRATE, SECURITY, TROUBLESHOOTING, UPGRADE = (
     Path(f"docs/{name}.md")
     for name in ("install", "migrate", "security", "troubleshooting", "upgrade")
 )
-LEFT_OUT = re.compile(r"docker |.* rollout status |.* logs |.* certificate/")
-MADE_ANEW = "kubectl create secret generic sharder-certificates"
+LEFT_OUT = re.compile(r"docker |.* rollout status |.* wait |.* logs |.* certificate/")
 RING, REFERENCE = (ROOT / f"tests/support/typed_{name}.yaml" for name in ("ring", "reference"))
 SYSTEM = "sharding-system"
 SHARDER_USER = f"system:serviceaccount:{SYSTEM}:sharder"
@@ -71,13 +70,7 @@ class Terminal:
 
 def typed(document: Path) -> list[str]:
     """Return the commands of a document in order."""
-    lines = (
-        line
-        for block in blocks("sh")
-        if block.document == document
-        for line in block.text.replace("\\\n", " ").splitlines()
-    )
-    return [line for line in lines if not LEFT_OUT.match(line)]
+    return [command for command in commands(read(document)) if not LEFT_OUT.match(command)]
 
 
 def example(document: Path, containing: str) -> str:
@@ -98,7 +91,8 @@ def empty(terminal: Terminal) -> None:
         "kubectl delete --ignore-not-found crd/controllerrings.sharding.timebertt.dev"
         " clusterrolebinding/prometheus-sharder-metrics"
         f" validatingwebhookconfiguration/{VALIDATION_NAME}",
-        "kubectl delete --ignore-not-found secret/sharder-certificates -n sharding-system",
+        "kubectl delete --ignore-not-found secret/sharder-certificates deployment/sharder"
+        " -n sharding-system",
     )
 
 
@@ -107,6 +101,7 @@ def established(terminal: Terminal) -> None:
 
 
 def with_nothing(terminal: Terminal) -> None:
+    values(terminal, INSTALL)
     (terminal.folder / "my-ring.yaml").write_text(RING.read_text())
 
 
@@ -124,7 +119,7 @@ def with_the_reference(terminal: Terminal) -> None:
 
 
 def with_the_chart(terminal: Terminal) -> None:
-    values(terminal, UPGRADE)
+    values(terminal, INSTALL)
     terminal.insist(
         "helm install sharder charts/sharder --namespace sharding-system --create-namespace"
         " --take-ownership --force-conflicts --values values.yaml"
@@ -154,7 +149,9 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
         (folder / name).symlink_to(ROOT / name)
     with ControlPlane() as plane:
         terminal = Terminal(plane=plane, folder=folder)
-        terminal.insist(f"kubectl create namespace {SYSTEM}")
+        terminal.insist(
+            f"kubectl create namespace {SYSTEM}", "kubectl create namespace monitoring"
+        )
         yield terminal
 
 
@@ -167,8 +164,6 @@ def test_the_commands_of_a_document_succeed_one_after_the_other(
 
     failed = []
     for command in typed(document):
-        if command.startswith(MADE_ANEW):
-            terminal.insist("kubectl delete secret sharder-certificates -n sharding-system")
         done = terminal.type(command)
         if command.startswith("helm install"):
             established(terminal)

@@ -51,6 +51,12 @@ def blocks(language: str) -> list[Block]:
     ]
 
 
+def commands(text: str) -> list[str]:
+    """Return what a text has its readers type, in order: one command a line, `\\` joins lines."""
+    typed = "".join(found["text"] for found in _FENCE.finditer(text) if found["language"] == "sh")
+    return typed.replace("\\\n", " ").splitlines()
+
+
 def section(document: Path, heading: str) -> str:
     """Return what stands under a heading of the second level."""
     _, _, rest = read(document).partition(f"\n## {heading}\n")
