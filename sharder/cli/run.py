@@ -10,11 +10,9 @@ import logging
 import os
 import random  # noqa: TID251 - the root makes what others are given
 import signal
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from uuid import uuid4
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
@@ -27,13 +25,14 @@ from sharder.cli.certificates import (
     find_certificate,
     registration_of,
 )
+from sharder.cli.election import holder_of
 from sharder.cli.patience import Patience
 from sharder.cli.quiet import shares_of
 from sharder.clock import SystemClock
 from sharder.config import Part, Settings, address_of
 from sharder.config.entry_points import installed
 from sharder.controllers.gauges import Gauges
-from sharder.controllers.leader import AlwaysLeader, Holder, Leader
+from sharder.controllers.leader import Leader
 from sharder.controllers.mistakes import Mistakes
 from sharder.controllers.tallies import Tallies
 from sharder.controllers.world import World
@@ -51,9 +50,7 @@ from sharder.kube.stores import (
 )
 from sharder.leases import ShardState
 from sharder.metrics import Metrics
-from sharder.names import RING_LABEL, ObjectRef
-from sharder.runtime.claim import LeaseTiming
-from sharder.runtime.holder import LeaseHolder
+from sharder.names import RING_LABEL
 from sharder.runtime.supervise import supervise
 from webhook.app import create_app, create_health_app, create_metrics_app
 from webhook.readers import Readers
@@ -147,10 +144,11 @@ class Service:
                 "find the webhook's certificate", self._certificate
             )
             tls = ServerTls(source.first.pair.certificate, source.first.pair.key)
+            readers = Readers(KubeReviews(self._client), self._clock)
             await stack.enter_async_context(
                 self._listening(
                     self._settings.metrics.bind_address,
-                    create_metrics_app(self._metrics.render, self._readers()),
+                    create_metrics_app(self._metrics.render, readers),
                     tls,
                 )
             )
@@ -241,9 +239,6 @@ class Service:
             self._settings, self._client, self._clock, lambda: self._leading
         )
 
-    def _readers(self) -> Readers:
-        return Readers(KubeReviews(self._client), self._clock)
-
     @asynccontextmanager
     async def _webhook(self, tls: ServerTls) -> AsyncIterator[Server]:
         settings = self._settings.webhook.server
@@ -292,30 +287,17 @@ class Service:
             recorder=self._recorder,
             mistakes=self._mistakes,
             meter=self._metrics,
-            holder=self._holder(),
+            holder=holder_of(
+                self._settings.leader_election,
+                self._client,
+                clock=self._clock,
+                rng=self._rng,
+                on_error=self._world.note_outage,
+            ),
             clock=self._clock,
             rng=self._rng,
             limit=sharder.concurrent_moves,
             sync_period=sharder.sync_period.total_seconds(),
-        )
-
-    def _holder(self) -> Holder:
-        election = self._settings.leader_election
-        if not election.leader_elect:
-            return AlwaysLeader(self._clock)
-        ref = ObjectRef(election.resource_namespace, election.resource_name)
-        return LeaseHolder(
-            leases(self._client, namespace=ref.namespace),
-            ref,
-            f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid4()}",
-            clock=self._clock,
-            rng=self._rng,
-            on_error=self._world.note_outage,
-            timing=LeaseTiming(
-                lease_duration=int(election.lease_duration.total_seconds()),
-                renew_deadline=election.renew_deadline.total_seconds(),
-                retry_period=election.retry_period.total_seconds(),
-            ),
         )
 
     def _lead(self, leading: bool) -> None:  # noqa: FBT001 - an observer of one flag

@@ -4,6 +4,7 @@ from sharder.config.layers import Loaded, environment_names, load
 from sharder.config.settings import (
     Address,
     CertificateMode,
+    LeaderElection,
     LogFormat,
     LogLevel,
     Part,
@@ -15,6 +16,7 @@ from sharder.config.settings import (
 __all__ = [
     "Address",
     "CertificateMode",
+    "LeaderElection",
     "Loaded",
     "LogFormat",
     "LogLevel",

@@ -11,9 +11,11 @@ from hack.demo import wait_until_ready
 from hack.playground import SYSTEM, Playground
 from sharder.kube.client import Client
 from sharder.kube.stores import leases
+from sharder.metrics import PREFIX
 from sharder.names import ObjectRef
 from tests.support.eventually import eventually
 from tests.support.forwarder import Forwarder
+from tests.support.samples import total
 
 REPLICAS = ("sharder-0", "sharder-1")
 FAST_ELECTION = {"leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "1s"}
@@ -46,9 +48,8 @@ class Replicas:
 
     async def metric(self, sharder: str, name: str, ring: str) -> float:
         """Return the sum of a sharder's samples of a ring, 0 if there are none."""
-        wanted = f"controller_sharding_{name}{{", f'controllerring="{ring}"'
-        lines = (await asyncio.to_thread(self.playground.scrape, sharder)).splitlines()
-        return sum(float(x.split()[-1]) for x in lines if all(part in x for part in wanted))
+        scrape = await asyncio.to_thread(self.playground.scrape, sharder)
+        return total(scrape, PREFIX + name, controllerring=ring)
 
     def serve_from(self, *names: str) -> None:
         """Lead the API server to these alone, as a Service does with pods that are ready."""

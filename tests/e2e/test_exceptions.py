@@ -33,6 +33,7 @@ from sharder.runtime.polled import POLL_SECONDS
 from sharder.runtime.watch import follow
 from tests.e2e.stripping import LABEL, stripping
 from tests.support.eventually import eventually
+from tests.support.samples import total
 
 SHARD = "shard-a"
 """A Lease for an hour, behind which nobody works."""
@@ -349,9 +350,8 @@ async def _resync(playground: Playground) -> None:
 
 async def _passes(playground: Playground) -> float:
     """Return how many passes over its objects the ring has seen."""
-    name = "controller_sharding_resync_duration_seconds_count"
-    lines = (await asyncio.to_thread(playground.scrape, "proud")).splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+    scrape = await asyncio.to_thread(playground.scrape, "proud")
+    return total(scrape, "controller_sharding_resync_duration_seconds_count")
 
 
 async def _create_strangers(client: Client, first: int, end: int) -> float:
@@ -370,12 +370,10 @@ async def _create_strangers(client: Client, first: int, end: int) -> float:
     return time.monotonic() - began
 
 
-async def _patches(client: Client) -> int:
+async def _patches(client: Client) -> float:
     """Return how many patches of ConfigMaps the API server has ever got."""
-    lines = (await client.request("GET", "/metrics", accept="text/plain")).decode().splitlines()
-    counts = [line for line in lines if line.startswith("apiserver_request_total{")]
-    about = ('resource="configmaps"', 'verb="PATCH"')
-    return sum(int(float(line.split()[-1])) for line in counts if all(a in line for a in about))
+    scrape = (await client.request("GET", "/metrics", accept="text/plain")).decode()
+    return total(scrape, "apiserver_request_total", resource="configmaps", verb="PATCH")
 
 
 def _pid(playground: Playground, sharder: str) -> int:

@@ -28,6 +28,7 @@ from tests.support.eventually import eventually
 from tests.support.figures import show
 from tests.support.forwarder import Forwarder
 from tests.support.paced import Calls, paced
+from tests.support.samples import total
 
 CREATES_PER_SECOND = 50
 SECONDS = 60
@@ -192,11 +193,9 @@ def _figures(playground: Playground) -> tuple[float, float]:
     Source:
         apiserver v0.36, admission/metrics: both are only there once they are above 0.
     """
-    lines = playground.plane.kubectl("get", "--raw", "/metrics").splitlines()
-
-    def total(name: str) -> float:
-        prefix = f"apiserver_admission_webhook_{name}{{"
-        ours = f'name="{WEBHOOK_NAME}"'
-        return sum(float(x.split()[-1]) for x in lines if x.startswith(prefix) and ours in x)
-
-    return total("fail_open_count"), total("request_total")
+    scrape = playground.plane.kubectl("get", "--raw", "/metrics")
+    names = ("fail_open_count", "request_total")
+    fail_opens, reviews = (
+        total(scrape, f"apiserver_admission_webhook_{name}", name=WEBHOOK_NAME) for name in names
+    )
+    return fail_opens, reviews

@@ -1,4 +1,7 @@
-"""A release from install to clean-up, beginning with the oldest chart: what survives each step."""
+"""A release from install to clean-up, beginning with the oldest chart: what survives each step.
+
+The program is today's at each step, under the rights and the configuration of its chart.
+"""
 
 import asyncio
 import shlex

@@ -11,20 +11,19 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
-
-import msgspec
 
 from hack import binaries
 from hack.control_plane import ControlPlane
 from hack.playground import SYSTEM
-from sharder.names import RING_LABEL
+from sharder.kube.client import connect
+from sharder.kube.stores import rings, secrets, webhook_configurations
+from sharder.names import RING_LABEL, ObjectRef
 from tests.chart.rendering import Helm
 from tests.support.eventually import eventually
+from tests.support.samples import total
 
 CRD = "controllerrings.sharding.timebertt.dev"
 SECRET = "sharder-certificates"  # noqa: S105 - a name
-_T = TypeVar("_T")
 
 WITHIN = 60
 """Seconds in which a sharder starts, leads and has written everything, on a busy machine."""
@@ -39,41 +38,6 @@ class Kept:
     certificates: Mapping[str, str]
     ca_bundles: Mapping[str, str]
     """By the name of the webhook configuration."""
-
-
-class _Metadata(msgspec.Struct, frozen=True):
-    name: str
-    uid: str
-    generation: int = 0
-
-
-class _Ring(msgspec.Struct, frozen=True):
-    metadata: _Metadata
-
-
-class _ClientConfig(msgspec.Struct, frozen=True, rename="camel"):
-    ca_bundle: str
-
-
-class _Webhook(msgspec.Struct, frozen=True, rename="camel"):
-    client_config: _ClientConfig
-
-
-class _Configuration(msgspec.Struct, frozen=True):
-    metadata: _Metadata
-    webhooks: list[_Webhook]
-
-
-class _Secret(msgspec.Struct, frozen=True):
-    data: dict[str, str] = {}
-
-
-class _Rings(msgspec.Struct, frozen=True):
-    items: list[_Ring]
-
-
-class _Configurations(msgspec.Struct, frozen=True):
-    items: list[_Configuration]
 
 
 class Release:
@@ -113,30 +77,27 @@ class Release:
 
     async def kept(self) -> Kept:
         """Return what is there now."""
-        secret = await self._read(_Secret, "secret", SECRET, "-n", SYSTEM)
-        rings = await self._read(_Rings, "controllerrings")
-        found = await self._read(
-            _Configurations, "mutatingwebhookconfigurations", "-l", RING_LABEL
-        )
+        client = await connect(str(self.plane.admin_kubeconfig))
+        try:
+            secret = await secrets(client, namespace=SYSTEM).get(ObjectRef(SYSTEM, SECRET))
+            found = [ring.metadata async for ring in rings(client).stream()]
+            configured = [each async for each in webhook_configurations(client).stream(RING_LABEL)]
+        finally:
+            await client.close()
         return Kept(
-            rings={
-                each.metadata.name: (each.metadata.uid, each.metadata.generation)
-                for each in rings.items
-            },
-            certificates=secret.data,
+            rings={meta.name: (meta.uid, meta.generation) for meta in found},
+            certificates=secret.data or {},
             ca_bundles={
                 each.metadata.name: webhook.client_config.ca_bundle
-                for each in found.items
-                for webhook in each.webhooks
+                for each in configured
+                for webhook in each.webhooks or ()
             },
         )
 
     async def fail_opens(self) -> float:
         """Return how many calls of webhooks the API server has passed over."""
-        metrics = await self.kubectl("get", "--raw", "/metrics")
-        name = "apiserver_admission_webhook_fail_open_count{"
-        lines = [line for line in metrics.splitlines() if line.startswith(name)]
-        return sum(float(line.rpartition(" ")[2]) for line in lines)
+        scrape = await self.kubectl("get", "--raw", "/metrics")
+        return total(scrape, "apiserver_admission_webhook_fail_open_count")
 
     @property
     def _name(self) -> str:
@@ -176,7 +137,3 @@ class Release:
         assert kept.certificates
         assert len(kept.ca_bundles) == len(kept.rings)
         return kept
-
-    async def _read(self, kind: type[_T], *arguments: str) -> _T:
-        text = await self.kubectl("get", *arguments, "-o", "json")
-        return msgspec.json.decode(text, type=kind)

@@ -16,7 +16,9 @@ from hack.playground import Playground
 from sharder.api.meta import Json
 from sharder.api.resource import Resource
 from sharder.kube.client import connect
+from sharder.metrics import PREFIX
 from tests.support.eventually import eventually
+from tests.support.samples import total
 from tests.support.scene import Scene
 from tests.support.users import WITHIN, User
 
@@ -58,14 +60,8 @@ class Service:
 
     async def metric(self, name: str, **labels: str) -> float:
         """Return the sum of the samples that have these labels, 0 if there are none."""
-        wanted = [f'{key}="{value}"' for key, value in labels.items()]
-        samples = [
-            line
-            for line in await self.metrics()
-            if line.partition("{")[0] == f"controller_sharding_{name}"
-            and all(part in line for part in wanted)
-        ]
-        return sum(float(line.rpartition(" ")[2]) for line in samples)
+        scrape = await asyncio.to_thread(self.playground.scrape)
+        return total(scrape, PREFIX + name, **labels)
 
     async def metrics(self) -> list[str]:
         """Return the lines that a scrape gets."""

@@ -1,0 +1,38 @@
+"""How a replica comes to lead, as it is configured."""
+
+import os
+import socket
+from uuid import uuid4
+
+from sharder.clock import Clock
+from sharder.config import LeaderElection
+from sharder.controllers.leader import AlwaysLeader, Holder
+from sharder.kube.client import Client
+from sharder.kube.stores import leases
+from sharder.names import ObjectRef
+from sharder.runtime.backoff import Rng
+from sharder.runtime.claim import LeaseTiming
+from sharder.runtime.holder import LeaseHolder
+from sharder.trouble import OnError
+
+
+def holder_of(
+    election: LeaderElection, client: Client, *, clock: Clock, rng: Rng, on_error: OnError
+) -> Holder:
+    """Return this replica's claim to lead, under a name that no other start has."""
+    if not election.leader_elect:
+        return AlwaysLeader(clock)
+    ref = ObjectRef(election.resource_namespace, election.resource_name)
+    return LeaseHolder(
+        leases(client, namespace=ref.namespace),
+        ref,
+        f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid4()}",
+        clock=clock,
+        rng=rng,
+        on_error=on_error,
+        timing=LeaseTiming(
+            lease_duration=int(election.lease_duration.total_seconds()),
+            renew_deadline=election.renew_deadline.total_seconds(),
+            retry_period=election.retry_period.total_seconds(),
+        ),
+    )
