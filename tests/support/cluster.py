@@ -38,6 +38,7 @@ from tests.support.fakes import (
     FakeObjects,
     FakeRecorder,
     FakeStore,
+    FakeWebhookConfigurations,
     fake_leases,
     fake_rings,
 )
@@ -210,14 +211,9 @@ class Cluster:
         """What the API server says, where the watch tells something else."""
         self.objects = Meddled(FakeObjects(*_RESOURCES.values()))
         self.namespaces = self.objects.inner.stores[NAMESPACES]
-        self.world = World(
-            objects=self.objects.inner,
-            clock=self.clock,
-            rng=self.rng,
-            default_namespaces=LabelSelector(),
-            excluded=frozenset(),
-            custom={},
-        )
+        self.configurations = FakeWebhookConfigurations()
+        self.validations = FakeWebhookConfigurations()
+        self.world = self.new_world()
         self.leads = True
         self.tally = Tally()
         self.recorder = FakeRecorder()
@@ -236,6 +232,26 @@ class Cluster:
         )
         self.drains = Drains(counter=self.tally, clock=self.clock)
         self._demo = demo or ring()
+
+    def new_world(self) -> World:
+        """Return what a process begins with."""
+        return World(
+            objects=self.objects.inner,
+            clock=self.clock,
+            rng=self.rng,
+            default_namespaces=LabelSelector(),
+            excluded=frozenset(),
+            custom={},
+        )
+
+    def guard(self, *, request: Callable[[], None], answer: Callable[[], None]) -> None:
+        """Ask at each call, as `FakeStore.guard` says."""
+        self.rings.guard(request=request, answer=answer)
+        self.leases.guard(request=request, answer=answer)
+        for configurations in (self.configurations, self.validations):
+            configurations.store.guard(request=request, answer=answer)
+        for store in self.objects.inner.stores.values():
+            store.guard(request=request, answer=answer)
 
     def mover(self, limit: int = 10) -> Mover:
         return Mover(

@@ -7,7 +7,7 @@ tests/integration/contract run the same facts against both).
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
@@ -65,6 +65,10 @@ class _Change:
     after: Tree | None
 
 
+def _pass() -> None:
+    """Let it through."""
+
+
 @dataclass(slots=True)
 class _State:
     """What all views of one collection share."""
@@ -77,6 +81,8 @@ class _State:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     faults: deque[ApiError] = field(default_factory=deque)
     losses: deque[ApiError] = field(default_factory=deque)
+    request: Callable[[], None] = _pass
+    answer: Callable[[], None] = _pass
 
     def commit(self, ref: ObjectRef, after: Tree | None) -> Tree:
         """Store the object, or remove it, and tell the watches."""
@@ -87,6 +93,7 @@ class _State:
             self.objects[ref] = stamped
         self.history.append(_Change(version, before, stamped if after is not None else None))
         self.tell()
+        self.answer()
         if self.losses:
             raise self.losses.popleft()
         return stamped
@@ -138,6 +145,16 @@ class FakeStore(Generic[T]):
     def lose(self, *errors: ApiError) -> None:
         """Let the next writes get through and their answers be lost."""
         self._state.losses.extend(errors)
+
+    def guard(self, *, request: Callable[[], None], answer: Callable[[], None]) -> None:
+        """Ask before each request, and before the answer to what was written; both may raise."""
+        self._state.request, self._state.answer = request, answer
+
+    def changes(self) -> Iterator[tuple[T, T]]:
+        """Yield what each write has found and left, but for the first and the last."""
+        for change in self._state.history:
+            if change.before and change.after:
+                yield self._decode(change.before), self._decode(change.after)
 
     def compact(self) -> None:
         """Forget the history: older versions are expired."""
@@ -228,6 +245,7 @@ class FakeStore(Generic[T]):
         self._state.commit(ref, None)
 
     def _stumble(self) -> None:
+        self._state.request()
         if self._state.faults:
             raise self._state.faults.popleft()
 

@@ -1,19 +1,14 @@
 """Facts about who leads, and what the leader brings about with all controllers together."""
 
-from asyncio import Task, TaskGroup
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from asyncio import TaskGroup
 
 import pytest
 
 from sharder.api.meta import Json
-from sharder.api.ring import Condition
-from sharder.controllers.configuration import Endpoint, Registration
 from sharder.controllers.leader import (
     APPLY_SECONDS,
     REGISTRATION_SECONDS,
     AlwaysLeader,
-    Leader,
 )
 from sharder.errors import Forbidden, NotFound, Rejected, Unavailable
 from sharder.names import (
@@ -26,71 +21,10 @@ from sharder.names import (
     RingName,
     ShardName,
 )
-from sharder.runtime.holder import LeaseHolder
 from sharder.runtime.polled import POLL_SECONDS
 from tests.support.cluster import Cluster, on, raising
-from tests.support.fakes import FakeRecorder, FakeWebhookConfigurations
+from tests.support.replica import AT_ONCE, LEADER, SYNC_PERIOD, Replica
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, ring
-
-LEADER = ObjectRef("sharding-system", "sharder")
-SYNC_PERIOD = 300.0
-AT_ONCE = 0.2
-
-
-class Service:
-    """A replica that campaigns."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.configurations = FakeWebhookConfigurations()
-        self.validations = FakeWebhookConfigurations()
-        self.changes: list[bool] = []
-        self.recorder = FakeRecorder()
-        self.ca_bundle = ""
-        self.holder = LeaseHolder(
-            cluster.leases, LEADER, "me", clock=cluster.clock, rng=cluster.rng
-        )
-        self.leader = Leader(
-            world=cluster.world,
-            objects=cluster.objects,
-            leases=cluster.leases,
-            ring_status=cluster.rings.status(),
-            configurations=self.configurations,
-            validations=self.validations,
-            registration=lambda: Registration(
-                endpoint=Endpoint(url="https://sharder", ca_bundle=self.ca_bundle),
-                default_namespaces=cluster.world._default,
-                excluded=frozenset(),
-                sharders=frozenset({"sharder"}),
-            ),
-            recorder=self.recorder,
-            mistakes=cluster.mistakes,
-            meter=cluster.tally,
-            holder=self.holder,
-            clock=cluster.clock,
-            rng=cluster.rng,
-            limit=10,
-            sync_period=SYNC_PERIOD,
-        )
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[Task[None]]:
-        async with TaskGroup() as group:
-            task = group.create_task(self.leader.campaign(self.changes.append))
-            await self.cluster.clock.advance(AT_ONCE)
-            try:
-                yield task
-            finally:
-                task.cancel()
-
-    async def conditions(self) -> dict[str, str]:
-        """The reasons of the ring's conditions, by type."""
-        conditions = (await self.cluster.rings.get(ObjectRef("", DEMO))).status.conditions
-        return {condition.type: condition.reason for condition in conditions}
-
-    async def ready(self, name: str = DEMO) -> Condition | None:
-        conditions = (await self.cluster.rings.get(ObjectRef("", name))).status.conditions
-        return next((c for c in conditions if c.type == "Ready"), None)
 
 
 async def holder_of(cluster: Cluster, shard: ShardName) -> str:
@@ -100,7 +34,7 @@ async def holder_of(cluster: Cluster, shard: ShardName) -> str:
 
 async def test_the_leader_looks_after_rings_leases_and_objects() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
 
     async with cluster.watched(A), service.running():
         await cluster.add(WIDGETS, "w")
@@ -126,7 +60,7 @@ async def test_the_leader_looks_after_rings_leases_and_objects() -> None:
 async def test_the_objects_of_a_silent_shard_move_and_those_of_others_stay() -> None:
     cluster = Cluster()
 
-    async with cluster.watched(A, B), Service(cluster).running():
+    async with cluster.watched(A, B), Replica(cluster).running():
         for number in range(20):
             name = f"s{number}"
             owner = await cluster.add(
@@ -157,7 +91,7 @@ async def test_the_objects_of_a_silent_shard_move_and_those_of_others_stay() -> 
 async def test_objects_move_to_a_shard_that_joins_once_they_are_let_go() -> None:
     cluster = Cluster()
 
-    async with cluster.watched(A), Service(cluster).running():
+    async with cluster.watched(A), Replica(cluster).running():
         for number in range(20):
             owner = await cluster.add(SECRETS, f"s{number}", owner=A)
             await cluster.add(CONFIGMAPS, f"c{number}", owner=A, controlled_by=owner)
@@ -180,7 +114,7 @@ async def test_objects_move_to_a_shard_that_joins_once_they_are_let_go() -> None
 
 async def test_a_leader_that_sees_another_holder_writes_nothing_more_and_campaigns_again() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
 
     async with cluster.watched(A), service.running():
         body: Json = {"spec": {"holderIdentity": "other", "leaseDurationSeconds": 15}}
@@ -201,7 +135,7 @@ async def test_a_leader_that_sees_another_holder_writes_nothing_more_and_campaig
 
 async def test_a_process_that_was_paused_does_not_act_on_what_it_knew_before() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
 
     async with cluster.watched(A), service.running():
         lease = (await cluster.leases.get(ObjectRef("default", A))).metadata.resource_version
@@ -223,7 +157,7 @@ async def test_a_process_that_was_paused_does_not_act_on_what_it_knew_before() -
 
 async def test_who_is_cancelled_gives_the_lease_back() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
 
     async with cluster.watched(A), service.running():
         held = (await cluster.leases.get(LEADER)).spec.holder_identity
@@ -235,7 +169,7 @@ async def test_who_is_cancelled_gives_the_lease_back() -> None:
 
 async def test_a_crash_is_not_hidden_and_gives_the_lease_back() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
 
     async def crash_it() -> None:
         async with service.running():
@@ -253,7 +187,7 @@ async def test_a_crash_is_not_hidden_and_gives_the_lease_back() -> None:
 
 async def test_configurations_of_rings_that_went_while_nobody_led_are_deleted() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
     labels = {APP_LABEL[0]: APP_LABEL[1], RING_LABEL: "gone"}
     await service.configurations.apply(
         {"metadata": {"name": "controllerring-gone", "labels": labels}}
@@ -265,7 +199,7 @@ async def test_configurations_of_rings_that_went_while_nobody_led_are_deleted() 
 
 async def test_a_sweep_that_fails_is_tried_again() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
     labels = {APP_LABEL[0]: APP_LABEL[1], RING_LABEL: "gone"}
     await service.configurations.apply(
         {"metadata": {"name": "controllerring-gone", "labels": labels}}
@@ -280,7 +214,7 @@ async def test_a_sweep_that_fails_is_tried_again() -> None:
 
 async def test_the_configuration_goes_at_once_with_its_ring() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
 
     async with cluster.watched(A), service.running():
         there = list(service.configurations.bodies)
@@ -293,7 +227,7 @@ async def test_the_configuration_goes_at_once_with_its_ring() -> None:
 
 async def test_an_unknown_resource_makes_only_its_own_ring_unready() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
     resources = ring().spec.resources
     await cluster.put_ring(
         type(ring())(
@@ -325,7 +259,7 @@ async def test_an_unknown_resource_makes_only_its_own_ring_unready() -> None:
 
 async def test_a_resource_that_is_installed_later_is_sharded_then() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
     cluster.objects.before.append(on("find", WIDGETS, raising(NotFound("not served"))))
 
     async with cluster.watched(A, seconds=3600), service.running():
@@ -340,7 +274,7 @@ async def test_a_resource_that_is_installed_later_is_sharded_then() -> None:
 async def test_what_missed_everything_is_found_by_the_next_sync() -> None:
     cluster = Cluster()
 
-    async with cluster.watched(A, seconds=3600), Service(cluster).running():
+    async with cluster.watched(A, seconds=3600), Replica(cluster).running():
         await cluster.add(WIDGETS, "w")
         await cluster.clock.advance(SYNC_PERIOD)
 
@@ -349,7 +283,7 @@ async def test_what_missed_everything_is_found_by_the_next_sync() -> None:
 
 async def test_a_shard_that_died_before_its_ring_was_made_is_found_out() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
 
     async with cluster.watched(A), service.running():
         await cluster.join(C, of="later")
@@ -380,7 +314,7 @@ async def test_who_needs_no_lease_always_leads() -> None:
 
 async def test_a_configuration_that_somebody_deletes_is_applied_anew_soon() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
 
     async with cluster.watched(A, seconds=3600), service.running():
         (name,) = service.configurations.bodies
@@ -395,7 +329,7 @@ async def test_a_configuration_that_somebody_deletes_is_applied_anew_soon() -> N
 
 async def test_whom_the_api_server_is_to_trust_is_told_to_it_within_a_second() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
 
     async with cluster.watched(A, seconds=3600), service.running():
         before = str(service.configurations.bodies)
@@ -410,7 +344,7 @@ async def test_whom_the_api_server_is_to_trust_is_told_to_it_within_a_second() -
 
 async def test_a_right_to_watch_that_is_missing_is_said_until_it_is_granted() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
     cluster.objects.before.append(on("watch", WIDGETS, raising(Forbidden("no"))))
 
     async with cluster.watched(A, seconds=3600), service.running():
@@ -426,7 +360,7 @@ async def test_a_right_to_watch_that_is_missing_is_said_until_it_is_granted() ->
 
 async def test_a_right_to_write_that_is_missing_is_said_until_it_is_granted() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
     cluster.objects.before.append(on("patch", WIDGETS, raising(Forbidden("cannot patch"))))
 
     async with cluster.watched(A, seconds=3600), service.running():
@@ -446,7 +380,7 @@ async def test_a_right_to_write_that_is_missing_is_said_until_it_is_granted() ->
 
 async def test_an_object_that_others_refuse_leaves_its_ring_ready() -> None:
     cluster = Cluster()
-    service = Service(cluster)
+    service = Replica(cluster)
     cluster.objects.before.append(on("patch", WIDGETS, raising(Rejected("denied"))))
 
     async with cluster.watched(A, seconds=3600), service.running():
