@@ -1,0 +1,90 @@
+"""Replicas that race for one Secret on a real API server, many times: there is one authority."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from sharder.api.meta import Json
+from sharder.api.secret import Secret
+from sharder.clock import SystemClock
+from sharder.controllers.certificates import Certificates
+from sharder.controllers.trust import Published
+from sharder.errors import NotFound
+from sharder.kube.client import Client
+from sharder.kube.store import KubeStore
+from sharder.kube.stores import secrets, webhook_configurations
+from sharder.names import ObjectRef
+from sharder.tls import CertificateBundle
+from tests.support.certificates import OVERLAP, POLICY
+
+RACES = 50
+"""All at once, each for a Secret of its own."""
+
+REPLICAS = 3
+BEFORE: Mapping[str, dict[str, Json] | None] = {
+    "nothing": None,
+    "empty": {},
+    "corrupt": {"tls.crt": "bm9uc2Vuc2U=", "ca.crt": "bm9uc2Vuc2U="},
+}
+
+
+class Race:
+    """Replicas of one installation, of which none leads."""
+
+    def __init__(self, client: Client, ref: ObjectRef) -> None:
+        self.ref = ref
+        self.secrets: KubeStore[Secret] = secrets(client, namespace=ref.namespace)
+        self._client = client
+        self._runners = [self._replica() for _ in range(REPLICAS)]
+
+    async def prepare(self, data: dict[str, Json] | None) -> None:
+        """Let the Secret be as somebody has left it."""
+        try:
+            meta = (await self.secrets.get(self.ref)).metadata
+        except NotFound:
+            pass
+        else:
+            version = meta.resource_version
+            await self.secrets.delete(self.ref, uid=meta.uid, resource_version=version)
+        if data is not None:
+            body: Json = {"metadata": {"name": self.ref.name}, "data": data}
+            await self.secrets.create(self.ref.namespace, body)
+
+    async def run(self) -> set[CertificateBundle]:
+        """Let all look at the same moment, until each has what it serves; return that."""
+        first = await asyncio.gather(*(each.ensure() for each in self._runners))
+        stored = CertificateBundle.from_secret_data((await self.secrets.get(self.ref)).data or {})
+        return {*first, stored}
+
+    def _replica(self) -> Certificates:
+        clock = SystemClock()
+        return Certificates(
+            secrets=self.secrets,
+            published=Published(webhook_configurations(self._client), clock),
+            ref=self.ref,
+            policy=POLICY,
+            overlap=OVERLAP,
+            leads=lambda: False,
+            clock=clock,
+        )
+
+
+@pytest.mark.parametrize("before", BEFORE)
+async def test_replicas_that_start_and_repair_together_have_one_authority(
+    client: Client, own_namespace: str, before: str
+) -> None:
+    races = [Race(client, ObjectRef(own_namespace, f"race-{n}")) for n in range(RACES)]
+
+    async with asyncio.TaskGroup() as group:
+        for race in races:
+            group.create_task(race.prepare(BEFORE[before]))
+    started = await asyncio.gather(*(race.run() for race in races))
+    async with asyncio.TaskGroup() as group:
+        for race in races:
+            group.create_task(race.prepare(BEFORE[before]))
+    repaired = await asyncio.gather(*(race.run() for race in races))
+
+    assert [len(bundles) for bundles in started] == [1] * RACES
+    assert repaired == started
+    assert len(set.union(*started)) == RACES
