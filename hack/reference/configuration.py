@@ -48,6 +48,9 @@ VARIABLES: Final = """\
 
 Each sets a field of the SharderConfig, and wins over the file.
 Lists and mappings are written as in YAML: `[a, b]`.
+Two more say which pod it is, and the chart sets them.
+`POD_NAME`, else the host's name, begins the name under which a replica leads.
+What is in `POD_NAMESPACE` is never sharded ([security.md](security.md#the-webhook)).
 
 | Variable | Field |
 |---|---|
