@@ -38,8 +38,6 @@ class _Answer(NamedTuple):
     status: HTTPStatus
     until: float
     """It holds so long, and is kept longer."""
-    free_from: float = 0.0
-    """When the token, if it was let in, may be reviewed without room."""
 
 
 class Readers:
@@ -51,6 +49,8 @@ class Readers:
         self._clock = clock
         self._answers: dict[bytes, _Answer] = {}
         """By digest of the token; the one that was given last comes last."""
+        self._under_way: dict[bytes, asyncio.Future[HTTPStatus]] = {}
+        """The one review of each token."""
         self._booked_until = 0.0
         """When as many reviews as were begun would have been due."""
         self._trouble = Trouble("review tokens", ignore)
@@ -70,18 +70,29 @@ class Readers:
         known = self._answers.get(digest)
         if known is not None and now < known.until:
             return known.status
-        if not self._is_free(digest, now) and not self._has_room(now):
+        if digest in self._under_way:
+            return await asyncio.shield(self._under_way[digest])
+        was_let_in = known is not None and known.status is HTTPStatus.OK
+        if not was_let_in and not self._has_room(now):
             return HTTPStatus.TOO_MANY_REQUESTS
+        return await self._ask(digest, token)
+
+    async def _ask(self, digest: bytes, token: str) -> HTTPStatus:
+        """Have a token reviewed, for all who show it meanwhile."""
+        status = HTTPStatus.INTERNAL_SERVER_ERROR
+        answer = self._under_way[digest] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(REVIEW_SECONDS):
                 status = await self._review(token)
+            self._believe(digest, status)
+            self._trouble.over()
         except (ApiError, TimeoutError) as error:
             # Nothing says that an error does not quote what was sent.
             told = str(error).replace(token, "<token>") or "no answer in time"
             self._trouble.failed(Unavailable(told))
-            return HTTPStatus.INTERNAL_SERVER_ERROR
-        self._trouble.over()
-        self._believe(digest, status)
+        finally:
+            del self._under_way[digest]
+            answer.set_result(status)
         return status
 
     async def _review(self, token: str) -> HTTPStatus:
@@ -90,18 +101,6 @@ class Readers:
             return HTTPStatus.UNAUTHORIZED
         is_allowed = await self._reviews.may_read_metrics(user)
         return HTTPStatus.OK if is_allowed else HTTPStatus.FORBIDDEN
-
-    def _is_free(self, digest: bytes, now: float) -> bool:
-        """Tell whether a token needs no room as it was let in the last time, and note its review.
-
-        That is one at a time, for none lasts longer than the next one has to wait, and the only
-        one for a token that turns out to be good no more.
-        """
-        known = self._answers.get(digest)
-        if known is None or known.status is not HTTPStatus.OK or now < known.free_from:
-            return False
-        self._answers[digest] = known._replace(free_from=now + REVIEW_SECONDS)
-        return True
 
     def _has_room(self, now: float) -> bool:
         """Tell whether one more review may begin, and count it."""

@@ -28,7 +28,7 @@ def of_cert_manager(rendered: str) -> dict[str, Manifest]:
     }
 
 
-def test_the_secret_has_no_data_and_helm_never_deletes_it(helm: Helm) -> None:
+def test_the_secret_has_no_data_and_neither_helm_nor_argo_cd_deletes_it(helm: Helm) -> None:
     secret = find(helm.template(), "Secret", "sharder-certificates")
 
     assert not secret.data
@@ -36,6 +36,7 @@ def test_the_secret_has_no_data_and_helm_never_deletes_it(helm: Helm) -> None:
     assert secret.metadata.annotations == {
         "helm.sh/hook": "pre-install,pre-upgrade",
         "helm.sh/hook-delete-policy": "hook-failed",
+        "argocd.argoproj.io/hook": "Skip",
     }
 
 
