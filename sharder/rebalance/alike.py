@@ -43,7 +43,7 @@ class Alike:
             if admits(self.members[index].key, target):
                 break
             index += 1
-        self._refused[target] = max(index, self._refused.get(target, 0))
+        self._refused[target] = index
         return min(index, before)
 
     def take(self, index: int) -> None:

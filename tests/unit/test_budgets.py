@@ -101,6 +101,14 @@ def test_a_shard_has_no_more_drains_open_than_it_may() -> None:
     assert budget.refusal(B, TWO_AT_A_TIME, 0.0) is None
 
 
+def test_what_another_shard_is_being_asked_for_takes_no_place() -> None:
+    budget = Budget[str]()
+    budget.begin("x", B)
+
+    assert budget.open_on(A, 0.0) == 0
+    assert budget.open_on(B, 0.0) == 1
+
+
 def test_what_a_shard_lets_go_makes_room_at_once() -> None:
     budget = Budget[str]()
     drain(budget, "x")

@@ -9,7 +9,7 @@ from sharder.names import pin_label
 from sharder.placement.entries import Entry
 from sharder.placement.tally import Reservation, Tally
 from sharder.plan import Assign, Drain, Keep, Step, Withdraw
-from sharder.planner import Owners, Promises, plan_displaced, reservation_of
+from sharder.planner import Owners, Promises, hold_of, plan_displaced, reservation_of
 from sharder.snapshot import RingSnapshot
 from tests.support.counting import bounded
 from tests.support.values import (
@@ -98,6 +98,42 @@ def test_without_a_promise_an_object_is_planned_as_it_is() -> None:
 
     assert Promises(ring).keep(obj(WIDGETS, "w")) == Promises(ring).plan(obj(WIDGETS, "w"))
     assert Promises(ring).goal_of(obj(WIDGETS, "w")) == ring.wanted("example.com/Widget/default/w")
+
+
+def test_a_promise_is_kept_to_an_object_whose_shard_is_gone() -> None:
+    ring, tally = counted(1, members({A: Standing.AVAILABLE, B: Standing.AVAILABLE}))
+    lost, promises = obj(owner=C), Promises(ring)
+    fill(tally, B, 1)
+    first = promises.plan(lost)
+    promises.give_back()
+    tally.forget(ring.identity_of(lost))
+    fill(tally, A, 1)
+
+    assert first == promises.keep(lost) == Assign(A)
+
+
+@pytest.mark.parametrize(
+    ("drain", "step"),
+    [(None, Drain(A)), ("true", Keep("waiting for its shard to let go"))],
+    ids=["asked for now", "asked for before"],
+)
+def test_an_owner_that_is_to_leave_waits_though_it_counts_where_it_is(
+    drain: str | None, step: Step
+) -> None:
+    ring, tally = counted(5)
+    owners, secret = Owners(), obj(SECRETS, "s", owner=A, drain=drain)
+    tally.see(SECRETS, ring.identity_of(secret), Entry(A))
+
+    owners.note(ring, secret, step)
+
+    assert owners.waits(secret)
+
+
+def test_a_pin_to_another_shard_does_not_speak_for_staying() -> None:
+    ring, _ = counted(5)
+
+    assert hold_of(ring, obj(labels={PIN: A}, owner=A), A).pinned
+    assert not hold_of(ring, obj(labels={PIN: B}, owner=A), A).pinned
 
 
 def test_what_a_promised_object_controls_follows_it_though_the_promise_is_forgotten() -> None:

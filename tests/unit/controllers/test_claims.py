@@ -43,6 +43,7 @@ async def test_a_released_lease_is_held_while_objects_are_taken() -> None:
 
     assert held.spec.holder_identity == SHARDER_IDENTITY
     assert held.spec.lease_duration_seconds == 30
+    assert held.spec.acquire_time == held.spec.renew_time
     assert held.metadata.label(STATE_LABEL) == ShardState.DEAD
 
 
@@ -80,9 +81,28 @@ async def test_it_is_renewed_before_the_shard_may_acquire_it() -> None:
         await cluster.clock.advance(16)
         async with claims.holding(REF):
             second = (await lease(cluster)).spec
+        version = await _version(cluster, claims)
+        await cluster.clock.advance(1)
+        later = await _version(cluster, claims)
 
+    assert later == version
     assert first.renew_time != second.renew_time
     assert first.lease_transitions == second.lease_transitions
+
+
+async def test_one_that_was_renewed_is_given_back_as_it_was_first_found() -> None:
+    async with released() as (cluster, claims):
+        found = (await lease(cluster)).spec
+        async with claims.holding(REF):
+            async with claims.holding(REF):
+                pass
+            await cluster.clock.advance(16)
+            async with claims.holding(REF):
+                pass
+        await cluster.clock.advance(2)
+        after = (await lease(cluster)).spec
+
+    assert (after.holder_identity, after.renew_time) == ("", found.renew_time)
 
 
 async def test_a_shard_that_is_back_keeps_its_objects() -> None:
@@ -159,6 +179,19 @@ async def test_a_hold_during_which_nothing_was_written_is_not_renewed() -> None:
                 pass
 
 
+async def test_what_was_written_before_it_was_renewed_does_not_count_for_the_next_time() -> None:
+    async with released() as (cluster, claims), claims.holding(REF):
+        async with claims.holding(REF):
+            pass
+        await cluster.clock.advance(16)
+        await _fail(claims)
+        await cluster.clock.advance(16)
+
+        with pytest.raises(Unavailable, match="left alone"):
+            async with claims.holding(REF):
+                pass
+
+
 async def _fail(claims: Claims) -> None:
     with pytest.raises(Rejected):
         async with claims.holding(REF):
@@ -187,6 +220,20 @@ async def test_who_stops_gives_back_what_it_holds() -> None:
         await cluster.clock.advance(1)
 
         assert not (await lease(cluster)).spec.holder_identity
+
+
+async def test_who_stops_holds_on_for_what_may_be_on_its_way() -> None:
+    async with released() as (cluster, _), TaskGroup() as group:
+        claims = Claims(world=cluster.world, leases=cluster.leases, clock=cluster.clock)
+        task = group.create_task(claims.run())
+        async with claims.holding(REF):
+            await cluster.clock.advance(0.1)
+        task.cancel()
+        await cluster.clock.advance(0.9)
+        held = (await lease(cluster)).spec.holder_identity
+        await cluster.clock.advance(0.1)
+
+    assert held == SHARDER_IDENTITY
 
 
 async def test_a_lease_that_cannot_be_given_back_runs_out_by_itself() -> None:

@@ -10,13 +10,14 @@ from sharder.api.ring import (
     RingSpec,
     StrategyName,
 )
+from sharder.controllers.movement.moves import Superseded
 from sharder.controllers.movement.transfer import Transfer
-from sharder.controllers.movement.waiting import Flow
+from sharder.controllers.movement.waiting import Flow, Subject
 from sharder.errors import Expired, Forbidden, InvalidObject, NotFound, Rejected, Unavailable
 from sharder.keys import main_key
 from sharder.names import RingName
 from tests.support.cluster import Call, Cluster, on, once, raising
-from tests.support.counting import tally_of
+from tests.support.counting import bounded, counted, tally_of
 from tests.support.movement import SOON, moving, patched, resync
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, named, ring
 
@@ -537,6 +538,75 @@ async def test_what_lies_on_a_shard_that_got_the_owner_later_and_is_gone_moves_t
         await transfer.run(resource, [owner], {owner.metadata.ref: A})
 
     assert await cluster.owners(CONFIGMAPS) == {"c": now.wanted(main_key(owner))}
+
+
+def transfer_of(cluster: Cluster) -> Transfer:
+    return Transfer(
+        cluster.snapshot,
+        objects=cluster.objects,
+        mover=cluster.mover(),
+        failures=cluster.failures,
+    )
+
+
+async def test_an_object_that_is_left_alone_keeps_no_other_and_waits_its_time() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        held, free = [await cluster.add(WIDGETS, name) for name in ("w0", "w1")]
+        subject = Subject(Flow(DEMO, WIDGETS), held.metadata.ref)
+        for _ in range(3):
+            await cluster.failures.failed(subject, held, Rejected("a policy forbids it"))
+        left = await transfer_of(cluster).run(
+            await cluster.objects.find(WIDGETS),
+            [held, free],
+            {held.metadata.ref: A, free.metadata.ref: A},
+        )
+
+    assert await cluster.owners(WIDGETS) == {"w0": "", "w1": A}
+    assert left == {held.metadata.ref: cluster.failures.wait(subject)}
+
+
+async def test_an_object_that_cannot_be_understood_keeps_no_other() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        broken, other = [await cluster.add(WIDGETS, name) for name in ("w0", "w1")]
+        wrong = raising(InvalidObject("no metadata"))
+        cluster.objects.before.append(on("patch", WIDGETS, wrong, name="w0"))
+        await transfer_of(cluster).run(
+            await cluster.objects.find(WIDGETS),
+            [broken, other],
+            {broken.metadata.ref: A, other.metadata.ref: A},
+        )
+
+    assert await cluster.owners(WIDGETS) == {"w0": "", "w1": A}
+
+
+async def test_what_is_let_go_while_it_is_written_waits_for_what_it_controls() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        name = named(SECRETS, A, cluster.snapshot)
+        seen = await cluster.add(SECRETS, name, owner=A, draining=True)
+        await cluster.acknowledge(seen, SECRETS)
+        resource = await cluster.objects.find(SECRETS)
+        await transfer_of(cluster).run(resource, [seen], {seen.metadata.ref: A})
+
+    assert await cluster.owners(SECRETS) == {name: ""}
+
+
+async def test_what_was_promised_is_given_back_where_it_could_not_be_written() -> None:
+    cluster = Cluster(bounded(5))
+
+    async with counted(cluster, A):
+        widget = await cluster.add(WIDGETS, "w")
+        transfer, resource = transfer_of(cluster), await cluster.objects.find(WIDGETS)
+        cluster.leads = False
+        with pytest.raises(Superseded):
+            await transfer.run(resource, [widget], {widget.metadata.ref: A})
+
+        assert tally_of(cluster).by_shard() == {}
 
 
 # What keeps all objects from being looked at

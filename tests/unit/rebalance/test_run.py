@@ -118,6 +118,37 @@ def test_a_shard_is_asked_again_once_another_has_changed() -> None:
     assert [(move.key, move.target) for move in outcome.moves] == [("x", C), ("y", A)]
 
 
+def test_a_shard_is_asked_again_once_it_has_got_something_itself() -> None:
+    # What "y" brings is of the resource of which "r" has some: only then it helps to give "r" up.
+    objects = [
+        obj("r", "a", 0, 5),
+        obj("p", "a", 50, 0, kept="is pinned"),
+        obj("y", "b", 0, 85),
+        obj("q", "b", 41, 0, kept="is pinned"),
+    ]
+    shards = (shard("a"), shard("b"), shard("c", 1e12, 1e12))
+    allowed = {("r", C), ("y", A)}
+
+    outcome = run(
+        balance(0.15, min_gain=0.01), shards, objects, admits=lambda k, t: (k, t) in allowed
+    )
+
+    assert [(move.key, move.target) for move in outcome.moves] == [("y", A), ("r", C)]
+
+
+def test_a_shard_is_asked_again_once_a_target_has_got_what_it_lacked() -> None:
+    objects = [
+        obj("x", "a", 50, 0),
+        obj("y", "b", 0, 20),
+        obj("p", "b", 0, 20, kept="is pinned"),
+    ]
+    shards = [shard(name) for name in "abc"]
+
+    outcome = run(balance(0.15), shards, objects, admits=lambda _, target: target == C)
+
+    assert [move.key for move in outcome.moves] == ["y", "x"]
+
+
 def test_the_target_is_the_shard_that_ends_best() -> None:
     objects = [*LOPSIDED, obj("p", "b", 0, 10), obj("q", "c", 0, 40)]
 
@@ -154,6 +185,15 @@ def test_a_target_has_room_in_every_resource_that_the_object_loads() -> None:
 
     assert run(balance(0.15), (shard("a"), shard("b")), objects).moves == ()
     assert moved(run(balance(0.15), (shard("a"), shard("b", 110)), objects)) == {"x": "b"}
+
+
+def test_a_target_has_room_for_what_fills_it_exactly() -> None:
+    # 0.1 + 0.2 is more than 0.3.
+    objects = [obj("x", "a", 0.2, 0), obj("p", "b", 0.1, 0.3, kept="is pinned")]
+
+    outcome = run(balance(0.1), (shard("a", 0.5, 0.5), shard("b", 0.3, 0.3)), objects)
+
+    assert moved(outcome) == {"x": "b"}
 
 
 def test_resources_that_are_not_balanced_need_room_as_well() -> None:
@@ -444,6 +484,20 @@ def test_a_shard_that_would_gain_too_little_does_not_keep_others_from_gaining() 
     }
 
 
+def test_shards_that_would_gain_too_little_one_after_the_other_are_left_as_they_were() -> None:
+    # Only once a, the worse one, is left out does b come to the one place there is.
+    objects = [
+        *(obj(f"a{index}", "a", 1, 0) for index in range(32)),
+        *(obj(f"b{index}", "b", 1, 0) for index in range(31)),
+    ]
+    shards = (shard("a"), shard("b"), shard("c", 1e12, 1e12, room=1))
+
+    outcome = run(balance(0.15), shards, objects, admits=lambda _, target: target == C)
+
+    assert outcome.moves == ()
+    assert outcome.after == outcome.before
+
+
 def test_what_the_budget_has_ended_is_not_judged_by_its_gain() -> None:
     objects = [obj(str(number), "a", 1, 0) for number in range(40)]
 
@@ -500,8 +554,8 @@ def test_the_gain_of_a_shard_is_that_of_all_its_moves() -> None:
     assert moved(outcome) == {"x": "c", "big": "d", "t": "b"}
 
 
-def test_a_shard_that_would_gain_too_little_is_asked_again_once_others_have_moved() -> None:
-    # In the first search b's small object takes the place where a's goes in the second.
+def _one_after_the_other() -> tuple[list[LoadedShard], list[LoadedObject]]:
+    """Return what needs two searches: "small" takes the place where "x" goes in the second."""
     objects = [
         obj("small", "b", 2, 0),
         obj("big", "b", 20, 0, rank=1),
@@ -509,9 +563,37 @@ def test_a_shard_that_would_gain_too_little_is_asked_again_once_others_have_move
         obj("x", "a", 29, 0),
         obj("q", "a", 30, 0, kept="is pinned"),
     ]
-    shards = [shard("a"), shard("b"), *(shard(name, 1e12, 1e12, room=1) for name in "cd")]
+    return [shard("a"), shard("b"), *(shard(n, 1e12, 1e12, room=1) for n in "cd")], objects
 
-    outcome = run(balance(0.15), shards, objects, admits=lambda k, t: (k, t) != ("small", D))
+
+def _small_goes_to_c_alone(key: str, target: ShardName) -> bool:
+    return (key, target) != ("small", D)
+
+
+def test_a_shard_that_would_gain_too_little_is_asked_again_once_others_have_moved() -> None:
+    shards, objects = _one_after_the_other()
+
+    outcome = run(balance(0.15), shards, objects, admits=_small_goes_to_c_alone)
+
+    assert moved(outcome) == {"x": "c", "big": "d"}
+
+
+def test_a_shard_that_is_asked_again_is_not_left_out_for_the_sake_of_another() -> None:
+    # Those of e gain too little in every search.
+    shards, objects = _one_after_the_other()
+    shards += [shard("e"), shard("f", 1e12, 1e12)]
+    objects += [obj(f"e{index}", "e", 1, 0) for index in range(32)]
+
+    outcome = run(
+        balance(0.15),
+        shards,
+        objects,
+        admits=lambda key, target: (
+            target == "f"
+            if key.startswith("e")
+            else target != "f" and _small_goes_to_c_alone(key, target)
+        ),
+    )
 
     assert moved(outcome) == {"x": "c", "big": "d"}
 
