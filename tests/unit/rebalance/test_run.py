@@ -578,6 +578,32 @@ def test_a_shard_that_would_gain_too_little_is_asked_again_once_others_have_move
     assert moved(outcome) == {"x": "c", "big": "d"}
 
 
+def test_all_searches_together_have_one_budget() -> None:
+    # The first search leads "2" to b; only after that "4" has somewhere to go.
+    objects = [
+        obj("0", "c", 1, 0),
+        obj("1", "a", 1, 0),
+        obj("2", "a", 30, 0),
+        obj("3", "c", 2, 0),
+        obj("4", "c", 29, 0),
+    ]
+    shards = [shard("a"), shard("b", 1e12, 1e12, room=1), shard("c")]
+    refused = {("4", B), ("2", C), ("0", B), ("3", C)}
+
+    def moves(budget: int) -> dict[str, str]:
+        look = run(
+            balance(0.15),
+            shards,
+            objects,
+            budget=budget,
+            admits=lambda k, t: (k, t) not in refused,
+        )
+        return moved(look)
+
+    assert moves(2) == {"2": "b", "4": "a"}
+    assert moves(1) == {"2": "b"}
+
+
 def test_a_shard_that_is_asked_again_is_not_left_out_for_the_sake_of_another() -> None:
     # Those of e gain too little in every search.
     shards, objects = _one_after_the_other()
