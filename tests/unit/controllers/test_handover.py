@@ -12,7 +12,7 @@ from sharder.api.ring import (
 )
 from sharder.controllers.movement.moves import Superseded
 from sharder.controllers.movement.transfer import Transfer
-from sharder.controllers.movement.waiting import Flow, Subject
+from sharder.controllers.movement.waiting import UNKNOWN, Flow, Subject
 from sharder.errors import Expired, Forbidden, InvalidObject, NotFound, Rejected, Unavailable
 from sharder.keys import main_key
 from sharder.names import RingName
@@ -581,6 +581,24 @@ async def test_an_object_that_cannot_be_understood_keeps_no_other() -> None:
         )
 
     assert await cluster.owners(WIDGETS) == {"w0": "", "w1": A}
+
+
+async def test_what_lies_anywhere_is_found_though_it_is_known_of_others_where_they_lie() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        unknown, known = [await cluster.add(SECRETS, name) for name in ("s0", "s1")]
+        for name, shard, owner in (("c0", B, unknown), ("c1", A, known)):
+            await cluster.add(CONFIGMAPS, name, owner=shard, controlled_by=owner)
+        await cluster.delete_lease(B)
+        await cluster.clock.advance(SOON)
+        await transfer_of(cluster).run(
+            await cluster.objects.find(SECRETS),
+            [unknown, known],
+            {unknown.metadata.ref: UNKNOWN, known.metadata.ref: A},
+        )
+
+    assert await cluster.owners(CONFIGMAPS) == {"c0": A, "c1": A}
 
 
 async def test_what_is_let_go_while_it_is_written_waits_for_what_it_controls() -> None:
