@@ -1,25 +1,31 @@
 """Certificates from files that somebody else replaces, and whom the API server is to trust."""
 
 import asyncio
+import base64
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from sharder.cli.certificates import (
     CertificateFiles,
     Shown,
     excluded_namespaces,
+    find_certificate,
     registration_of,
     webhook_names,
 )
 from sharder.config import Settings, load
 from sharder.controllers.certificates import LOOK_SECONDS
 from sharder.errors import ConfigError
+from sharder.kube.client import connect
 from sharder.names import CONFIG_API_VERSION
-from sharder.tls import KeyPair, issue_serving, make_authority
+from sharder.tls import KeyPair, Policy, introduced, issue_serving, make_authority, new_bundle
 from tests.support.fake_clock import FakeClock
+from tests.unit.kube.conftest import Script, kubeconfig
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 AUTHORITY = make_authority(NOW)
@@ -197,6 +203,40 @@ def test_a_ca_bundle_that_was_configured_goes_before_our_own(text: str, trusted:
     registration = registration_of(configured, "b3Vycw==", frozenset(), frozenset())
 
     assert registration.endpoint.ca_bundle == trusted
+
+
+async def test_while_an_authority_is_replaced_the_api_server_is_to_trust_both(
+    tmp_path: Path,
+) -> None:
+    clock, configured = FakeClock(), settings("{}")
+    policy = Policy(
+        names=webhook_names(configured),
+        validity=timedelta(days=90),
+        rotate_before=timedelta(days=30),
+    )
+    kept = introduced(new_bundle(policy, clock.now()), make_authority(clock.now()))
+    script = Script([(200, {"data": kept.to_secret_data()}), (200, {})])
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", script.handle)
+    (tmp_path / "token").touch()
+
+    async with TestServer(app) as server:
+        (tmp_path / "config").write_text(kubeconfig(str(server.make_url("/"))))
+        client = await connect(str(tmp_path / "config"))
+        source = await find_certificate(configured, client, clock, lambda: False)
+        await client.close()
+
+    assert source.first.pair == kept.serving
+    assert base64.b64decode(source.first.ca_bundle) == kept.ca
+
+
+def test_a_registration_says_who_the_sharders_are_and_where_they_stay_out() -> None:
+    registration = registration_of(
+        settings("{}"), "b3Vycw==", frozenset({"sharder"}), frozenset({"kube-system"})
+    )
+
+    assert registration.sharders == {"sharder"}
+    assert registration.excluded == {"kube-system"}
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,8 @@ async def test_a_second_run_finds_nothing() -> None:
 
 async def test_a_dry_run_names_what_it_would_clean_and_writes_nothing() -> None:
     fake = Fake()
-    await fake.add(SECRETS, obj(SECRETS, "s", owner=A), obj(SECRETS, "t", drain="true"))
+    moving = obj(SECRETS, "s", owner=A, drain="true")
+    await fake.add(SECRETS, moving, obj(SECRETS, "t", drain="true"))
 
     report = await fake.run(dry_run=True)
 
@@ -244,6 +245,18 @@ async def test_a_ring_that_comes_back_ends_the_clean_up_of_its_resources() -> No
     assert row.found == CHECKED_EVERY
     assert "is part of ControllerRing demo" in str(row.problem)
     assert len(await fake.marked(SECRETS)) > 100
+
+
+async def test_a_ring_that_is_back_keeps_even_a_few_objects_of_its_next_resource() -> None:
+    fake = Fake()
+    await fake.add(WIDGETS, obj(WIDGETS, "w", owner=A))
+    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+    fake.objects.before.append(on("patch", WIDGETS, once(fake.add_ring)))
+
+    report = await fake.run()
+
+    assert (await fake.marked(WIDGETS), await fake.marked(SECRETS)) == ([], ["s"])
+    assert "is part of ControllerRing demo" in str(report.resources[-1].problem)
 
 
 # What goes wrong
@@ -372,6 +385,21 @@ async def test_a_list_that_always_takes_too_long_is_given_up() -> None:
 
     report = await fake.run()
 
+    assert report.resources[0].problem == "too old"
+
+
+async def test_a_dry_run_counts_nothing_twice_when_its_list_took_too_long() -> None:
+    fake = Fake()
+    await fake.add(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(5)))
+
+    async def expire() -> None:
+        raise Expired("too old")
+
+    fake.objects.before.append(on("next", SECRETS, once(expire), name="s-3"))
+
+    report = await fake.run(dry_run=True)
+
+    assert counts(report) == {"secrets": (3, 0, 3, 0)}
     assert report.resources[0].problem == "too old"
 
 

@@ -291,6 +291,18 @@ async def test_a_starter_that_may_not_see_whom_the_api_server_trusts_does_not_wa
     assert await scene.kept() == bundle
 
 
+async def test_who_may_not_see_whom_the_api_server_trusts_takes_what_is_there(
+    scene: Scene,
+) -> None:
+    asleep = scene.replica()
+    await asleep.ensure()
+    after = new_bundle(POLICY, scene.clock.now())
+    await scene.put(after)
+    scene.configurations.fail(*[Forbidden("cannot list")] * 9)
+
+    assert await asleep.ensure() == after
+
+
 async def test_an_authority_that_a_stranger_put_there_is_introduced_first(scene: Scene) -> None:
     ours = scene.replica()
     first = await ours.ensure()

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Collection
 from datetime import datetime
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -333,6 +334,7 @@ async def test_a_configuration_that_cannot_be_applied_is_reported_until_it_can()
 
     assert failed.message == "cannot apply the webhook configuration: cannot patch"
     assert (await bench.ready()).status == "True"
+    assert list(bench.configurations.bodies) == [NAME]
 
 
 async def test_a_ring_that_goes_meanwhile_needs_no_status() -> None:
@@ -769,6 +771,22 @@ async def test_a_ring_over_leases_is_not_ready_and_says_why() -> None:
             "spec.resources[0]: Forbidden: leases.coordination.k8s.io are never sharded, because "
             "by them shards and leaders hold their places: remove it"
         )
+
+
+async def test_a_ring_with_two_shards_of_one_name_is_not_ready_and_says_why() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        held: Json = msgspec.to_builtins(await cluster.leases.get(ObjectRef("default", A)))
+        await cluster.leases.create("elsewhere", held)
+        await cluster.settle()
+        await bench.reconcile()
+
+        ready = await bench.ready()
+
+    assert (ready.status, ready.reason) == ("False", "ReconciliationFailed")
+    assert "two Leases of one name are held" in ready.message
 
 
 async def test_a_ring_that_slipped_in_is_not_ready_until_it_is_mended() -> None:

@@ -266,3 +266,17 @@ async def test_the_status_is_a_path_of_its_own(script: Script, client: Client) -
     await KubeStore(client, Lease, LEASES).status().patch(ObjectRef("ns", "a"), {"status": {}})
 
     assert script.asked[0].path.endswith("/namespaces/ns/leases/a/status")
+
+
+async def test_what_has_changed_or_was_made_anew_is_not_deleted(
+    client: Client, script: Script
+) -> None:
+    script.then((200, {}))
+
+    await leases(client).delete(ObjectRef("default", "a"), uid="uid-1", resource_version="7")
+
+    asked = script.asked[0]
+    assert asked.method == "DELETE"
+    assert asked.path.endswith("/namespaces/default/leases/a")
+    assert isinstance(asked.body, dict)
+    assert asked.body["preconditions"] == {"uid": "uid-1", "resourceVersion": "7"}

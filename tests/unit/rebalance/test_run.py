@@ -590,7 +590,7 @@ def test_all_searches_together_have_one_budget() -> None:
     shards = [shard("a"), shard("b", 1e12, 1e12, room=1), shard("c")]
     refused = {("4", B), ("2", C), ("0", B), ("3", C)}
 
-    def moves(budget: int) -> dict[str, str]:
+    def moves(budget: int) -> object:
         look = run(
             balance(0.15),
             shards,

@@ -273,6 +273,7 @@ async def test_a_held_lease_is_renewed_every_retry_period(world: World) -> None:
     assert spec.renew_time == format_time(world.clock.now())
     assert spec.acquire_time != spec.renew_time
     assert holder.valid(world.clock.monotonic())
+    assert holder._written == {spec.renew_time}
 
 
 async def test_another_holder_ends_it_at_the_next_renewal(world: World) -> None:
@@ -441,15 +442,51 @@ async def test_a_wish_to_be_evacuated_does_not_get_into_the_way_of_a_renewal() -
 async def test_a_request_that_hangs_does_not_hold_up_the_deadline() -> None:
     store = Deaf(Lease, LEASES)
     timing = LeaseTiming(lease_duration=1, renew_deadline=0.02, retry_period=0.005)
-    clock = SystemClock()
-    holder = LeaseHolder(store, REF, "me", clock=clock, rng=FixedRng(), timing=timing)
+    holder = LeaseHolder(store, REF, "me", clock=SystemClock(), rng=FixedRng(), timing=timing)
     await holder.acquire()
-    began = clock.monotonic()
 
     with pytest.raises(LeaseLost):
-        await holder.keep()
+        async with asyncio.timeout(5):
+            await holder.keep()
 
-    assert clock.monotonic() - began < 0.2
+
+async def test_a_lease_is_surely_ours_up_to_the_renew_deadline(world: World) -> None:
+    holder = world.holder()
+    await holder.acquire()
+    renewed = world.clock.monotonic()
+
+    assert holder.valid(renewed + 9.9)
+    assert not holder.valid(renewed + 10)
+
+
+async def test_the_deadline_counts_from_when_a_renewal_was_sent() -> None:
+    store, answer = LateAnswer(), asyncio.Event()
+    world = World(store=store)
+    holder = world.holder()
+    await holder.acquire()
+
+    async with world.running(holder.keep()):
+        store.late = answer
+        await world.clock.advance(2)
+        sent = world.clock.monotonic()
+        await world.clock.advance(4)
+        answer.set()
+        await settle()
+
+        assert holder.valid(sent + 9.9)
+        assert not holder.valid(sent + 10)
+
+
+async def test_a_release_that_hangs_is_given_up() -> None:
+    timing = LeaseTiming(lease_duration=1, renew_deadline=0.02, retry_period=0.005)
+    store = Deaf(Lease, LEASES)
+    holder = LeaseHolder(store, REF, "me", clock=SystemClock(), rng=FixedRng(), timing=timing)
+    await holder.acquire()
+
+    async with asyncio.timeout(5):
+        await holder.release()
+
+    assert (await store.get(REF)).spec.holder_identity == "me"
 
 
 async def test_a_lost_lease_can_be_acquired_again_when_it_is_free(world: World) -> None:

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from sharder.errors import LeaseLost
+from sharder.errors import ConfigError, LeaseLost, SharderError
 from sharder.runtime.supervise import supervise
 from tests.support.fake_clock import FakeClock, FixedRng, settle
 
@@ -91,11 +91,12 @@ async def test_cancellation_stops_all() -> None:
     assert not task.running
 
 
-async def test_a_lost_lease_ends_all_tasks() -> None:
+@pytest.mark.parametrize("error", [LeaseLost("lost"), ConfigError("wrong")])
+async def test_a_lost_lease_or_a_wrong_setting_ends_all_tasks(error: SharderError) -> None:
     other = Task(FakeClock())
 
     async def lose() -> None:
-        raise LeaseLost("lost")
+        raise error
 
     with pytest.raises(ExceptionGroup) as caught:
         await supervise(
@@ -105,7 +106,7 @@ async def test_a_lost_lease_ends_all_tasks() -> None:
             on_crash=lambda _: None,
         )
 
-    assert caught.group_contains(LeaseLost)
+    assert caught.group_contains(type(error))
     assert not other.running
 
 

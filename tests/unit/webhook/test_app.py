@@ -377,3 +377,5 @@ async def test_the_health_routes_stand_alone_too() -> None:
 )
 async def test_nothing_else_is_served(path: str) -> None:
     assert (await exchange(app_with(), method="GET", path=path)).status == 404
+    health = create_health_app(lambda: None)
+    assert (await exchange(health, method="GET", path=path)).status == 404

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import threading
 from http import HTTPStatus
 
 import pytest
@@ -198,6 +199,15 @@ async def test_made_up_tokens_cost_the_api_server_so_many_reviews_and_no_more(do
     assert len(door.reviews.identified) == BURST + REVIEWS_PER_SECOND
 
 
+async def test_time_without_tokens_earns_no_more_reviews_at_once(door: Door) -> None:
+    await door.knock("made-up")
+    await door.clock.advance(3600)
+
+    at_once = [await door.knock(f"made-up-{number}") for number in range(100)]
+
+    assert at_once.count(HTTPStatus.UNAUTHORIZED) <= BURST + 1  # sums of tenths are rounded
+
+
 async def test_a_flood_does_not_keep_out_who_is_known(door: Door) -> None:
     await door.knock("of-prometheus")
     for number in range(100):
@@ -305,6 +315,17 @@ async def test_however_many_are_let_in_the_last_ones_are_known(door: Door) -> No
     assert await door.knock(tokens[-50]) is HTTPStatus.OK
 
 
+async def test_who_is_let_in_again_is_not_the_next_one_to_be_forgotten(door: Door) -> None:
+    tokens = [f"of-prometheus-{number}" for number in range(MAX_BELIEVED + 2)]
+    door.reviews.owners |= dict.fromkeys(tokens, "prometheus")
+    for token in [*tokens[:-2], tokens[1], *tokens[-2:]]:
+        await door.clock.advance(1 / REVIEWS_PER_SECOND)
+        await door.knock(token)
+    await door.flood(1.5 * BELIEVED_SECONDS)
+
+    assert await door.knock(tokens[1]) is HTTPStatus.OK
+
+
 @pytest.mark.parametrize(
     ("token", "status", "says"),
     [
@@ -356,6 +377,28 @@ async def test_metrics_are_served_as_rendered(door: Door) -> None:
 
     assert (result.status, result.body) == (200, b"up 1\n")
     assert result.headers[b"content-type"] == b"text/plain; version=0.0.4"
+
+
+async def test_metrics_are_rendered_beside_the_loop_which_admits(door: Door) -> None:
+    threads = list[int]()
+
+    def render() -> tuple[bytes, str]:
+        threads.append(threading.get_ident())
+        return b"", "text/plain"
+
+    app = create_metrics_app(render, door.readers)
+    headers = [(b"authorization", b"Bearer of-prometheus")]
+    await exchange(app, method="GET", path="/metrics", headers=headers)
+
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/redoc", "/openapi.json", "/metrics/"])
+async def test_nothing_but_the_metrics_is_served_beside_them(door: Door, path: str) -> None:
+    app = create_metrics_app(lambda: (b"", ""), door.readers)
+
+    assert (await exchange(app, method="GET", path=path)).status == 404
 
 
 async def test_who_shows_no_token_is_told_what_kind_is_wanted(door: Door) -> None:

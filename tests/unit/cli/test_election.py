@@ -1,0 +1,44 @@
+"""Facts about `sharder.cli.election`: under which name and for how long a replica leads."""
+
+from pathlib import Path
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from sharder.api.meta import Json
+from sharder.cli.election import holder_of
+from sharder.config import LeaderElection
+from sharder.controllers.leader import AlwaysLeader
+from sharder.kube.client import connect
+from sharder.trouble import ignore
+from tests.support.fake_clock import FakeClock, FixedRng
+from tests.unit.kube.conftest import Script, kubeconfig
+
+MISSING: Json = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "not found"}
+
+
+async def led(election: LeaderElection, folder: Path) -> Json:
+    """Return the Lease as a replica that starts creates it, `None` if it asks for none."""
+    script = Script([(404, MISSING), (201, {"metadata": {"name": "sharder"}})])
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", script.handle)
+    (folder / "token").touch()
+    async with TestServer(app) as server:
+        (folder / "config").write_text(kubeconfig(str(server.make_url("/"))))
+        client = await connect(str(folder / "config"))
+        holder = holder_of(election, client, clock=FakeClock(), rng=FixedRng(), on_error=ignore)
+        await holder.acquire()
+        await client.close()
+    assert isinstance(holder, AlwaysLeader) is not election.leader_elect
+    return script.asked[-1].body if script.asked else None
+
+
+async def test_a_replica_leads_under_a_name_that_no_other_start_has(tmp_path: Path) -> None:
+    leases = [await led(LeaderElection(), tmp_path) for _ in range(2)]
+
+    names = {str(lease["spec"]["holderIdentity"]) for lease in leases if isinstance(lease, dict)}
+    assert len(names) == 2
+
+
+async def test_without_an_election_no_lease_is_asked_for(tmp_path: Path) -> None:
+    assert await led(LeaderElection(leader_elect=False), tmp_path) is None
