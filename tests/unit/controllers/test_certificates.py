@@ -11,7 +11,7 @@ from sharder.api.meta import Json
 from sharder.api.secret import Secret
 from sharder.controllers.certificates import LOOK_SECONDS, PATIENCE_SECONDS
 from sharder.controllers.trust import trusts
-from sharder.errors import Forbidden, NotFound, Unavailable
+from sharder.errors import ConfigError, Forbidden, NotFound, Unavailable
 from sharder.names import ObjectRef
 from sharder.tls import (
     AUTHORITY_VALIDITY,
@@ -366,6 +366,40 @@ async def test_the_secret_is_looked_after_and_errors_are_tried_again(scene: Scen
         keeping.cancel()
 
     assert (at_first, used) == ([], [first])
+
+
+async def test_certificates_that_cannot_be_used_are_tried_again(scene: Scene) -> None:
+    ours, tried = scene.replica(), list[CertificateBundle]()
+    await ours.ensure()
+
+    def use(bundle: CertificateBundle) -> None:
+        tried.append(bundle)
+        if len(tried) == 1:
+            raise ConfigError("the certificate does not match its key")
+
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(ours.keep(use))
+        await scene.clock.advance(2 * LOOK_SECONDS)
+        keeping.cancel()
+
+    assert len(tried) == 2
+
+
+async def test_an_error_that_is_over_and_comes_again_is_told_again(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours = scene.replica()
+    await ours.ensure()
+
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(ours.keep(lambda _: None))
+        for _ in range(2):
+            scene.secrets.fail(Unavailable("busy"))
+            await scene.clock.advance(2 * LOOK_SECONDS)
+        keeping.cancel()
+
+    told = [r.__dict__["error"] for r in caplog.records if r.levelname == "WARNING"]
+    assert told == ["busy", "busy"]
 
 
 async def test_an_error_that_stays_is_told_once(
