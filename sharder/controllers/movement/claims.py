@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from msgspec import structs, to_builtins
@@ -33,15 +34,25 @@ HOLD = 2 * DEFAULT_DURATION
 """For how long a Lease is held at a time: much longer than a request may take.  So long a shard
 waits at most if we are killed before we give its Lease back."""
 
+FIRST_REST_SECONDS = 5.0
 REST_SECONDS = 2 * HOLD.total_seconds()
-"""For how long a Lease is left alone when nothing could be written while it was held: objects
-that nobody can write must not keep their shard away."""
+"""For how long a Lease is left alone when nothing could be written while it was held, twice as
+long each time in a row: objects that nobody can write must not keep their shard away.  At first
+it is just enough for a shard to try, as the objects of a dead one wait for a broken connection."""
 
 _log = logging.getLogger(__name__)
 
 
 class ShardIsBack(SharderError):  # noqa: N818 - reads as a fact, like the others
     """The shard holds its Lease again: nothing may be taken from it."""
+
+
+class _Rest(NamedTuple):
+    """A Lease that is left alone."""
+
+    until: float
+    seconds: float = 0.0
+    """How long the last one was in which it was held for nothing."""
 
 
 @dataclass(slots=True)
@@ -67,7 +78,7 @@ class Claims:
         self._leases = leases
         self._clock = clock
         self._claims: dict[ObjectRef, _Claim] = {}
-        self._resting: dict[ObjectRef, float] = {}
+        self._resting: dict[ObjectRef, _Rest] = {}
         self._locks = WeakValueDictionary[ObjectRef, asyncio.Lock]()
 
     @asynccontextmanager
@@ -110,7 +121,8 @@ class Claims:
 
     async def _give_back_idle(self) -> None:
         now = self._clock.monotonic()
-        self._resting = {ref: until for ref, until in self._resting.items() if until > now}
+        known = self._resting.items()
+        self._resting = {ref: rest for ref, rest in known if now < rest.until + REST_SECONDS}
         for ref, claim in list(self._claims.items()):
             async with self._lock(ref):
                 if not claim.users and now - claim.used >= IDLE_SECONDS:
@@ -121,16 +133,26 @@ class Claims:
         now, claim = self._clock.monotonic(), self._claims.get(ref)
         if claim is not None and claim.until - now > HOLD.total_seconds() / 2:
             return claim
-        if claim is not None and not claim.useful:
-            self._resting[ref] = now + REST_SECONDS
-        if now < self._resting.get(ref, now):
+        if claim is not None:
+            self._judge(ref, claim)
+        rest = self._resting.get(ref, _Rest(now))
+        if now < rest.until:
             raise Unavailable(f"lease {ref} is left alone for a while: its shard may want it")
         try:
             return await self._hold(ref, claim)
         except ApiError:
             # Whoever waits behind us would wait for the same answer.
-            self._resting[ref] = self._clock.monotonic() + IDLE_SECONDS
+            self._resting[ref] = _Rest(self._clock.monotonic() + IDLE_SECONDS, rest.seconds)
             raise
+
+    def _judge(self, ref: ObjectRef, claim: _Claim) -> None:
+        """Leave a Lease alone that was held for nothing."""
+        if claim.useful:
+            self._resting.pop(ref, None)
+            return
+        before = self._resting.get(ref, _Rest(0.0)).seconds
+        seconds = min(max(FIRST_REST_SECONDS, 2 * before), REST_SECONDS)
+        self._resting[ref] = _Rest(self._clock.monotonic() + seconds, seconds)
 
     async def _hold(self, ref: ObjectRef, claim: _Claim | None) -> _Claim | None:
         lease = claim.lease if claim is not None else self._seen(ref)
@@ -184,8 +206,7 @@ class Claims:
     async def _give_back(self, ref: ObjectRef, claim: _Claim) -> None:
         """Give a Lease back as it was found; if that fails the shard waits until it runs out."""
         del self._claims[ref]
-        if not claim.useful:
-            self._resting[ref] = self._clock.monotonic() + REST_SECONDS
+        self._judge(ref, claim)
         transitions = claim.lease.spec.lease_transitions
         spec = structs.replace(claim.found, lease_transitions=transitions)
         try:

@@ -31,6 +31,10 @@ from sharder.ports import Objects
 AGAIN_SECONDS = 1.0
 """After a pass that was superseded: the change itself has queued the ring at once."""
 
+EXPIRED_SECONDS = 5.0
+"""After a pass of which a list took so long that etcd had forgotten its beginning.  That is no
+fault, so the wait does not grow: the objects of a dead shard may be among those not seen."""
+
 LATE_SECONDS = 15.0
 """After a pass over a ring whose shards had changed: what was admitted before, by a webhook that
 did not know yet, may be stored only now.  Longer than webhook and request may take together."""
@@ -126,7 +130,8 @@ class Resync:
         except Superseded:
             return AGAIN_SECONDS
         if found.problem is None and found.expired is not None:
-            raise found.expired
+            _log.info("passes again", extra={"ring": name, "error": str(found.expired)})
+            return EXPIRED_SECONDS
         seconds = self._clock.monotonic() - began
         self._stopwatch.resynced(name, seconds)
         _log.info("resynced", extra={"ring": name, "why": f"{seconds:.1f} s"})

@@ -7,7 +7,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sharder.api.lease import Lease
-from sharder.controllers.movement.claims import REST_SECONDS, Claims, ShardIsBack
+from sharder.controllers.movement.claims import (
+    FIRST_REST_SECONDS,
+    REST_SECONDS,
+    Claims,
+    ShardIsBack,
+)
 from sharder.errors import Rejected, Unavailable
 from sharder.leases import ShardState
 from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
@@ -161,11 +166,39 @@ async def test_what_cannot_be_written_keeps_no_shard_away_for_long() -> None:
         with pytest.raises(Unavailable, match="left alone"):
             async with claims.holding(REF):
                 pass
-        await cluster.clock.advance(REST_SECONDS)
+        await cluster.clock.advance(FIRST_REST_SECONDS)
         async with claims.holding(REF):
             held = (await lease(cluster)).spec.holder_identity
 
     assert (given_back, held) == ("", SHARDER_IDENTITY)
+
+
+async def test_the_longer_nothing_can_be_written_the_longer_a_shard_has_to_come_back() -> None:
+    async with released() as (cluster, claims):
+        await _fail(claims)
+        rests = [await _rest(cluster, claims) for _ in range(6)]
+        async with claims.holding(REF):
+            pass
+        await cluster.clock.advance(2)
+        await _fail(claims)
+        later = await _rest(cluster, claims)
+
+    assert rests == pytest.approx([5, 10, 20, 40, REST_SECONDS, REST_SECONDS], abs=0.5)
+    assert later == pytest.approx(FIRST_REST_SECONDS, abs=0.5)
+
+
+async def _rest(cluster: Cluster, claims: Claims) -> float:
+    """Wait until the Lease is given back, and for how many seconds nobody holds it then."""
+    while (await lease(cluster)).spec.holder_identity:
+        await cluster.clock.advance(0.1)
+    began = cluster.clock.monotonic()
+    while True:
+        try:
+            await _fail(claims)
+        except Unavailable:
+            await cluster.clock.advance(0.1)
+        else:
+            return cluster.clock.monotonic() - began
 
 
 async def test_a_hold_during_which_nothing_was_written_is_not_renewed() -> None:
