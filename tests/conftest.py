@@ -1,5 +1,6 @@
 """What all tests share: the folder decides the marks, and fixtures come from `tests.support`."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("shared machine")
+
+# What a shell starts in the background ignores Ctrl-C, and so would all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["tests.support.control_plane"]
 
