@@ -28,11 +28,14 @@ class Backoff:
         The upper half of the delay is random, so that those who failed together do not come
         back together, and `cap` is never exceeded.
         """
+        return self.whole(failures) * (1 + rng.random()) / 2
+
+    def whole(self, failures: int) -> float:
+        """Return the seconds without the chance, for those who wait alone."""
         if failures <= 0:
             return 0.0
         # 2**1024 overflows a float; the cap is reached long before.
-        whole = min(self.cap, self.base * 2.0 ** min(failures - 1, 64))
-        return whole * (1 + rng.random()) / 2
+        return min(self.cap, self.base * 2.0 ** min(failures - 1, 64))
 
 
 UNSERVED: Final = Backoff(base=2.0, cap=30.0)

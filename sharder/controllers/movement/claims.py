@@ -25,6 +25,7 @@ from sharder.controllers.world import World
 from sharder.errors import ApiError, Conflict, NotFound, SharderError, Unavailable
 from sharder.leases import DEFAULT_DURATION, ShardState, is_given_up
 from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
+from sharder.runtime.backoff import Backoff
 from sharder.runtime.holder import Leases
 
 IDLE_SECONDS = 1.0
@@ -34,11 +35,10 @@ HOLD = 2 * DEFAULT_DURATION
 """For how long a Lease is held at a time: much longer than a request may take.  So long a shard
 waits at most if we are killed before we give its Lease back."""
 
-FIRST_REST_SECONDS = 5.0
-REST_SECONDS = 2 * HOLD.total_seconds()
-"""For how long a Lease is left alone when nothing could be written while it was held, twice as
-long each time in a row: objects that nobody can write must not keep their shard away.  At first
-it is just enough for a shard to try, as the objects of a dead one wait for a broken connection."""
+REST = Backoff(base=5.0, cap=2 * HOLD.total_seconds())
+"""For how long a Lease is left alone after holds in a row during which nothing could be written:
+objects that nobody can write must not keep their shard away.  At first it is just enough for a
+shard to try, as the objects of a dead one wait for a broken connection."""
 
 _log = logging.getLogger(__name__)
 
@@ -51,8 +51,8 @@ class _Rest(NamedTuple):
     """A Lease that is left alone."""
 
     until: float
-    seconds: float = 0.0
-    """How long the last one was in which it was held for nothing."""
+    in_vain: int = 0
+    """How often in a row it was held while nothing could be written."""
 
 
 @dataclass(slots=True)
@@ -98,6 +98,7 @@ class Claims:
         try:
             yield
             claim.useful = True
+            self._resting.pop(ref, None)
         finally:
             claim.users -= 1
             claim.used = self._clock.monotonic()
@@ -122,7 +123,7 @@ class Claims:
     async def _give_back_idle(self) -> None:
         now = self._clock.monotonic()
         known = self._resting.items()
-        self._resting = {ref: rest for ref, rest in known if now < rest.until + REST_SECONDS}
+        self._resting = {ref: rest for ref, rest in known if now < rest.until + REST.cap}
         for ref, claim in list(self._claims.items()):
             async with self._lock(ref):
                 if not claim.users and now - claim.used >= IDLE_SECONDS:
@@ -133,26 +134,15 @@ class Claims:
         now, claim = self._clock.monotonic(), self._claims.get(ref)
         if claim is not None and claim.until - now > HOLD.total_seconds() / 2:
             return claim
-        if claim is not None:
-            self._judge(ref, claim)
         rest = self._resting.get(ref, _Rest(now))
-        if now < rest.until:
+        if now < rest.until or (claim is not None and not claim.useful):
             raise Unavailable(f"lease {ref} is left alone for a while: its shard may want it")
         try:
             return await self._hold(ref, claim)
         except ApiError:
             # Whoever waits behind us would wait for the same answer.
-            self._resting[ref] = _Rest(self._clock.monotonic() + IDLE_SECONDS, rest.seconds)
+            self._resting[ref] = _Rest(self._clock.monotonic() + IDLE_SECONDS, rest.in_vain)
             raise
-
-    def _judge(self, ref: ObjectRef, claim: _Claim) -> None:
-        """Leave a Lease alone that was held for nothing."""
-        if claim.useful:
-            self._resting.pop(ref, None)
-            return
-        before = self._resting.get(ref, _Rest(0.0)).seconds
-        seconds = min(max(FIRST_REST_SECONDS, 2 * before), REST_SECONDS)
-        self._resting[ref] = _Rest(self._clock.monotonic() + seconds, seconds)
 
     async def _hold(self, ref: ObjectRef, claim: _Claim | None) -> _Claim | None:
         lease = claim.lease if claim is not None else self._seen(ref)
@@ -206,7 +196,9 @@ class Claims:
     async def _give_back(self, ref: ObjectRef, claim: _Claim) -> None:
         """Give a Lease back as it was found; if that fails the shard waits until it runs out."""
         del self._claims[ref]
-        self._judge(ref, claim)
+        if not claim.useful:
+            in_vain = self._resting.get(ref, _Rest(0.0)).in_vain + 1
+            self._resting[ref] = _Rest(self._clock.monotonic() + REST.whole(in_vain), in_vain)
         transitions = claim.lease.spec.lease_transitions
         spec = structs.replace(claim.found, lease_transitions=transitions)
         try:

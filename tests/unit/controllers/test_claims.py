@@ -7,12 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sharder.api.lease import Lease
-from sharder.controllers.movement.claims import (
-    FIRST_REST_SECONDS,
-    REST_SECONDS,
-    Claims,
-    ShardIsBack,
-)
+from sharder.controllers.movement.claims import REST, Claims, ShardIsBack
 from sharder.errors import Rejected, Unavailable
 from sharder.leases import ShardState
 from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
@@ -163,10 +158,8 @@ async def test_what_cannot_be_written_keeps_no_shard_away_for_long() -> None:
         await _fail(claims)
         await cluster.clock.advance(2)
         given_back = (await lease(cluster)).spec.holder_identity
-        with pytest.raises(Unavailable, match="left alone"):
-            async with claims.holding(REF):
-                pass
-        await cluster.clock.advance(FIRST_REST_SECONDS)
+        await _refused(claims, "left alone")
+        await cluster.clock.advance(REST.base)
         async with claims.holding(REF):
             held = (await lease(cluster)).spec.holder_identity
 
@@ -183,8 +176,22 @@ async def test_the_longer_nothing_can_be_written_the_longer_a_shard_has_to_come_
         await _fail(claims)
         later = await _rest(cluster, claims)
 
-    assert rests == pytest.approx([5, 10, 20, 40, REST_SECONDS, REST_SECONDS], abs=0.5)
-    assert later == pytest.approx(FIRST_REST_SECONDS, abs=0.5)
+    assert rests == pytest.approx([5, 10, 20, 40, REST.cap, REST.cap], abs=0.5)
+    assert later == pytest.approx(REST.base, abs=0.5)
+
+
+async def test_a_hold_that_gets_no_answer_does_not_end_a_row() -> None:
+    async with released() as (cluster, claims):
+        await _fail(claims)
+        await _rest(cluster, claims)
+        await cluster.clock.advance(12)
+        cluster.leases.fail(Unavailable("no answer"))
+        await _refused(claims, "no answer")
+        await cluster.clock.advance(2)
+        await _fail(claims)
+        rest = await _rest(cluster, claims)
+
+    assert rest == pytest.approx(20, abs=0.5)
 
 
 async def _rest(cluster: Cluster, claims: Claims) -> float:
@@ -207,9 +214,7 @@ async def test_a_hold_during_which_nothing_was_written_is_not_renewed() -> None:
             await _fail(claims)
             await cluster.clock.advance(0.9)
 
-        with pytest.raises(Unavailable, match="left alone"):
-            async with claims.holding(REF):
-                pass
+        await _refused(claims, "left alone")
 
 
 async def test_what_was_written_before_it_was_renewed_does_not_count_for_the_next_time() -> None:
@@ -220,9 +225,19 @@ async def test_what_was_written_before_it_was_renewed_does_not_count_for_the_nex
         await _fail(claims)
         await cluster.clock.advance(16)
 
-        with pytest.raises(Unavailable, match="left alone"):
-            async with claims.holding(REF):
-                pass
+        await _refused(claims, "left alone")
+
+
+async def test_however_many_are_refused_a_hold_in_vain_counts_once() -> None:
+    async with released() as (cluster, claims):
+        for _ in range(17):
+            await _fail(claims)
+            await cluster.clock.advance(0.9)
+        for _ in range(100):
+            await _refused(claims, "left alone")
+        rest = await _rest(cluster, claims)
+
+    assert rest == pytest.approx(REST.base, abs=0.5)
 
 
 async def _fail(claims: Claims) -> None:
@@ -231,42 +246,50 @@ async def _fail(claims: Claims) -> None:
             raise Rejected("a policy forbids it")
 
 
+async def _refused(claims: Claims, why: str) -> None:
+    with pytest.raises(Unavailable, match=why):
+        async with claims.holding(REF):
+            pass
+
+
 async def test_a_lease_that_cannot_be_written_is_not_asked_for_by_everybody() -> None:
     async with released() as (cluster, claims):
         cluster.leases.fail(Unavailable("no answer"))
-        with pytest.raises(Unavailable, match="no answer"):
-            async with claims.holding(REF):
-                pass
+        await _refused(claims, "no answer")
 
-        with pytest.raises(Unavailable, match="left alone"):
-            async with claims.holding(REF):
-                pass
+        await _refused(claims, "left alone")
+
+
+async def test_a_renewal_that_fails_is_not_asked_for_by_everybody() -> None:
+    async with released() as (cluster, claims), claims.holding(REF):
+        async with claims.holding(REF):
+            pass
+        await cluster.clock.advance(16)
+        cluster.leases.fail(Unavailable("no answer"))
+        await _refused(claims, "no answer")
+
+        await _refused(claims, "left alone")
 
 
 async def test_who_stops_gives_back_what_it_holds() -> None:
-    async with released() as (cluster, _), TaskGroup() as group:
-        claims = Claims(world=cluster.world, leases=cluster.leases, clock=cluster.clock)
-        task = group.create_task(claims.run())
-        async with claims.holding(REF):
-            await cluster.clock.advance(0.1)
-        task.cancel()
-        await cluster.clock.advance(1)
-
-        assert not (await lease(cluster)).spec.holder_identity
+    assert not await _holder_after_a_stop(1)
 
 
 async def test_who_stops_holds_on_for_what_may_be_on_its_way() -> None:
+    assert await _holder_after_a_stop(0.9) == SHARDER_IDENTITY
+
+
+async def _holder_after_a_stop(seconds: float) -> str | None:
     async with released() as (cluster, _), TaskGroup() as group:
         claims = Claims(world=cluster.world, leases=cluster.leases, clock=cluster.clock)
         task = group.create_task(claims.run())
         async with claims.holding(REF):
             await cluster.clock.advance(0.1)
         task.cancel()
-        await cluster.clock.advance(0.9)
-        held = (await lease(cluster)).spec.holder_identity
-        await cluster.clock.advance(0.1)
-
-    assert held == SHARDER_IDENTITY
+        await cluster.clock.advance(seconds)
+        holder = (await lease(cluster)).spec.holder_identity
+        await cluster.clock.advance(1)
+    return holder
 
 
 async def test_a_lease_that_cannot_be_given_back_runs_out_by_itself() -> None:

@@ -9,7 +9,7 @@ BACKOFF = Backoff(base=1.0, cap=30.0)
 
 
 def test_there_is_no_delay_without_a_failure() -> None:
-    assert BACKOFF.delay(0, FixedRng()) == 0
+    assert BACKOFF.delay(0, FixedRng()) == BACKOFF.whole(0) == 0
 
 
 @pytest.mark.parametrize(("failures", "whole"), [(1, 1), (2, 2), (5, 16), (6, 30), (5000, 30)])
@@ -19,6 +19,7 @@ def test_the_delay_doubles_up_to_the_cap_and_half_of_it_is_chance(
     delays = [BACKOFF.delay(failures, FixedRng(chance)) for chance in (0.0, 0.5, 1.0)]
 
     assert delays == [whole / 2, whole * 0.75, whole]
+    assert BACKOFF.whole(failures) == whole
 
 
 @pytest.mark.parametrize(("lasted", "failures"), [(0, 4), (119.9, 4), (120, 1)])
