@@ -7,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from sharder.cli.certificates import (
     CertificateFiles,
@@ -21,11 +19,10 @@ from sharder.cli.certificates import (
 from sharder.config import Settings, load
 from sharder.controllers.certificates import LOOK_SECONDS
 from sharder.errors import ConfigError
-from sharder.kube.client import connect
 from sharder.names import CONFIG_API_VERSION
 from sharder.tls import KeyPair, Policy, introduced, issue_serving, make_authority, new_bundle
 from tests.support.fake_clock import FakeClock
-from tests.unit.kube.conftest import Script, kubeconfig
+from tests.unit.kube.conftest import Script, connected, serving
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 AUTHORITY = make_authority(NOW)
@@ -216,15 +213,9 @@ async def test_while_an_authority_is_replaced_the_api_server_is_to_trust_both(
     )
     kept = introduced(new_bundle(policy, clock.now()), make_authority(clock.now()))
     script = Script([(200, {"data": kept.to_secret_data()}), (200, {})])
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", script.handle)
-    (tmp_path / "token").touch()
 
-    async with TestServer(app) as server:
-        (tmp_path / "config").write_text(kubeconfig(str(server.make_url("/"))))
-        client = await connect(str(tmp_path / "config"))
+    async with serving(script) as server, connected(server, tmp_path) as client:
         source = await find_certificate(configured, client, clock, lambda: False)
-        await client.close()
 
     assert source.first.pair == kept.serving
     assert base64.b64decode(source.first.ca_bundle) == kept.ca

@@ -2,17 +2,13 @@
 
 from pathlib import Path
 
-from aiohttp import web
-from aiohttp.test_utils import TestServer
-
 from sharder.api.meta import Json
 from sharder.cli.election import holder_of
 from sharder.config import LeaderElection
 from sharder.controllers.leader import AlwaysLeader
-from sharder.kube.client import connect
 from sharder.trouble import ignore
 from tests.support.fake_clock import FakeClock, FixedRng
-from tests.unit.kube.conftest import Script, kubeconfig
+from tests.unit.kube.conftest import Script, connected, serving
 
 MISSING: Json = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "not found"}
 
@@ -20,15 +16,9 @@ MISSING: Json = {"kind": "Status", "code": 404, "reason": "NotFound", "message":
 async def led(election: LeaderElection, folder: Path) -> Json:
     """Return the Lease as a replica that starts creates it, `None` if it asks for none."""
     script = Script([(404, MISSING), (201, {"metadata": {"name": "sharder"}})])
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", script.handle)
-    (folder / "token").touch()
-    async with TestServer(app) as server:
-        (folder / "config").write_text(kubeconfig(str(server.make_url("/"))))
-        client = await connect(str(folder / "config"))
+    async with serving(script) as server, connected(server, folder) as client:
         holder = holder_of(election, client, clock=FakeClock(), rng=FixedRng(), on_error=ignore)
         await holder.acquire()
-        await client.close()
     assert isinstance(holder, AlwaysLeader) is not election.leader_elect
     return script.asked[-1].body if script.asked else None
 

@@ -1,6 +1,8 @@
 """Facts about the certificates that all replicas share: made, kept, repaired."""
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,7 +11,7 @@ from typing_extensions import override
 
 from sharder.api.meta import Json
 from sharder.api.secret import Secret
-from sharder.controllers.certificates import LOOK_SECONDS, PATIENCE_SECONDS
+from sharder.controllers.certificates import LOOK_SECONDS, PATIENCE_SECONDS, Certificates
 from sharder.controllers.trust import trusts
 from sharder.errors import ConfigError, Forbidden, NotFound, Unavailable
 from sharder.names import ObjectRef
@@ -36,6 +38,30 @@ async def all_at_once(scene: Scene, starters: int) -> list[CertificateBundle]:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(scene.replica().ensure()) for _ in range(starters)]
     return [task.result() for task in tasks]
+
+
+@asynccontextmanager
+async def keeping(
+    ours: Certificates, use: Callable[[CertificateBundle], None]
+) -> AsyncIterator[None]:
+    """Let a replica look after the Secret meanwhile."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(ours.keep(use))
+        yield
+        task.cancel()
+
+
+async def slept(scene: Scene) -> tuple[Certificates, CertificateBundle]:
+    """A replica that has slept through a rotation, and what is in the Secret since."""
+    asleep = scene.replica()
+    await asleep.ensure()
+    after = new_bundle(POLICY, scene.clock.now())
+    await scene.put(after)
+    return asleep, after
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.__dict__["error"] for r in caplog.records if r.levelname == "WARNING"]
 
 
 async def test_they_are_made_where_there_are_none(scene: Scene) -> None:
@@ -139,12 +165,10 @@ async def test_what_ended_while_the_machine_was_suspended_is_renewed_at_the_next
     first = await ours.ensure()
     await scene.clock.advance(timedelta(days=59).total_seconds())
 
-    async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(ours.keep(used.append))
+    async with keeping(ours, used.append):
         await scene.clock.advance(LOOK_SECONDS)
         scene.clock.set_ahead(timedelta(days=days))
         await scene.clock.advance(LOOK_SECONDS)
-        keeping.cancel()
 
     kept, renewed = used
     assert kept == first
@@ -294,10 +318,7 @@ async def test_a_starter_that_may_not_see_whom_the_api_server_trusts_does_not_wa
 async def test_who_may_not_see_whom_the_api_server_trusts_takes_what_is_there(
     scene: Scene,
 ) -> None:
-    asleep = scene.replica()
-    await asleep.ensure()
-    after = new_bundle(POLICY, scene.clock.now())
-    await scene.put(after)
+    asleep, after = await slept(scene)
     scene.configurations.fail(*[Forbidden("cannot list")] * 9)
 
     assert await asleep.ensure() == after
@@ -320,20 +341,14 @@ async def test_an_authority_that_a_stranger_put_there_is_introduced_first(scene:
 async def test_a_replica_that_has_slept_through_a_rotation_takes_what_is_trusted(
     scene: Scene,
 ) -> None:
-    asleep = scene.replica()
-    await asleep.ensure()
-    after = new_bundle(POLICY, scene.clock.now())
-    await scene.put(after)
+    asleep, after = await slept(scene)
     await scene.publish(after)
 
     assert await asleep.ensure() == after
 
 
 async def test_a_repair_prefers_what_the_api_server_trusts(scene: Scene) -> None:
-    asleep = scene.replica()
-    await asleep.ensure()
-    after = new_bundle(POLICY, scene.clock.now())
-    await scene.put(after)
+    asleep, after = await slept(scene)
     await scene.publish(after)
     await scene.spoil("tls.crt")
 
@@ -357,13 +372,11 @@ async def test_the_secret_is_looked_after_and_errors_are_tried_again(scene: Scen
     first = await ours.ensure()
     used = list[CertificateBundle]()
 
-    async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(ours.keep(used.append))
+    async with keeping(ours, used.append):
         scene.secrets.fail(Unavailable("busy"))
         await scene.clock.advance(LOOK_SECONDS)
         at_first = list(used)
         await scene.clock.advance(LOOK_SECONDS)
-        keeping.cancel()
 
     assert (at_first, used) == ([], [first])
 
@@ -377,10 +390,8 @@ async def test_certificates_that_cannot_be_used_are_tried_again(scene: Scene) ->
         if len(tried) == 1:
             raise ConfigError("the certificate does not match its key")
 
-    async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(ours.keep(use))
+    async with keeping(ours, use):
         await scene.clock.advance(2 * LOOK_SECONDS)
-        keeping.cancel()
 
     assert len(tried) == 2
 
@@ -391,15 +402,12 @@ async def test_an_error_that_is_over_and_comes_again_is_told_again(
     ours = scene.replica()
     await ours.ensure()
 
-    async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(ours.keep(lambda _: None))
+    async with keeping(ours, lambda _: None):
         for _ in range(2):
             scene.secrets.fail(Unavailable("busy"))
             await scene.clock.advance(2 * LOOK_SECONDS)
-        keeping.cancel()
 
-    told = [r.__dict__["error"] for r in caplog.records if r.levelname == "WARNING"]
-    assert told == ["busy", "busy"]
+    assert warned(caplog) == ["busy", "busy"]
 
 
 async def test_an_error_that_stays_is_told_once(
@@ -408,11 +416,8 @@ async def test_an_error_that_stays_is_told_once(
     ours = scene.replica()
     await ours.ensure()
 
-    async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(ours.keep(lambda _: None))
+    async with keeping(ours, lambda _: None):
         scene.secrets.fail(Unavailable("busy"), Unavailable("busy"), Unavailable("gone"))
         await scene.clock.advance(4 * LOOK_SECONDS)
-        keeping.cancel()
 
-    told = [r.__dict__["error"] for r in caplog.records if r.levelname == "WARNING"]
-    assert told == ["busy", "gone"]
+    assert warned(caplog) == ["busy", "gone"]

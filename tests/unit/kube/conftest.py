@@ -1,6 +1,7 @@
 """An HTTP server that answers as it is told, and a client of it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -78,8 +79,8 @@ def script() -> Script:
     return Script()
 
 
-@pytest.fixture
-async def server(script: Script) -> AsyncIterator[str]:
+@asynccontextmanager
+async def serving(script: Script) -> AsyncIterator[str]:
     """The URL of a server that follows the script."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", script.handle)
@@ -87,11 +88,24 @@ async def server(script: Script) -> AsyncIterator[str]:
         yield str(server.make_url("/prefix"))
 
 
-@pytest.fixture
-async def client(server: str, tmp_path: Path) -> AsyncIterator[Client]:
-    config = tmp_path / "config"
+@asynccontextmanager
+async def connected(server: str, folder: Path) -> AsyncIterator[Client]:
+    """A client that has its kubeconfig and its token in this folder."""
+    config = folder / "config"
     config.write_text(kubeconfig(server))
-    (tmp_path / "token").write_text("secret-token")
+    (folder / "token").write_text("secret-token")
     client = await connect(str(config))
     yield client
     await client.close()
+
+
+@pytest.fixture
+async def server(script: Script) -> AsyncIterator[str]:
+    async with serving(script) as url:
+        yield url
+
+
+@pytest.fixture
+async def client(server: str, tmp_path: Path) -> AsyncIterator[Client]:
+    async with connected(server, tmp_path) as client:
+        yield client
