@@ -4,6 +4,7 @@ What the one before has worked out, and counts, is kept as long as it is right.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from msgspec import structs
@@ -53,7 +54,7 @@ def build(
     known = None if previous is None else previous.placer
     alike = known is not None and known.decides_like(layout)
     placer = Placer(layout, known.strategy if known is not None and alike else None)
-    return RingSnapshot(
+    built = RingSnapshot(
         ring=ring,
         resources=resources,
         roles=roles_of(ring),
@@ -69,6 +70,9 @@ def build(
         pin_label=pin_label(ring.name),
         next_annotation=next_annotation(ring.name),
     )
+    if previous is None or not built.places_like(previous):
+        return built
+    return replace(built, epoch=previous.epoch)
 
 
 def roles_of(ring: ControllerRing) -> dict[GroupResource, Role]:

@@ -74,7 +74,8 @@ class Counting:
             ring: Whose objects are counted.
             part: Which of them.
             tally: Where they are counted.
-            is_known: Tells of a namespace whether the ring's snapshot was built with it.
+            is_known: Tells of a namespace whether it has been seen, and the ring's snapshot was
+                built with it.
             listed: Is told whenever the whole part has been counted.
         """
         self._means = means

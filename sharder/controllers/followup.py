@@ -1,12 +1,17 @@
-"""What a change affects is followed up at once, or together with others where many come at a time.
+"""Follow changes up ring by ring, and leave the event loop to others in between.
 
-A thousand shards or namespaces may appear at the same moment, and each means a snapshot: without
-a pause in between nobody would answer admission requests meanwhile.
+A thousand Leases or namespaces may appear at the same moment, or one namespace may concern a
+thousand rings, and each means a snapshot: without a pause in between nobody would answer admission
+requests meanwhile.  Others see some rings followed up and some not.
+
+That is safe because there are two sorts of change.  A ring with a change that may protect objects,
+such as a Lease that came back, *blocks*: no step of the ring is written until its snapshot knows
+about it.  Every other change only widens or narrows what there is to do (namespaces, counts, a
+standing that has run out), so that a step which is decided without it is late and not wrong.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 
 from sharder.api.lease import Lease
 from sharder.clock import Clock
@@ -15,35 +20,54 @@ from sharder.names import RingName
 REST = 4
 """Times as long as the work took, the loop is left to others: four fifths of it."""
 
+SLICE_SECONDS = 0.01
+"""After so much work the loop is left to others, whatever waits."""
+
 
 class FollowUp:
-    """Keeps what is owed until there is time for it."""
+    """Keeps what is pending until there is time for it."""
 
     def __init__(
-        self, catch_up: Callable[[Collection[RingName], Iterable[Lease]], None], clock: Clock
+        self,
+        rebuild: Callable[[RingName], None],
+        tell: Callable[[Iterable[Lease]], None],
+        clock: Clock,
     ) -> None:
-        """`catch_up` does the work for rings that are affected and Leases that have changed."""
-        self._catch_up = catch_up
+        """`rebuild` follows one ring up, `tell` tells of Leases whose rings are followed up."""
+        self._rebuild = rebuild
+        self._tell = tell
         self._clock = clock
         self._rests_until = 0.0
-        self._rings: set[RingName] = set()
+        # Dictionaries, because they are ordered: who came first is served first.
+        self._blocking: dict[RingName, None] = {}
+        self._others: dict[RingName, None] = {}
         self._leases: list[Lease] = []
         self._doubted: set[RingName] = set()
         """Rings of which somebody was told that they are owed, and waits for the work."""
         self._late = asyncio.Event()
+        self._began = False
+        self.caught_up = False
+        """Whether everything has been followed up once."""
+
+    def begin(self, rings: Iterable[RingName]) -> None:
+        """Follow up these rings; what was added before is forgotten, for they know it."""
+        self._began = True
+        self.add(rings)
 
     def add(self, affected: Iterable[RingName], *leases: Lease) -> None:
-        """Follow a change up, of Leases or another; without a ring it waits only behind others."""
-        self._rings.update(affected)
+        """Follow a change up, of Leases or another; no step of the rings stands until then."""
+        self._blocking.update(dict.fromkeys(affected))
         self._leases.extend(leases)
-        if self._rings and self._rest():
-            self._late.set()
-        else:
-            self._settle()
+        self._start()
+
+    def add_harmless(self, affected: Iterable[RingName]) -> None:
+        """Follow a change up by which no step that was decided without it becomes wrong."""
+        self._others.update(dict.fromkeys(affected))
+        self._start()
 
     def is_owed(self, ring: RingName) -> bool:
         """Tell whether the ring waits; who asked will need to be told when it does no more."""
-        if ring not in self._rings:
+        if ring not in self._blocking:
             return False
         self._doubted.add(ring)
         return True
@@ -54,27 +78,50 @@ class FollowUp:
         self._doubted.discard(ring)
         return doubted
 
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        """Measure the work, wherever it is done."""
-        began = self._clock.monotonic()
-        yield
-        now = self._clock.monotonic()
-        self._rests_until = now + REST * (now - began)
-
     async def run(self) -> None:
         """Do what had to wait, until cancelled."""
         while True:
             await self._late.wait()
             await self._clock.sleep(self._rest())
             self._late.clear()
-            self._settle()
+            self._work()
+
+    def _start(self) -> None:
+        """Work at once, unless the loop belongs to others."""
+        if not self._began:
+            self._blocking, self._others, self._leases = {}, {}, []
+        elif (self._blocking or self._others) and self._rest():
+            self._late.set()
+        else:
+            self._work()
 
     def _rest(self) -> float:
-        """Return the seconds that still belong to others."""
+        """Return the seconds that still belong to others; at the start there are no others."""
+        if not self.caught_up:
+            return 0.0
         return max(0.0, self._rests_until - self._clock.monotonic())
 
-    def _settle(self) -> None:
-        rings, self._rings = self._rings, set()
+    def _work(self) -> None:
+        """Follow up as many rings as fit into a slice, one at least."""
+        began = now = self._clock.monotonic()
+        while (self._blocking or self._others) and now - began < SLICE_SECONDS:
+            if not self._blocking:
+                self._tell_leases()
+            name = next(iter(self._blocking or self._others))
+            self._rebuild(name)
+            # Not before: a ring that could not be followed up must not stand.
+            self._blocking.pop(name, None)
+            self._others.pop(name, None)
+            now = self._clock.monotonic()
+        if not self._blocking:
+            self._tell_leases()
+        self._rests_until = now + REST * (now - began)
+        if self._blocking or self._others:
+            self._late.set()
+        else:
+            self.caught_up = True
+
+    def _tell_leases(self) -> None:
         leases, self._leases = self._leases, []
-        self._catch_up(rings, leases)
+        if leases:
+            self._tell(leases)

@@ -59,7 +59,12 @@ class Gauges:
 
     def subscriber(self) -> Subscriber:
         """Return what to subscribe to the world."""
-        return Subscriber(ring=self._show_ring, steps=lambda _: None, lease=self._show_shard)
+        return Subscriber(
+            ring=self._show_ring,
+            steps=lambda _: None,
+            scope=lambda *_: None,
+            lease=self._show_shard,
+        )
 
     def _show_ring(self, name: RingName) -> None:
         snapshot = self._world.snapshot(name)

@@ -167,6 +167,7 @@ class Leader:
             unwritable=partial(report, "write"),
             watching=watching,
             told=rings.add,
+            whole=resyncs.add,
         )
         resync = movement.resync
         ring_controller = self._ring_controller(problems, watching, movement)
@@ -180,7 +181,9 @@ class Leader:
         lease_controller = LeaseController(
             world=self.world, leases=self.leases, recorder=self.recorder, clock=self.clock
         )
-        subscriber = Subscriber(ring=ring_changed, steps=resyncs.add, lease=leases.add)
+        subscriber = Subscriber(
+            ring=ring_changed, steps=resyncs.add, scope=movement.scope_changed, lease=leases.add
+        )
         with self.world.subscribed(subscriber):
             async with asyncio.TaskGroup() as group:
                 group.create_task(

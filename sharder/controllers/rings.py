@@ -102,7 +102,8 @@ class RingController:
         snapshot = self._world.snapshot(name)
         if snapshot is None:
             self._insist_on_all()
-            await self._clean_up(name)
+            if not self._world.knows(name):
+                await self._clean_up(name)
             return None
         failure: ApiError | None = None
         try:
@@ -127,7 +128,7 @@ class RingController:
             RingName(configuration.metadata.label(RING_LABEL))
             async for configuration in self._configurations.stream(OURS)
         ]
-        return [name for name in names if self._world.snapshot(name) is None]
+        return [name for name in names if not self._world.knows(name)]
 
     def _insist_on_all(self) -> None:
         """Raise `Unavailable` unless all rings are known: who is not would be taken for gone."""

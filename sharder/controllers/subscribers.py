@@ -13,9 +13,11 @@ class Subscriber:
     """Who wants to know that something changed; called on the event loop, must not block."""
 
     ring: Callable[[RingName], None]
-    """The ring, its members or its namespaces changed, or it is gone."""
+    """The ring or its members changed, or it is gone; its namespaces may have, too."""
     steps: Callable[[RingName], None]
-    """The same, and objects of the ring may need another step."""
+    """The same, and any object of the ring may need another step."""
+    scope: Callable[[RingName, frozenset[str]], None]
+    """Nothing but the ring's namespaces changed; these have come into its scope."""
     lease: Callable[[ObjectRef], None]
     """A Lease was written, or is gone."""
 
@@ -41,6 +43,11 @@ class Subscribers:
             subscriber.ring(name)
             if steps:
                 subscriber.steps(name)
+
+    def tell_scope(self, name: RingName, come: frozenset[str]) -> None:
+        """Tell that the ring selects other namespaces, `come` among them, and is else the same."""
+        for subscriber in self._all:
+            subscriber.scope(name, come)
 
     def tell_leases(self, leases: Iterable[Lease]) -> None:
         """Tell of Leases that were written, or are gone."""

@@ -38,8 +38,6 @@ class _State:
     tally: Tally
     scope: tuple[object, ...] = ()
     namespaces: frozenset[str] = frozenset()
-    known: frozenset[str] = frozenset()
-    """All namespaces that its snapshot was built with, selected or not."""
     cover: Cover = ()
     wanted: set[Part] = field(default_factory=set)
     unlisted: set[Part] = field(default_factory=set)
@@ -65,7 +63,12 @@ class Tallies:
 
     def subscriber(self) -> Subscriber:
         """Return what to subscribe to the world."""
-        return Subscriber(ring=self._ring_changed, steps=lambda _: None, lease=lambda _: None)
+        return Subscriber(
+            ring=self._ring_changed,
+            steps=lambda _: None,
+            scope=lambda ring, _: self._ring_changed(ring),
+            lease=lambda _: None,
+        )
 
     async def run(self) -> None:
         """Count until cancelled."""
@@ -78,13 +81,14 @@ class Tallies:
                 self._changed.clear()
                 while self._stale:
                     self._adjust(*self._stale.popitem(), group)
+                    await self._clock.sleep(0)  # a namespace may concern a thousand rings
                 await self._changed.wait()
 
     def _ring_changed(self, ring: RingName) -> None:
         """Take note at once: the snapshot was built this very moment."""
         snapshot = self._world.snapshot(ring)
         counts = snapshot is not None and snapshot.tally is not None
-        self._stale[ring] = frozenset(self._world.known_namespaces() if counts else ())
+        self._stale[ring] = self._world.known_namespaces() if counts else frozenset()
         self._changed.set()
 
     async def _age(self) -> None:
@@ -92,6 +96,8 @@ class Tallies:
             await self._clock.sleep(AGE_SECONDS)
             for state in self._rings.values():
                 state.tally.age()
+                for running in state.running.values():
+                    running.counting.look_again()  # of namespaces that are not selected
 
     def _adjust(self, ring: RingName, known: frozenset[str], group: asyncio.TaskGroup) -> None:
         """Start and end watches, if what they cover has changed."""
@@ -111,7 +117,6 @@ class Tallies:
         if state.scope != scope:
             state.scope = scope
             self._cover(state, snapshot, known, group)
-        state.known = known
         for running in state.running.values():
             running.counting.look_again()
 
@@ -128,8 +133,10 @@ class Tallies:
         them is shown by the watches that go on.  Those that are selected by other labels may hold
         anything: it is listed.
         """
-        relabelled = (state.namespaces ^ snapshot.namespaces) & state.known & known
-        if relabelled & snapshot.namespaces:
+        come = snapshot.namespaces - state.namespaces
+        came_full = {n for n in come if not self._world.began_empty(snapshot.name, n)}
+        relabelled = came_full or (state.namespaces - snapshot.namespaces) & known
+        if came_full:
             state.tally.synced = False
         previous = () if relabelled else state.cover
         state.cover = cover_of(snapshot.namespaces, known, previous)
@@ -146,7 +153,7 @@ class Tallies:
                 ring=snapshot.name,
                 part=part,
                 tally=state.tally,
-                is_known=lambda namespace: namespace in state.known,
+                is_known=partial(self._world.is_scope_known, snapshot.name),
                 listed=partial(self._listed, state, group),
             )
             task = group.create_task(counting.run(), name=f"count {part}")

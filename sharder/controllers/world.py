@@ -1,13 +1,19 @@
 """What this process knows of the cluster: rings, Leases, namespaces, and a snapshot per ring.
 
 Every replica has one.  Watches feed it, the webhook and the controllers read it; it decides
-nothing and writes nothing.  All of it runs on one event loop, so that a change and the snapshot
-that follows from it are one step to everybody else.
+nothing and writes nothing.  All of it runs on one event loop.
+
+A change and the snapshot that follows from it are one step to everybody else as long as there is
+little to do.  Where many rings or Leases change, the snapshots follow in slices, so that admission
+is answered in between: it may go by a snapshot that is some milliseconds old.  A write may not,
+where a shard may have come back: `is_current` is False for a ring from the moment a change is seen
+that may protect objects until the ring's snapshot knows of it (`sharder/controllers/followup.py`).
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from sharder.api.lease import Lease
@@ -18,9 +24,10 @@ from sharder.building import build
 from sharder.clock import Clock
 from sharder.controllers.followup import FollowUp
 from sharder.controllers.kinds import Kinds
+from sharder.controllers.selections import Selections
 from sharder.controllers.subscribers import Subscriber, Subscribers
 from sharder.errors import ApiError, Expired
-from sharder.membership import Membership
+from sharder.membership import Members, Membership
 from sharder.names import RingName
 from sharder.placement.strategy import CustomFunction
 from sharder.ports import Changed, Listed, Objects, Removed, Watchable
@@ -59,16 +66,17 @@ class World:
         self._clock = clock
         self._rng = rng
         self._default = default_namespaces
-        self._excluded = excluded
         self._custom = custom
         self.membership = Membership(clock.monotonic())
         self._rings: dict[RingName, ControllerRing] = {}
-        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._selections = Selections(excluded)
         self._snapshots: dict[RingName, RingSnapshot] = {}
+        self._unjudged: set[RingName] = set()
+        """Rings whose members may be others than those of their snapshot."""
         self._unsynced = {"controllerrings", "leases", "namespaces"}
         self._errors: dict[str, ApiError] = {}
         self._subscribers = Subscribers()
-        self._follow_up = FollowUp(self._catch_up, clock)
+        self._follow_up = FollowUp(self._rebuild, self._subscribers.tell_leases, clock)
 
     def snapshot(self, ring: RingName) -> RingSnapshot | None:
         """Return the ring's snapshot; None if there is no such ring, or not all is known yet."""
@@ -78,20 +86,31 @@ class World:
         """Return the names of all rings, in order."""
         return tuple(sorted(self._snapshots))
 
-    def known_namespaces(self) -> Collection[str]:
+    def knows(self, ring: RingName) -> bool:
+        """Tell whether there is such a ring, also before it has a snapshot."""
+        return ring in self._rings
+
+    def known_namespaces(self) -> frozenset[str]:
         """Return the names of all namespaces, selected by a ring or not."""
-        return self._namespaces.keys()
+        return self._selections.known
+
+    def is_scope_known(self, ring: RingName, namespace: str) -> bool:
+        """Tell whether the namespace has been seen, and the ring's snapshot was built with it."""
+        snapshot, selected = self._snapshots.get(ring), self._selections.selects(ring, namespace)
+        return snapshot is not None and selected is (namespace in snapshot.namespaces)
+
+    def began_empty(self, ring: RingName, namespace: str) -> bool:
+        """Tell whether the namespace has been in the ring's scope since it was created."""
+        return self._selections.is_fresh(ring, namespace)
 
     def selected_by(self, ring: ControllerRing) -> frozenset[str]:
         """Return the names of the namespaces that a ring selects, whether it is stored or not."""
-        selector = ring.spec.namespace_selector or self._default
-        selected = (n for n, labels in self._namespaces.items() if selector.matches(labels))
-        return frozenset(selected) - self._excluded
+        return self._selections.matching(ring.spec.namespace_selector or self._default)
 
     def not_synced(self) -> str | None:
         """Return what is not known yet and why, None once everything has been listed."""
         if not self._unsynced:
-            return None
+            return None if self._follow_up.caught_up else "not all rings have been looked at yet"
         reasons = [f"{what}: {self._errors.get(what, 'no answer')}" for what in self._unsynced]
         return "cannot list " + "; ".join(sorted(reasons))
 
@@ -105,12 +124,13 @@ class World:
 
         Namespaces come and go all the time: they take nothing back that concerns the others.
         While the watch of Leases is broken nothing stands: shards may be back unseen.  Nor while
-        we have yet to follow up what we saw; then the next snapshot is told in any case.
+        we have yet to follow up what we saw, if that may protect objects; then the next snapshot
+        is told in any case.
         """
         if "leases" in self._errors or self._follow_up.is_owed(snapshot.name):
             return False
         current = self._snapshots.get(snapshot.name)
-        return current is snapshot or (current is not None and current.places_like(snapshot))
+        return current is not None and current.epoch is snapshot.epoch
 
     def note_outage(self, _error: ApiError | None) -> None:
         """Take note of an outage and of its end: meanwhile no shard could renew its Lease.
@@ -152,16 +172,28 @@ class World:
             match event:
                 case Listed(items):
                     await self._kinds.learn(items)
-                    affected = set(self._rings) | {ring.name for ring in items}
-                    self._rings = {ring.name: ring for ring in items}
-                    self._synced("controllerrings", affected)
+                    gone = self._rings.keys() - {ring.name for ring in items}
+                    for name in gone:
+                        del self._rings[name]
+                    self._follow_up.add(gone)
+                    for ring in items:
+                        self._see_ring(ring)
+                    self._synced("controllerrings")
                 case Changed(ring):
                     await self._kinds.learn((ring,))
-                    self._rings[ring.name] = ring
-                    self._rebuild({ring.name})
+                    self._see_ring(ring)
                 case Removed(ring):
                     self._rings.pop(ring.name, None)
-                    self._rebuild({ring.name})
+                    self._follow_up.add({ring.name})
+
+    def _see_ring(self, ring: ControllerRing) -> None:
+        """Take note of a ring; by another status no step becomes wrong."""
+        before = self._rings.get(ring.name)
+        self._rings[ring.name] = ring
+        if before is None or _identity(before) != _identity(ring):
+            self._follow_up.add({ring.name})
+        elif before != ring:
+            self._follow_up.add_harmless({ring.name})
 
     async def _follow_leases(self, source: Watchable[Lease]) -> None:
         async for event in self._follow(source, "leases"):
@@ -173,30 +205,42 @@ class World:
                         self.membership = Membership(now)
                     before = [lease for ring in self._rings for lease in self._leases(ring)]
                     affected = self.membership.replace(items, now)
-                    self._synced("leases", {*self._rings, *affected})
-                    self._subscribers.tell_leases([*before, *items])
+                    self._judge(affected, *before, *items)
+                    self._judge_late()
+                    self._synced("leases")
                 case Changed(lease):
-                    self._follow_up.add(self.membership.see(lease, now), lease)
+                    self._judge(self.membership.see(lease, now), lease)
                 case Removed(lease):
-                    # Departures that are over are forgotten here, of whatever ring they were.
-                    gone = self.membership.forget(lease, now)
-                    self._follow_up.add({*self._rings, *gone}, lease)
+                    self._judge(self.membership.forget(lease, now), lease)
+                    # Departures that are over are forgotten there, of whatever ring they were.
+                    self._judge_late()
+
+    def _judge(self, affected: Collection[RingName], *leases: Lease) -> None:
+        """Work out who is on these rings; until then nothing may be taken from anybody there."""
+        self._unjudged.update(affected)
+        self._follow_up.add(affected, *leases)
+
+    def _judge_late(self) -> None:
+        """Work out on which rings time has passed: that a shard is gone may be known late."""
+        self._unjudged.update(self._rings)
+        self._follow_up.add_harmless(self._rings)
 
     async def _follow_namespaces(self, source: Watchable[PartialObject]) -> None:
         async for event in self._follow(source, "namespaces"):
             match event:
                 case Listed(items):
-                    self._namespaces = {n.metadata.name: n.metadata.labels or {} for n in items}
-                    self._synced("namespaces", self._rings)
+                    labels = {n.metadata.name: n.metadata.labels or {} for n in items}
+                    self._follow_up.add_harmless(self._selections.replace(labels))
+                    self._synced("namespaces")
                 case Changed(namespace):
-                    labels = namespace.metadata.labels or {}
-                    before = self._namespaces.get(namespace.metadata.name)
-                    self._namespaces[namespace.metadata.name] = labels
-                    if before != labels:
-                        self._follow_up.add(self._rings)
+                    meta = namespace.metadata
+                    self._follow_up.add_harmless(
+                        self._selections.change(meta.name, meta.labels or {})
+                    )
                 case Removed(namespace):
-                    self._namespaces.pop(namespace.metadata.name, None)
-                    self._follow_up.add(self._rings)
+                    self._follow_up.add_harmless(
+                        self._selections.change(namespace.metadata.name, None)
+                    )
 
     def _follow(
         self, source: Watchable[V], what: str
@@ -217,7 +261,7 @@ class World:
             now = self._clock.monotonic()
             if due is not None and due <= now:
                 judged = now
-                self._rebuild(self._rings)
+                self._judge_late()
             else:
                 # A change that is due earlier may come to be known in the meantime.
                 await self._clock.sleep(1.0 if due is None else min(1.0, max(0.05, due - now)))
@@ -227,12 +271,7 @@ class World:
         while True:
             await self._clock.sleep(KINDS_SECONDS)
             if await self._kinds.learn(self._rings.values()):
-                self._rebuild(self._rings)
-
-    def _catch_up(self, names: Collection[RingName], leases: Iterable[Lease]) -> None:
-        if names:
-            self._rebuild(names)
-        self._subscribers.tell_leases(leases)
+                self._follow_up.add(self._rings)
 
     def _note(self, what: str, error: ApiError | None) -> None:
         """Remember why a watch is broken; what was seen of Leases before counts no more."""
@@ -243,44 +282,81 @@ class World:
         if what == "leases" and not isinstance(error or known, Expired):
             self.note_outage(error)
 
-    def _synced(self, what: str, affected: Iterable[RingName]) -> None:
-        """Rebuild what a list affects: all rings if it was the last one missing."""
-        first = bool(self._unsynced)
-        self._unsynced.discard(what)
-        self._rebuild(self._rings if first else affected)
+    def _synced(self, what: str) -> None:
+        """Begin to build snapshots once nothing is missing any more."""
+        if what in self._unsynced:
+            self._unsynced.discard(what)
+            if not self._unsynced:
+                self._follow_up.begin(self._rings)
 
-    def _rebuild(self, names: Iterable[RingName]) -> None:
-        """Swap in new snapshots, one assignment each, and tell who wants to know."""
-        if self._unsynced:
+    def _rebuild(self, name: RingName) -> None:
+        """Swap in a ring's new snapshot by one assignment, and tell who wants to know."""
+        before, ring = self._snapshots.get(name), self._rings.get(name)
+        doubted = self._follow_up.was_doubted(name)
+        if ring is None:
+            self._selections.forget(name)
+            self._unjudged.discard(name)
+            if self._snapshots.pop(name, None) is not None:
+                self._subscribers.tell_ring(name, steps=True)
             return
-        with self._follow_up.working():
-            self._rebuild_each(names)
+        after = self._build(ring, before)
+        self._snapshots[name] = after
+        if before is None:
+            self._subscribers.tell_ring(name, steps=True)
+            self._subscribers.tell_leases(self._leases(name))
+        elif doubted or after.epoch is not before.epoch:
+            self._subscribers.tell_ring(name, steps=True)
+        else:
+            self._tell_rest(before, after)
 
-    def _rebuild_each(self, names: Iterable[RingName]) -> None:
-        for name in sorted(set(names)):
-            before, ring = self._snapshots.get(name), self._rings.get(name)
-            if ring is None:
-                if self._snapshots.pop(name, None) is not None:
-                    self._subscribers.tell_ring(name, steps=True)
-                continue
-            after = build(
-                ring,
-                members=self.membership.members(
-                    name,
-                    self._clock.monotonic(),
-                    namespaces=ring.spec.shard_namespaces,
-                    before=None if before is None else before.members,
-                ),
-                namespaces=self.selected_by(ring),
-                served=self._kinds.of(ring),
-                custom=self._custom,
-                previous=before,
+    def _tell_rest(self, before: RingSnapshot, after: RingSnapshot) -> None:
+        """Tell what has changed although every object in scope keeps its step."""
+        if after.namespaces is not before.namespaces:
+            self._subscribers.tell_scope(after.name, after.namespaces - before.namespaces)
+        if after.placer is not before.placer:  # it was built anew
+            self._subscribers.tell_ring(after.name, steps=False)
+
+    def _build(self, ring: ControllerRing, before: RingSnapshot | None) -> RingSnapshot:
+        """Return the ring's snapshot of now: `before` itself as far as nothing has changed."""
+        namespaces = self._selections.of(ring.name, ring.spec.namespace_selector or self._default)
+        members = self._members(ring, before)
+        served = tuple(self._kinds.of(ring))
+        if (
+            before is not None
+            and before.ring is ring
+            and before.members is members
+            and len(before.kinds) == len(served)
+        ):
+            return (
+                before
+                if before.namespaces is namespaces
+                else replace(before, namespaces=namespaces)
             )
-            self._snapshots[name] = after
-            alike = before is not None and before.decides_like(after)
-            self._subscribers.tell_ring(name, steps=self._follow_up.was_doubted(name) or not alike)
-            if before is None:
-                self._subscribers.tell_leases(self._leases(name))
+        return build(
+            ring,
+            members=members,
+            namespaces=namespaces,
+            served=served,
+            custom=self._custom,
+            previous=before,
+        )
+
+    def _members(self, ring: ControllerRing, before: RingSnapshot | None) -> Members:
+        """Return who is on the ring, without judging Leases again of which nothing is new."""
+        if before is not None and before.ring is ring and ring.name not in self._unjudged:
+            return before.members
+        self._unjudged.discard(ring.name)
+        return self.membership.members(
+            ring.name,
+            self._clock.monotonic(),
+            namespaces=ring.spec.shard_namespaces,
+            before=None if before is None else before.members,
+        )
 
     def _leases(self, ring: RingName) -> list[Lease]:
         return [sighting.lease for sighting in self.membership.sightings(ring)]
+
+
+def _identity(ring: ControllerRing) -> tuple[str, int]:
+    """Return by what two states of a ring are told apart that lead to different steps."""
+    return ring.metadata.uid, ring.metadata.generation

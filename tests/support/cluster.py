@@ -450,16 +450,23 @@ class Told:
     def __init__(self) -> None:
         self.rings: list[RingName] = []
         self.steps: list[RingName] = []
+        self.come: list[tuple[RingName, frozenset[str]]] = []
+        """Namespaces that have come into a ring's scope, where nothing else has changed."""
         self.leases: list[ObjectRef] = []
 
     def subscriber(self) -> Subscriber:
         return Subscriber(
-            ring=self.rings.append, steps=self.steps.append, lease=self.leases.append
+            ring=self.rings.append,
+            steps=self.steps.append,
+            scope=lambda ring, come: self.come.append((ring, come)),
+            lease=self.leases.append,
         )
 
     def forget(self) -> None:
-        for told in (self.rings, self.steps, self.leases):
-            told.clear()
+        self.rings.clear()
+        self.steps.clear()
+        self.come.clear()
+        self.leases.clear()
 
 
 def on(verb: str, resource: GroupResource, act: Hook, name: str = "") -> Hook:

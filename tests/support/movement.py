@@ -66,7 +66,12 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
     )
     around.overdue = exceptions.overdue
     ignored = Told().subscriber()
-    subscriber = Subscriber(ring=exceptions.ring_changed, steps=ignored.steps, lease=ignored.lease)
+    subscriber = Subscriber(
+        ring=exceptions.ring_changed,
+        steps=ignored.steps,
+        scope=lambda ring, _: exceptions.ring_changed(ring),
+        lease=ignored.lease,
+    )
     async with cluster.watched(*shards), TaskGroup() as group:
         with cluster.world.subscribed(subscriber):
             tasks = [group.create_task(each.run()) for each in (hand_over, exceptions)]

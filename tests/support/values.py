@@ -145,7 +145,11 @@ def obj(
     )
 
 
-def named(of: GroupResource, shard: ShardName, ring_now: RingSnapshot) -> str:
+def named(
+    of: GroupResource, shard: ShardName, ring_now: RingSnapshot, *, namespace: str = "default"
+) -> str:
     """A name with which the ring wants an object of the resource on `shard`."""
     names = (f"object-{number}" for number in range(10_000))
-    return next(n for n in names if ring_now.wanted(main_key(obj(of, n))) == shard)
+    return next(
+        n for n in names if ring_now.wanted(main_key(obj(of, n, namespace=namespace))) == shard
+    )

@@ -116,6 +116,7 @@ class Exceptions:
                     self._changed.clear()
                     while self._stale:
                         self._adjust(self._stale.pop(), group)
+                        await self._clock.sleep(0)  # a namespace may concern a thousand rings
                     await self._changed.wait()
         finally:
             for state in self._rings.values():

@@ -6,6 +6,7 @@ drain and control others (docs/protocol.md, "Moving objects").
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from sharder.api.meta import PartialObject
@@ -16,9 +17,13 @@ from sharder.controllers.movement.relief import Relief
 from sharder.controllers.movement.rights import naming_the_rule
 from sharder.controllers.movement.sweep import Sweep
 from sharder.errors import NotFound
+from sharder.names import GroupResource
 from sharder.plan import Keep, Step
 from sharder.planner import Owners, Promises, plan_controlled, plan_main, plan_owned
 from sharder.snapshot import RingSnapshot, Role
+
+NAMESPACES = GroupResource("", "namespaces")
+"""The resource of which an object is its own namespace."""
 
 
 class Pass:
@@ -51,20 +56,40 @@ class Pass:
 
         `lock` keeps the hand-over away while owners and what they control are moved.
         """
+        await self._run(lock, self._snapshot.resources, self._relief.run)
+
+    async def run_over_arrivals(self, lock: asyncio.Lock) -> None:
+        """Do the same with namespaces that have come into scope, which the sweep covers.
+
+        What has no namespace is not looked at: none of it has come, unless it is a Namespace; or
+        it leads objects that have.  Nor are full shards relieved: that is a matter of all that
+        they have.
+        """
+        alone = [
+            resource
+            for resource in self._snapshot.resources
+            if resource.id not in self._snapshot.cluster_scoped
+            or resource.id == NAMESPACES
+            or self._snapshot.roles[resource.id] is Role.LEADING
+        ]
+        await self._run(lock, alone, _nothing)
+
+    async def _run(
+        self,
+        lock: asyncio.Lock,
+        main: Sequence[RingResource],
+        relieve: Callable[[], Awaitable[None]],
+    ) -> None:
         self._mover.check(self._snapshot)
         try:
-            await self._run(lock)
+            for resource in main:
+                await self._sweep.noting(resource.id, self._rescue(resource, lock))
+            await relieve()
+            for resource in main:
+                await self._sweep.noting(resource.id, self._follow(resource))
         finally:
             self._promises.give_back()
         await self._sweep.wait()
-
-    async def _run(self, lock: asyncio.Lock) -> None:
-        main = self._snapshot.resources
-        for resource in main:
-            await self._sweep.noting(resource.id, self._rescue(resource, lock))
-        await self._relief.run()
-        for resource in main:
-            await self._sweep.noting(resource.id, self._follow(resource))
 
     async def _rescue(self, main: RingResource, lock: asyncio.Lock) -> None:
         """Give objects that nobody works on to their shard; what they control goes first."""
@@ -125,3 +150,7 @@ class Pass:
         resource = await self._sweep.find(main.id)
         for labels in self._following:
             await self._sweep.move_main(resource, labels, partial(plan_owned, self._snapshot))
+
+
+async def _nothing() -> None:
+    """Relieve no shard."""

@@ -1,8 +1,9 @@
 """Bring every object of a ring to the shard that the ring wants.
 
-Only the leader runs this: when what steps depend on has changed (shards, what they say, the ring,
-its namespaces), when a shard has too many objects or all have been counted, and once per sync
-period.  A pass over a ring that counts looks at what may have to move, else at all objects.
+Only the leader runs this: when what steps depend on has changed (shards, what they say, the ring;
+of its namespaces those that are new are passed over alone), when a shard has too many objects or
+all have been counted, and once per sync period.  A pass over a ring that counts looks at what may
+have to move, else at all objects.
 
 Memory does not grow with the number of objects: of the main objects only those are remembered
 that wait for a drain and control others (docs/protocol.md, "Moving objects").

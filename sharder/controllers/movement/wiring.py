@@ -8,6 +8,7 @@ from typing import Protocol
 
 from sharder.clock import Clock
 from sharder.controllers.mistakes import Mistakes
+from sharder.controllers.movement.arrivals import Arrivals
 from sharder.controllers.movement.backlogs import Series
 from sharder.controllers.movement.claims import Claims
 from sharder.controllers.movement.drains import Drains, WithheldCounter
@@ -64,6 +65,7 @@ class Movement:
         unwritable: Report,
         watching: Watching,
         told: Callable[[RingName], None],
+        whole: Callable[[RingName], None],
     ) -> None:
         """Wire everything.
 
@@ -75,6 +77,7 @@ class Movement:
             watching: Notes which watches are refused.
             told: Called when that changes for a ring, when drains are overdue or no more, and
                 after every pass over it.
+            whole: Has a whole ring passed over.
         """
         world, objects, clock, rng = means.world, means.objects, means.clock, means.rng
         locks: Locks = defaultdict(asyncio.Lock)
@@ -112,6 +115,16 @@ class Movement:
             clock=clock,
             sync_period=means.sync_period,
         )
+        self._arrivals = Arrivals(
+            world=world,
+            objects=objects,
+            mover=mover,
+            locks=locks,
+            mistakes=means.mistakes,
+            whole=whole,
+            clock=clock,
+            rng=rng,
+        )
         self.rebalancing = Rebalancing(
             world=world, objects=objects, mover=mover, told=told, series=means.meter, clock=clock
         )
@@ -146,9 +159,15 @@ class Movement:
             rng=rng,
         )
 
+    def scope_changed(self, ring: RingName, come: frozenset[str]) -> None:
+        """Look after these namespaces too, which have come into the ring's scope."""
+        self.exceptions.ring_changed(ring)
+        self._arrivals.add(ring, come)
+
     async def run(self) -> None:
         """Watch for exceptions and hand over until cancelled; passes are the caller's."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._claims.run(), name="claims")
             group.create_task(self.hand_over.run(), name="hand-over")
             group.create_task(self.exceptions.run(), name="exceptions")
+            group.create_task(self._arrivals.run(), name="arrivals")

@@ -222,7 +222,7 @@ async def test_a_stale_view_does_not_revert_the_status() -> None:
         await bench.reconcile()
         stale = seen.ring
         cluster.world._rings[DEMO] = stale
-        cluster.world._rebuild([DEMO])
+        cluster.world._rebuild(DEMO)
         written = (await bench.ring()).metadata.resource_version
         await bench.controller.reconcile(DEMO)
 

@@ -58,7 +58,12 @@ def slow(cluster: Cluster) -> Subscriber:
     def work(_: RingName) -> None:
         cluster.clock._elapsed += 0.5
 
-    return Subscriber(ring=work, steps=lambda _: None, lease=lambda _: None)
+    return Subscriber(
+        ring=work,
+        steps=lambda _: None,
+        scope=lambda ring, _: work(ring),
+        lease=lambda _: None,
+    )
 
 
 async def test_objects_of_all_main_resources_are_counted_and_controlled_ones_are_not() -> None:
@@ -355,7 +360,7 @@ async def test_an_object_of_a_namespace_that_the_snapshot_is_yet_to_learn_of_cou
             await cluster.label(obj, WIDGETS, owner=A)
             await cluster.settle()
             before = "young" in cluster.snapshot.namespaces, tally_of(cluster).objects
-            await cluster.clock.advance(3)
+            await cluster.clock.advance(5)
 
         assert before == (False, 1)
         assert tally_of(cluster).by_shard() == {A: 1}

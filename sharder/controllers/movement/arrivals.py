@@ -1,0 +1,95 @@
+"""Bring the objects of namespaces that have come into a ring's scope to their shards.
+
+Namespaces come all the time, and a pass over all objects of the ring for each would never let the
+leader rest.  So these namespaces alone are listed; a namespace that has left the scope needs
+nothing at all (docs/protocol.md, "Moving objects").
+"""
+
+from collections.abc import Callable
+
+from sharder.clock import Clock
+from sharder.controllers.mistakes import Mistakes
+from sharder.controllers.movement.cover import MAX_NAMESPACES, Slice
+from sharder.controllers.movement.moves import Mover, Superseded
+from sharder.controllers.movement.passes import Pass
+from sharder.controllers.movement.resync import AGAIN_SECONDS, Locks
+from sharder.controllers.movement.sweep import Sweep
+from sharder.controllers.movement.waiting import BACKOFF
+from sharder.controllers.world import World
+from sharder.names import RingName
+from sharder.ports import Objects
+from sharder.runtime.backoff import Rng
+from sharder.runtime.queue import WorkQueue
+
+GATHER_SECONDS = 0.2
+"""How long namespaces are gathered: many come at a time, their first objects a moment later."""
+
+CONCURRENCY = 4
+"""Rings at a time."""
+
+
+class Arrivals:
+    """Passes over the namespaces that have come, ring by ring."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        objects: Objects,
+        mover: Mover,
+        locks: Locks,
+        mistakes: Mistakes,
+        whole: Callable[[RingName], None],
+        clock: Clock,
+        rng: Rng,
+    ) -> None:
+        """`whole` has the whole ring passed over: too many have come, or some cannot be read."""
+        self._world = world
+        self._objects = objects
+        self._mover = mover
+        self._locks = locks
+        self._mistakes = mistakes
+        self._whole = whole
+        self._clock = clock
+        self._queue = WorkQueue[RingName](clock=clock, rng=rng, backoff=BACKOFF)
+        self._come: dict[RingName, frozenset[str]] = {}
+
+    def add(self, ring: RingName, come: frozenset[str]) -> None:
+        """Pass over these namespaces of the ring too; without any there is nothing to do."""
+        if come:
+            self._come[ring] = self._come.get(ring, frozenset()) | come
+            self._queue.add_after(ring, GATHER_SECONDS)
+
+    async def run(self) -> None:
+        """Pass over what has come until cancelled."""
+        await self._queue.run(self.reconcile, concurrency=CONCURRENCY)
+
+    async def reconcile(self, name: RingName) -> float | None:
+        """Pass over what has come into one ring; return in how many seconds to do so again."""
+        snapshot, come = self._world.snapshot(name), self._come.pop(name, frozenset())
+        if snapshot is None:
+            return None
+        come &= snapshot.namespaces
+        if len(come) > MAX_NAMESPACES:
+            self._whole(name)
+            return None
+        sweep = Sweep(
+            snapshot,
+            cover=tuple(Slice(namespace) for namespace in sorted(come)),
+            objects=self._objects,
+            mover=self._mover,
+            mistakes=self._mistakes,
+            clock=self._clock,
+        )
+        try:
+            await Pass(snapshot, sweep, mover=self._mover).run_over_arrivals(self._locks[name])
+        except Superseded:
+            again: float | None = AGAIN_SECONDS
+        else:
+            again = sweep.patience.again_in()
+        if sweep.problem is not None or sweep.expired is not None:
+            self._whole(name)  # which reports it, and tries again
+            return None
+        if again is not None:
+            self._come[name] = self._come.get(name, frozenset()) | come
+        return again
