@@ -24,6 +24,7 @@ from sharder.names import (
 from sharder.placement.demand import Reader
 from sharder.placement.placer import Placer
 from sharder.placement.shards import Shard
+from sharder.placement.strategies import built
 from sharder.placement.strategy import CustomFunction, Layout
 from sharder.placement.tally import Tally
 from sharder.snapshot import MainKind, RingSnapshot, Role
@@ -53,8 +54,9 @@ def build(
     main = [r for r in served if r.id in {each.id for each in resources}]
     known = None if previous is None else previous.placer
     alike = known is not None and known.decides_like(layout)
-    placer = Placer(layout, known.strategy if known is not None and alike else None)
-    built = RingSnapshot(
+    strategy = None if known is None else known.strategy
+    placer = Placer(layout, strategy if alike else built(layout, strategy))
+    snapshot = RingSnapshot(
         ring=ring,
         resources=resources,
         roles=roles_of(ring),
@@ -70,9 +72,9 @@ def build(
         pin_label=pin_label(ring.name),
         next_annotation=next_annotation(ring.name),
     )
-    if previous is None or not built.places_like(previous):
-        return built
-    return replace(built, epoch=previous.epoch)
+    if previous is None or not snapshot.places_like(previous):
+        return snapshot
+    return replace(snapshot, epoch=previous.epoch)
 
 
 def roles_of(ring: ControllerRing) -> dict[GroupResource, Role]:

@@ -18,8 +18,10 @@ class ConsistentHashing:
     __slots__ = ("ring",)
     sticks: ClassVar[bool] = False
 
-    def __init__(self, layout: Layout) -> None:
-        self.ring = ConsistentHash(shard.name for shard in layout.available)
+    def __init__(self, layout: Layout, before: "ConsistentHashing | None" = None) -> None:
+        """Build the ring; from the one `before`, where few shards have come or gone."""
+        known = ConsistentHash(()) if before is None else before.ring
+        self.ring: ConsistentHash = known.of(shard.name for shard in layout.available)
 
     def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
         """Return None: a strategy that follows knows no ceilings."""

@@ -15,7 +15,7 @@ from sharder.placement.demand import Demand
 from sharder.placement.ranking import best
 from sharder.placement.rollout import choose
 from sharder.placement.shards import Shard
-from sharder.placement.strategies import STRATEGIES
+from sharder.placement.strategies import built
 from sharder.placement.strategy import Choice, Layout, Strategy
 
 MAX_NAMED = 3
@@ -41,7 +41,7 @@ class Placer:
     def __init__(self, layout: Layout, strategy: Strategy | None = None) -> None:
         """Take a `strategy` that was built from an equal layout, or build one."""
         self.layout = layout
-        self.strategy = strategy or STRATEGIES[layout.spec.strategy](layout)
+        self.strategy = strategy or built(layout)
         self._open = [s for s in layout.available if s.name not in layout.closed]
         self._ready = [s for s in self._open if s.ready]
         ceilings = Ceilings(layout, self.strategy, NO_COUNTS, newcomers=1)

@@ -20,3 +20,11 @@ STRATEGIES: Final[Mapping[StrategyName, Callable[[Layout], Strategy]]] = {
     StrategyName.LEAST_LOADED: LeastLoaded,
     StrategyName.CUSTOM: Custom,
 }
+
+
+def built(layout: Layout, before: Strategy | None = None) -> Strategy:
+    """Return the strategy of a layout; `before` is that of the layout until now."""
+    name = layout.spec.strategy
+    if name is StrategyName.CONSISTENT_HASH and isinstance(before, ConsistentHashing):
+        return ConsistentHashing(layout, before)
+    return STRATEGIES[name](layout)

@@ -86,3 +86,14 @@ def test_a_walk_meets_every_member_once() -> None:
 
     assert all(sorted(ring.walk(key)) == members for key in VECTORS)
     assert list(ConsistentHash([]).walk("key")) == []
+
+
+def test_for_a_member_more_only_its_own_tokens_are_hashed() -> None:
+    members = [ShardName(f"shard-{number}") for number in range(50)]
+    before = ConsistentHash(members)
+
+    after = before.of([*members, ShardName("one-more")])
+
+    assert len(after.members) == 51
+    hashed = {id(token) for token in after._tokens} - {id(token) for token in before._tokens}
+    assert len(hashed) == TOKENS_PER_MEMBER
