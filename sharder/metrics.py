@@ -166,7 +166,7 @@ class Metrics:
 
     def hide_planned_moves(self, ring: RingName) -> None:
         """Show them no more; no error if they are not shown."""
-        self._rebalance_planned.remove_by_labels({_RING: ring})
+        self._rebalance_planned.remove(ring)
 
     def failed(self, ring: RingName, resource: GroupResource) -> None:
         """Count an object that could not be written, or from which the label was taken off."""
@@ -182,9 +182,8 @@ class Metrics:
 
     def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
         """Show them no more; no error if they are not shown."""
-        labels = {_RING: ring, "group": resource.group, "resource": resource.resource}
         for gauge in (*self._backlogs, self._overdue):
-            gauge.remove_by_labels(labels)
+            gauge.remove(ring, resource.group, resource.resource)
 
     def show_overdue(self, ring: RingName, resource: GroupResource, *, drains: int) -> None:
         """Show how many drains are overdue, until `hide_backlogs`."""
@@ -222,9 +221,11 @@ class Metrics:
         invalid_leases: int,
     ) -> None:
         """Show a ring as its object and status are; the series of an object before it go."""
-        if self._uids.get((ring,)) != uid:
-            self._remove_ring_gauges(ring)
-            self._uids[ring,] = uid
+        known = self._uids.get((ring,))
+        if known not in {None, uid}:
+            for gauge in self._ring_gauges:
+                gauge.remove(ring, known)
+        self._uids[ring,] = uid
         values = (generation, observed_generation, shards, available_shards)
         for gauge, value in zip(self._ring_gauges, values, strict=True):
             gauge.labels(ring, uid).set(value)
@@ -235,9 +236,10 @@ class Metrics:
     ) -> None:
         """Show a shard's identity and state; call it for valid Leases only."""
         labels = (namespace, shard, ring)
-        if self._uids.get(labels) != uid:
-            self.remove_shard(ring, namespace=namespace, shard=shard)
-            self._uids[labels] = uid
+        known = self._uids.get(labels)
+        if known not in {None, uid}:
+            self._shard_info.remove(*labels, known)
+        self._uids[labels] = uid
         self._shard_info.labels(*labels, uid).set(1)
         present = state if state in self._states else UNKNOWN_STATE
         for word in self._states:
@@ -257,10 +259,13 @@ class Metrics:
 
     def remove_shard(self, ring: RingName, *, namespace: str, shard: ShardName) -> None:
         """Forget a shard; no error if it is not known."""
-        self._uids.pop((namespace, shard, ring), None)
-        labels = dict(zip(_SHARD, (namespace, shard, ring), strict=True))
-        for gauge in (self._shard_info, self._shard_state):
-            gauge.remove_by_labels(labels)
+        labels = (namespace, shard, ring)
+        known = self._uids.pop(labels, None)
+        # By all its labels: to look for a series by some of them is to go through all of them.
+        if known is not None:
+            self._shard_info.remove(*labels, known)
+            for word in self._states:
+                self._shard_state.remove(*labels, word)
 
     def remove_ring(self, ring: RingName) -> None:
         """Forget a ring with all its shards; no error if it is not known."""
@@ -276,7 +281,3 @@ class Metrics:
         May be called from another thread.
         """
         return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4
-
-    def _remove_ring_gauges(self, ring: RingName) -> None:
-        for gauge in self._ring_gauges:
-            gauge.remove_by_labels({_RING: ring})

@@ -59,11 +59,11 @@ class ConsistentHash:
         after = ConsistentHash(())
         after.members = tuple(sorted(wanted))
         after._contested = dict(self._contested)
-        for token in claims:
-            claims[token] &= wanted
+        for token, claimed in claims.items():
+            claimed.intersection_update(wanted)
             after._contested.pop(token, None)
-            if len(claims[token]) > 1:
-                after._contested[token] = tuple(claims[token])
+            if len(claimed) > 1:
+                after._contested[token] = tuple(claimed)
         after._tokens, after._owners = self._spliced(claims)
         return after
 

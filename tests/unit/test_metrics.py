@@ -1,5 +1,6 @@
 """The series that are shown, by name and label, and that nothing stays behind."""
 
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -411,3 +412,31 @@ def test_the_end_of_certificates_is_shown_as_far_as_it_is_known(
         ({"certificate": "serving"}, 1772409600),
         ({"certificate": "authority"}, 2087942400),
     ]
+
+
+def calls_to_show(shards: int) -> int:
+    """Return how many functions are called to show one more shard beside so many."""
+    metrics = Metrics(CollectorRegistry(), version="1", shard_states=STATES)
+    show_ring(metrics)
+    names = [ShardName(f"shard-{number}") for number in range(shards)]
+    for name in names:
+        metrics.set_shard(RING, namespace="ns", shard=name, uid="u", state="ready")
+    calls = 0
+
+    def count(_frame: object, _event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        show_ring(metrics, uid="another")
+        metrics.set_shard(RING, namespace="ns", shard=SHARD, uid="u", state="ready")
+        metrics.set_shard(RING, namespace="ns", shard=SHARD, uid="another", state="dead")
+        metrics.remove_shard(RING, namespace="ns", shard=SHARD)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_a_shard_costs_the_same_however_many_others_are_shown() -> None:
+    assert calls_to_show(400) == calls_to_show(10)
