@@ -26,6 +26,9 @@ RESYNC_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 UNKNOWN_STATE = "unknown"
 """State of a shard whose Lease has none that is known, as in the reference."""
 
+LAG_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+"""Seconds: from what an answer may take to what the API server waits for one."""
+
 _RING = "controllerring"
 _SHARD = ("namespace", "shard", _RING)
 
@@ -131,6 +134,12 @@ class Metrics:
             RESYNC_BUCKETS,
             ring,
         )
+        self._lag_seconds = Times(
+            PREFIX + "event_loop_lag_seconds",
+            "How late the event loop is, sampled ten times a second",
+            LAG_BUCKETS,
+        )
+        registry.register(self._lag_seconds)
         registry.register(self._answer_seconds)
         registry.register(self._resync_seconds)
         self._series_by_ring += [self._loads, self._resync_seconds]
@@ -139,6 +148,10 @@ class Metrics:
         """Count an admission answer; `ring` is empty where there is no such ring."""
         self._answers.add(ring, outcome)
         self._answer_seconds.observe(seconds)
+
+    def lagged(self, seconds: float) -> None:
+        """Record how late the event loop was at a probe."""
+        self._lag_seconds.observe(seconds)
 
     def assigned(self, ring: RingName, resource: GroupResource) -> None:
         """Count an object that got its owner by a request."""

@@ -51,6 +51,7 @@ from sharder.kube.stores import (
 from sharder.leases import ShardState
 from sharder.metrics import Metrics
 from sharder.names import RING_LABEL
+from sharder.runtime.lag import probe
 from sharder.runtime.supervise import supervise
 from webhook.app import create_app, create_health_app, create_metrics_app
 from webhook.readers import Readers
@@ -154,8 +155,10 @@ class Service:
             )
             async with asyncio.TaskGroup() as group:
                 world = group.create_task(self._follow_world(), name="world")
+                lag = group.create_task(probe(self._metrics.lagged, self._clock), name="lag")
                 await self._sync()
                 await self._serve(source, tls)
+                lag.cancel()
                 world.cancel()
 
     async def _serve(self, source: Source, tls: ServerTls) -> None:

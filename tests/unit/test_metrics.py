@@ -414,6 +414,17 @@ def test_the_end_of_certificates_is_shown_as_far_as_it_is_known(
     ]
 
 
+def test_the_lag_of_the_event_loop_is_a_histogram(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    for seconds in (0.001, 0.02, 0.06, 3.0):
+        metrics.lagged(seconds)
+
+    name = "controller_sharding_event_loop_lag_seconds_bucket"
+    found = {le: registry.get_sample_value(name, {"le": le}) for le in ("0.005", "0.05", "5.0")}
+    assert found == {"0.005": 1, "0.05": 2, "5.0": 4}
+
+
 def calls_to_show(shards: int) -> int:
     """Return how many functions are called to show one more shard beside so many."""
     metrics = Metrics(CollectorRegistry(), version="1", shard_states=STATES)
