@@ -1,10 +1,15 @@
 """Leases of coordination.k8s.io as values, and the times in them."""
 
 from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 
 from sharder.api.meta import Json, ObjectMeta, PartialObject
+
+
+MAX_TRANSITIONS: Final = 2**31 - 1
+"""leaseTransitions is an int32: a write of more is refused."""
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -15,6 +20,11 @@ class LeaseSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     acquire_time: str | None = None
     renew_time: str | None = None
     lease_transitions: int | None = None
+
+    @property
+    def next_transition(self) -> int:
+        """The leaseTransitions to write when the Lease changes hands."""
+        return min((self.lease_transitions or 0) + 1, MAX_TRANSITIONS)
 
 
 class Lease(PartialObject, frozen=True, kw_only=True, rename="camel"):

@@ -81,7 +81,7 @@ def taken(lease: Lease, now: datetime) -> Json:
             "leaseDurationSeconds": doubled,
             "acquireTime": format_time(now),
             "renewTime": format_time(now),
-            "leaseTransitions": (lease.spec.lease_transitions or 0) + 1,
+            "leaseTransitions": lease.spec.next_transition,
         },
     }
 

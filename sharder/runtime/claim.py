@@ -125,7 +125,7 @@ def taken(old: Lease | None, *, identity: str, now: datetime, timing: LeaseTimin
         lease_duration_seconds=timing.lease_duration,
         acquire_time=format_time(now),
         renew_time=format_time(now),
-        lease_transitions=(old.spec.lease_transitions or 0) + 1 if old else 0,
+        lease_transitions=old.spec.next_transition if old else 0,
     )
 
 

@@ -12,6 +12,15 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
+    ("known", "after"), [(None, 1), (0, 1), (7, 8), (2**31 - 2, 2**31 - 1), (2**31 - 1, 2**31 - 1)]
+)
+def test_the_count_of_transitions_stops_at_the_largest_that_the_api_server_takes(
+    known: int | None, after: int
+) -> None:
+    assert LeaseSpec(lease_transitions=known).next_transition == after
+
+
+@pytest.mark.parametrize(
     ("text", "instant"),
     [
         ("2026-03-01T12:00:00.000000Z", NOON),

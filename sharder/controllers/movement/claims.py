@@ -173,14 +173,14 @@ class Claims:
     def _ours(self, lease: Lease) -> LeaseSpec:
         """Return the spec with which we hold the Lease; to renew it is no transition."""
         now, known = format_time(self._clock.now()), lease.spec
+        is_ours = known.holder_identity == SHARDER_IDENTITY
         return structs.replace(
             known,
             holder_identity=SHARDER_IDENTITY,
             lease_duration_seconds=HOLD // timedelta(seconds=1),
             acquire_time=now,
             renew_time=now,
-            lease_transitions=(known.lease_transitions or 0)
-            + (known.holder_identity != SHARDER_IDENTITY),
+            lease_transitions=known.lease_transitions if is_ours else known.next_transition,
         )
 
     def _seen(self, ref: ObjectRef) -> Lease | None:

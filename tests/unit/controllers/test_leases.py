@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from typing_extensions import override
 
 from sharder.api.lease import Lease, format_time
@@ -395,3 +396,16 @@ async def test_the_lease_of_a_shard_that_says_nonsense_is_looked_after_as_any_ot
 
         assert await state(cluster) == "ready"
         assert cluster.snapshot.members.available == {A}
+
+
+async def test_a_lease_with_the_most_transitions_can_be_taken() -> None:
+    full = lease()
+    full = structs.replace(full, spec=structs.replace(full.spec, lease_transitions=2**31 - 1))
+
+    assert taken(full, NOW + LATER)["spec"] == {
+        "holderIdentity": SHARDER_IDENTITY,
+        "leaseDurationSeconds": 30,
+        "acquireTime": format_time(NOW + LATER),
+        "renewTime": format_time(NOW + LATER),
+        "leaseTransitions": 2**31 - 1,
+    }
