@@ -70,7 +70,9 @@ class KubeStore(Generic[T]):
         fields: str = "",
         metadata_only: bool = False,
         subresource: str = "",
+        decode: Callable[[bytes | msgspec.Raw], T] | None = None,
     ) -> None:
+        """`decode` reads one object where a decoder for `of` would keep too much of it."""
         self._client = client
         self._of = of
         self._resource = resource
@@ -79,7 +81,7 @@ class KubeStore(Generic[T]):
         self._fields = fields
         self._suffix = f"/{subresource}" if subresource else ""
         self._metadata_only = metadata_only
-        self._decoder = msgspec.json.Decoder(of)
+        self._decode_one = decode or msgspec.json.Decoder(of).decode
         self._accept = _METADATA if metadata_only else JSON
         self._accept_list = _METADATA_LIST if metadata_only else JSON
         group, version = resource.id.group, resource.version
@@ -235,10 +237,10 @@ class KubeStore(Generic[T]):
 
     def _read(self, raw: bytes | msgspec.Raw) -> T:
         try:
-            obj = self._decoder.decode(raw)
+            obj = self._decode_one(raw)
         except RecursionError:
             raw = cut(bytes(raw))
-            obj = self._decoder.decode(raw)
+            obj = self._decode_one(raw)
         if not self._metadata_only and CUT in bytes(raw):
             raise msgspec.ValidationError("it is nested too deeply")
         return obj

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from sharder.api.lease import Lease
+from sharder.api.lease import Lease, read_lease
 from sharder.api.meta import Json, PartialObject
 from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing
@@ -46,7 +46,7 @@ VALIDATING: Final = Resource(
 
 def leases(client: Client, *, namespace: str = "", labels: str = "") -> KubeStore[Lease]:
     """Return the Leases of a namespace, or of all, that match the label selector."""
-    return KubeStore(client, Lease, LEASES, namespace=namespace, labels=labels)
+    return KubeStore(client, Lease, LEASES, namespace=namespace, labels=labels, decode=read_lease)
 
 
 def rings(client: Client) -> KubeStore[ControllerRing]:

@@ -5,8 +5,29 @@ from datetime import UTC, datetime, timedelta, timezone
 import msgspec
 import pytest
 
-from sharder.api.lease import Lease, LeaseSpec, format_time, lease_body, parse_time
-from sharder.names import ObjectRef
+from sharder.api.lease import (
+    Lease,
+    LeaseSpec,
+    format_time,
+    lease_body,
+    parse_time,
+    read_lease,
+)
+from sharder.api.meta import ObjectMeta
+from sharder.names import (
+    CAPACITY_ANNOTATION,
+    CORDONED_ANNOTATION,
+    EVACUATE_ANNOTATION,
+    POOL_ANNOTATION,
+    REGION_LABEL,
+    REVISION_LABEL,
+    RING_LABEL,
+    STATE_LABEL,
+    WEIGHT_ANNOTATION,
+    ZONE_LABEL,
+    ObjectRef,
+)
+from sharder.placement.shards import mistakes_in
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -103,3 +124,98 @@ def test_the_body_of_a_new_lease_reads_back_as_that_lease() -> None:
     assert lease.metadata.name == "a"
     assert lease.metadata.labels == {"l": "1"}
     assert lease.metadata.annotations == {"n": "2"}
+
+
+def wire(**metadata: object) -> bytes:
+    """A Lease as the API server sends it."""
+    spec = {"holderIdentity": "a", "leaseDurationSeconds": 15, "strategy": "OldestEmulation"}
+    return msgspec.json.encode({"kind": "Lease", "metadata": metadata, "spec": spec})
+
+
+def test_what_nothing_reads_of_a_lease_is_not_kept() -> None:
+    lease = read_lease(
+        wire(
+            name="a",
+            namespace="ns",
+            uid="u",
+            resourceVersion="7",
+            creationTimestamp="2026-03-01T12:00:00Z",
+            labels={RING_LABEL: "demo", "app": "x" * 60},
+            annotations={WEIGHT_ANNOTATION: "2", "note": "y" * 200_000},
+            managedFields=[{"manager": "z" * 1000}],
+            ownerReferences=[{"name": "o", "uid": "u"}] * 1000,
+        )
+    )
+
+    assert lease == Lease(
+        metadata=ObjectMeta(
+            name="a",
+            namespace="ns",
+            uid="u",
+            resource_version="7",
+            creation_timestamp="2026-03-01T12:00:00Z",
+            labels={RING_LABEL: "demo"},
+            annotations={WEIGHT_ANNOTATION: "2"},
+        ),
+        spec=LeaseSpec(holder_identity="a", lease_duration_seconds=15),
+    )
+
+
+def test_every_key_that_a_shard_is_described_by_is_kept() -> None:
+    labels = {RING_LABEL: "r", STATE_LABEL: "s", REVISION_LABEL: "1"} | {
+        REGION_LABEL: "r",
+        ZONE_LABEL: "z",
+    }
+    annotations = dict.fromkeys(
+        (
+            POOL_ANNOTATION,
+            CAPACITY_ANNOTATION,
+            WEIGHT_ANNOTATION,
+            CORDONED_ANNOTATION,
+            EVACUATE_ANNOTATION,
+        ),
+        "1",
+    )
+
+    meta = read_lease(wire(labels=labels, annotations=annotations)).metadata
+
+    assert (meta.labels, meta.annotations) == (labels, annotations)
+
+
+@pytest.mark.parametrize(
+    ("key", "limit"),
+    [
+        (POOL_ANNOTATION, 63),
+        (WEIGHT_ANNOTATION, 63),
+        (CORDONED_ANNOTATION, 63),
+        (EVACUATE_ANNOTATION, 63),
+        (CAPACITY_ANNOTATION, 1024),
+    ],
+)
+def test_a_text_that_is_too_long_is_as_malformed_and_not_kept(key: str, limit: int) -> None:
+    fits = read_lease(wire(annotations={key: "1" * limit}))
+    found = read_lease(wire(annotations={key: "1" * (limit + 1)}))
+
+    assert fits.metadata.annotation(key) == "1" * limit
+    assert found.metadata.annotation(key) == f"longer than {limit} characters"
+    assert len(list(mistakes_in(found))) == 1
+
+
+def test_a_holder_and_times_that_are_too_long_are_not_kept() -> None:
+    spec = {"holderIdentity": "x" * 1025, "acquireTime": "y" * 64, "renewTime": "z" * 64}
+
+    found = read_lease(msgspec.json.encode({"metadata": {"name": "a"}, "spec": spec})).spec
+
+    assert found.holder_identity == "longer than 1024 characters"
+    assert found.acquire_time == found.renew_time == "longer than 63 characters"
+
+
+def test_a_lease_with_all_that_is_kept_stays_small() -> None:
+    # The API server takes 256 KiB of annotations and 1.5 MiB in all.
+    everything = wire(
+        name="n" * 63,
+        labels={f"l{n}": "x" * 63 for n in range(10_000)},
+        annotations={CAPACITY_ANNOTATION: "c" * 250_000, POOL_ANNOTATION: "p" * 5_000},
+    )
+
+    assert len(msgspec.json.encode(read_lease(everything))) < 1_000

@@ -66,6 +66,20 @@ async def test_what_is_not_kept_is_dropped_page_by_page(script: Script, client: 
     assert judged == [(1, "a"), (1, "b"), (2, "a")]
 
 
+async def test_of_leases_nothing_is_kept_but_what_is_read(script: Script, client: Client) -> None:
+    fat: Json = {"metadata": {"name": "a", "annotations": {"note": "x" * 1000}}}
+    script.then(page(fat), events({"type": "MODIFIED", "object": fat}), (200, fat))
+    store = leases(client)
+
+    (listed,) = (await store.list()).items
+    watched = await told(store)
+    got = await store.get(ObjectRef("ns", "a"))
+
+    assert [len(msgspec.json.encode(each)) < 500 for each in (listed, watched[1], got)] == [
+        True
+    ] * 3
+
+
 async def test_a_field_selector_stands_in_lists_and_watches(
     script: Script, client: Client
 ) -> None:
