@@ -6,7 +6,7 @@ before it counts, and where a ring names the namespaces of its shards, no other 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from sharder.api.lease import Lease
@@ -14,7 +14,9 @@ from sharder.leases import is_held, problem_of
 from sharder.names import ObjectRef, ShardName
 
 MAX_LEASES = 1024
-"""Leases of one ring that are looked at, oldest first: bounds what forged ones may cost."""
+"""Shards of one ring, oldest first: bounds what forged Leases may cost."""
+
+_SURPLUS = f"the ring has {MAX_LEASES} older shards"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,18 +49,21 @@ class Roster:
         )
 
 
-def call_the_roll(leases: Iterable[Lease], namespaces: Collection[str]) -> Roster:
-    """Return the roster of a ring; without `namespaces` its shards may live in any."""
+def call_the_roll(
+    leases: Iterable[Lease],
+    namespaces: Collection[str],
+    problem: Callable[[Lease], str | None] = problem_of,
+) -> Roster:
+    """Return the roster of a ring; without `namespaces` its shards may live in any.
+
+    `problem` is `problem_of`, or remembers what it said of each Lease.
+    """
     own, foreign = list[Lease](), list[Lease]()
     for lease in leases:
         local = not namespaces or lease.metadata.namespace in namespaces
         (own if local else foreign).append(lease)
     own.sort(key=lambda lease: (lease.metadata.creation_timestamp or "", lease.metadata.ref))
-    problems = {
-        lease.metadata.ref: problem
-        for position, lease in enumerate(own)
-        if (problem := problem_of(lease) or _surplus(position)) is not None
-    }
+    problems = _problems(own, problem)
     elsewhere = f"the ring has its shards in {', '.join(sorted(namespaces))} alone"
     problems |= {lease.metadata.ref: elsewhere for lease in foreign}
     held = Counter(lease.metadata.name for lease in own if is_held(lease))
@@ -70,5 +75,16 @@ def call_the_roll(leases: Iterable[Lease], namespaces: Collection[str]) -> Roste
     )
 
 
-def _surplus(position: int) -> str | None:
-    return f"the ring has {MAX_LEASES} older Leases" if position >= MAX_LEASES else None
+def _problems(
+    oldest_first: Iterable[Lease], problem: Callable[[Lease], str | None]
+) -> dict[ObjectRef, str]:
+    """Return what is wrong with each Lease; only those that are held and valid are counted."""
+    problems, shards = dict[ObjectRef, str](), 0
+    for lease in oldest_first:
+        found = problem(lease)
+        if found is None and is_held(lease):
+            shards += 1
+            found = _SURPLUS if shards > MAX_LEASES else None
+        if found is not None:
+            problems[lease.metadata.ref] = found
+    return problems

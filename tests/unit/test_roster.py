@@ -1,5 +1,7 @@
 """Facts about `sharder.roster`: which Leases of a ring count."""
 
+import pytest
+
 from sharder.api.lease import Lease
 from sharder.names import ObjectRef
 from sharder.roster import MAX_LEASES, call_the_roll
@@ -38,6 +40,18 @@ def test_only_the_oldest_leases_count() -> None:
 
     assert len(roster.valid) == MAX_LEASES
     assert sorted(roster.problems) == [each.metadata.ref for each in young]
+
+
+@pytest.mark.parametrize(("holder", "seconds"), [("", 15), ("somebody-else", 15), ("invalid", 0)])
+def test_leases_that_make_no_working_shard_push_none_out(holder: str, seconds: int) -> None:
+    forged = [
+        lease(f"f-{n}", holder=holder, seconds=seconds, created="2020-01-01T00:00:00Z")
+        for n in range(MAX_LEASES + 1)
+    ]
+
+    roster = call_the_roll([*forged, lease(A, created="2026-01-01T00:00:00Z")], ())
+
+    assert lease(A).metadata.ref not in roster.problems
 
 
 def test_foreign_leases_do_not_push_others_out() -> None:
