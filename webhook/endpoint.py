@@ -17,7 +17,7 @@ from sharder.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
 from sharder.snapshot import RingSnapshot
 from webhook import review
 from webhook.limits import Disconnected, Intake, Refused
-from webhook.review import Body, Request
+from webhook.review import Request
 
 log = logging.getLogger(__name__)
 
@@ -70,15 +70,15 @@ class AdmissionEndpoint:
         self._rings = rings
         self._sharders = sharders
         self._observer = observer
-        self._intake = Intake(max_request_bytes)
+        self._intake = Intake(max_request_bytes, review.SHAPE)
         self._stopwatch = stopwatch
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request below the webhook's path prefix."""
         started = self._stopwatch()
         try:
-            body = await self._intake.read(scope, receive)
-            answer = self._answer(_ring_in(scope), body)
+            request = await self._intake.take(scope, receive, review.decode)
+            answer = self._answer(_ring_in(scope), request)
         except Refused as refused:
             answer = Answer(refused.status, refused.reason.encode(), refused.outcome)
         except InvalidObject as error:
@@ -91,8 +91,7 @@ class AdmissionEndpoint:
         if answer.assigned is not None:
             self._observer.assigned(answer.ring, answer.assigned)
 
-    def _answer(self, name: RingName, body: Body) -> Answer:
-        request = review.decode(body)
+    def _answer(self, name: RingName, request: Request) -> Answer:
         try:
             snapshot = self._rings(name)
             decision = self._decide(name, snapshot, request)

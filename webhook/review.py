@@ -5,36 +5,24 @@ which are nearly all of the bytes.  What cannot be read must not refuse the user
 review is answerable as soon as its uid can be found.
 """
 
-import re
-from typing import Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import inspect
 
 from sharder.admission import Decision, Review, Writer
 from sharder.api.meta import PartialObject
 from sharder.errors import InvalidObject
 from sharder.names import GroupResource
+from webhook.sieve import shape_of
 
 Body: TypeAlias = bytes | bytearray
 
 MAX_WARNING_CHARACTERS = 256
 """Kubernetes may cut longer warnings ("Dynamic Admission Control", section on responses)."""
 
-MAX_SCANNED_TOKENS = 50_000
-"""Brackets and strings looked at in search of a uid that a decoder cannot reach (10 to 50 ms).
-
-Kubernetes writes the uid before anything that is long, and allows a depth of 10,000.
-"""
-
 _POD_NAME = "authentication.kubernetes.io/pod-name"
 """Key of the claim that the API server takes from a token bound to a pod."""
-
-_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_TOKEN = re.compile(
-    rb'[^"\[\]{}]*+(?:(?P<open>[\[{]++)|(?P<close>[\]}]++)|(?P<text>' + _STRING + rb")(\s*+:)?+)",
-    re.DOTALL,
-)
-_VALUE = re.compile(rb"\s*+(" + _STRING + rb")", re.DOTALL)
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,11 +71,10 @@ def request_in(body: Body, decoder: msgspec.json.Decoder[Envelope[AskedT]]) -> A
 
     Raises:
         InvalidObject: not JSON, or no request.uid: there is no way to answer it.
+        RecursionError: nested more deeply than a decoder goes; `sieve.Sieve` makes it shallow.
     """
     try:
         request = decoder.decode(body).request
-    except RecursionError:
-        return Unjudged(uid_of(body), "it is nested too deeply")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return Unjudged(uid_of(body), str(error))
     if not request.uid:
@@ -102,6 +89,7 @@ def decode(body: Body) -> Request:
 
     Raises:
         InvalidObject: not JSON, or no request.uid: there is no way to answer it.
+        RecursionError: nested more deeply than a decoder goes; `sieve.Sieve` makes it shallow.
     """
     request = request_in(body, _ADMISSION_REVIEW)
     if isinstance(request, Unjudged):
@@ -175,16 +163,12 @@ class _Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="AdmissionRevie
     api_version: str = msgspec.field(name="apiVersion", default="admission.k8s.io/v1")
 
 
-class _Token(NamedTuple):
-    depth: int
-    key: bytes
-    """Quoted, as it stands there; empty for what is no key."""
-    end: int
-
-
 _ADMISSION_REVIEW = msgspec.json.Decoder(Envelope[_Request])
 _IDENTITY = msgspec.json.Decoder(_Identity)
 _ENCODER = msgspec.json.Encoder()
+
+SHAPE: Final = shape_of(inspect.type_info(Envelope[_Request]))
+"""What `decode` reads of a review."""
 
 
 def _review_of(request: _Request, obj: PartialObject) -> Review:
@@ -206,48 +190,11 @@ def uid_of(body: Body) -> str:
     """Return request.uid of a review of which nothing else may be readable."""
     try:
         uid = _IDENTITY.decode(body).request.uid
-    except RecursionError:
-        uid = _scan_for_uid(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidObject(str(error)) from error
     if not uid:
         raise InvalidObject("request.uid is empty")
     return uid
-
-
-def _scan_for_uid(body: Body) -> str:
-    """Find request.uid without recursion, however deep the rest is nested.
-
-    A decoder with a raised recursion limit was rejected: the limit guards the C stack.
-    """
-    section, depth, position = b"", 0, 0
-    for _ in range(MAX_SCANNED_TOKENS):
-        token = _next_token(body, position, depth)
-        if token is None:
-            break
-        position, depth = token.end, token.depth
-        if depth == 1 and token.key:
-            section = token.key
-        if depth == 2 and section == b'"request"' and token.key == b'"uid"':
-            value = _VALUE.match(body, position)
-            return _text(value[1]) if value else ""
-    return ""
-
-
-def _next_token(body: Body, position: int, depth: int) -> _Token | None:
-    found = _TOKEN.match(body, position)
-    if found is None:
-        return None
-    opened, closed, text, colon = found.groups()
-    depth += len(opened or b"") - len(closed or b"")
-    return _Token(depth, text if colon else b"", found.end())
-
-
-def _text(quoted: bytes) -> str:
-    try:
-        return msgspec.json.decode(quoted, type=str)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
 
 
 def printable(warning: str) -> str:

@@ -1,11 +1,15 @@
 """AdmissionReviews of ControllerRings as bytes, and what is found about the ring."""
 
+from typing import Final
+
 import msgspec
+from msgspec import inspect
 
 from sharder.api.ring import ControllerRing
 from sharder.names import API_GROUP, RingName
 from sharder.validation import Refusal
 from webhook.review import Body, Envelope, Unjudged, printable, request_in
+from webhook.sieve import shape_of
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -35,6 +39,7 @@ def decode(body: Body) -> Request:
 
     Raises:
         InvalidObject: not JSON, or no request.uid: there is no way to answer it.
+        RecursionError: nested more deeply than a decoder goes; `sieve.Sieve` makes it shallow.
     """
     request = request_in(body, _REVIEW)
     if isinstance(request, Unjudged):
@@ -85,6 +90,9 @@ class _Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="AdmissionRevie
 
 _REVIEW = msgspec.json.Decoder(Envelope[Request])
 _ENCODER = msgspec.json.Encoder()
+
+SHAPE: Final = shape_of(inspect.type_info(Envelope[Request]))
+"""What `decode` reads of a review."""
 
 
 def _status(request: Request, refusals: tuple[Refusal, ...]) -> _Status:

@@ -22,7 +22,6 @@ from sharder.validation import Facts, refusals, warnings
 from webhook import ring_review
 from webhook.endpoint import Answer, respond
 from webhook.limits import Disconnected, Intake, Refused
-from webhook.review import Body
 from webhook.ring_review import PASS, Request, Verdict
 
 DISCOVERY_SECONDS = 2.0
@@ -60,13 +59,13 @@ class RingValidation:
         self._selected = selected
         self._objects = objects
         self._custom = custom
-        self._intake = Intake(max_request_bytes)
+        self._intake = Intake(max_request_bytes, ring_review.SHAPE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
         try:
-            body = await self._intake.read(scope, receive)
-            answer = Answer(200, await self._answer(body), "validated")
+            request = await self._intake.take(scope, receive, ring_review.decode)
+            answer = Answer(200, await self._answer(request), "validated")
         except Refused as refused:
             answer = Answer(refused.status, refused.reason.encode(), refused.outcome)
         except InvalidObject as error:
@@ -75,8 +74,7 @@ class RingValidation:
             return
         await respond(send, answer)
 
-    async def _answer(self, body: Body) -> bytes:
-        request = ring_review.decode(body)
+    async def _answer(self, request: Request) -> bytes:
         try:
             verdict = await self._judge(request)
         except Exception:

@@ -265,14 +265,12 @@ async def test_what_the_server_takes_without_us_it_takes_with_us(stage: Stage) -
     assert len(without) > COUNT / 2
     assert len(kept) > REPLACED / 2
     assert {outcome for _, outcome in stage.counts.answers} <= {
-        *("assigned", "unchanged", "restored", "unreadable"),
+        *("assigned", "unchanged", "restored"),
     }
     assert {
         odd.body: stored[odd.number].metadata.labels
         for odd in odds
-        if odd.readable
-        and odd.number in stored
-        and not is_placed(ring, odd.resource, stored[odd.number])
+        if odd.number in stored and not is_placed(ring, odd.resource, stored[odd.number])
     } == {}
     moved = [
         n for n, obj in taken(changed).items() if ring.owner_of(obj) != ring.owner_of(stored[n])

@@ -33,8 +33,6 @@ CRON_JOBS = Resource(
 
 DEEPEST = 5_000
 """Half of what the API server takes."""
-READABLE_DEPTH = 500
-"""What the webhook can read whatever stands around it."""
 
 _PREFIXES = (
     *(
@@ -80,8 +78,6 @@ class OddObject(NamedTuple):
     body: bytes
     replacement: Mapping[str, Json]
     """Metadata; the name comes from what was stored."""
-    readable: bool
-    """Whether it is so flat that the webhook has to assign it."""
 
 
 def odd_object(
@@ -110,10 +106,9 @@ def odd_object(
         "metadata": metadata,
         **content,
     }
-    depth = 0
     text = json.dumps(tree, ensure_ascii=rng.random() < 0.5)
     if resource is custom and rng.random() < 0.1:
-        depth = rng.choice((100, READABLE_DEPTH, 1_500, DEEPEST))
+        depth = rng.choice((100, 500, 1_500, DEEPEST))
         opened, closed = rng.choice((("[", "]"), ('{"a":', "}")))
         text = f'{text[:-1]}, "deep": {opened * depth}1{closed * depth}}}'
     return OddObject(
@@ -121,7 +116,6 @@ def odd_object(
         number=number,
         body=_damaged(rng, text.encode()),
         replacement=_metadata(rng, ours),
-        readable=depth <= READABLE_DEPTH,
     )
 
 

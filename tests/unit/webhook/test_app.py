@@ -14,7 +14,7 @@ from sharder.names import GroupResource, RingName
 from sharder.patches import Operation
 from sharder.snapshot import RingSnapshot
 from tests.support.counting import bounded
-from tests.support.values import OWNER, WIDGETS, A, B, available, named, obj, snapshot
+from tests.support.values import DRAIN, OWNER, WIDGETS, A, B, available, named, obj, snapshot
 from tests.unit.webhook.reviews import (
     JSON,
     Counts,
@@ -329,19 +329,53 @@ async def test_a_damaged_review_is_allowed_or_a_bad_request(data: st.DataObject)
     assert result.status == 400 or response_in(result).uid
 
 
-async def test_a_deeply_nested_object_is_allowed_and_left_to_the_leader() -> None:
-    deep: Json = 1
-    for _ in range(900):
-        deep = {"a": deep}
-    text = review_of(request_of(object={"metadata": {"name": "w"}, "spec": deep}))
-    body = text.replace(b'{"a": 1}', b'{"a":' * 4_000 + b"1" + b"}" * 4_000)
+def padded(request: dict[str, Json], padding: str) -> bytes:
+    """A review of the request whose objects have the JSON `padding` as their spec, and first."""
+    text = review_of(request).decode()
+    for of in ("object", "oldObject"):
+        text = text.replace(f'"{of}": {{', f'"{of}": {{"spec": {padding}, ')
+    return text.encode()
 
-    result = await exchange(app_with(), body)
 
-    assert response_in(result).uid == "uid-1"
-    assert response_in(result).warnings == [
-        "the sharder cannot read this request: it is nested too deeply"
-    ]
+@pytest.mark.parametrize("depth", [1_100, 10_000, 100_000])
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"}":', "}")])
+async def test_who_nests_an_object_deeply_does_not_move_it(
+    depth: int, opened: str, closed: str
+) -> None:
+    request = request_of(obj(owner=B), old=obj(owner=A))
+    deep = opened * depth + "1" + closed * depth
+    app, counts = app_with(), Counts()
+
+    result = await exchange(app_with(counts=counts), padded(request, deep))
+
+    assert patch_in(result) == patch_in(await exchange(app, review_of(request))) != []
+    assert counts.answers == [("demo", "restored")]
+
+
+@pytest.mark.parametrize("padding", ["1", '"' + "\\u003c" * 500_000 + '"', "[0,{}]"])
+async def test_who_makes_an_object_large_does_not_move_it(padding: str) -> None:
+    labels: dict[str, str] = {f"l{number}": "" for number in range(20_000)}
+    request = request_of(obj(owner=B, labels=labels), old=obj(owner=A, labels=labels))
+    counts = Counts()
+
+    body = padded(request, padding)
+    pieces = [body[start : start + 65_536] for start in range(0, len(body), 65_536)]
+    result = await exchange(app_with(counts=counts), *pieces)
+
+    assert [(o.op, o.value) for o in patch_in(result)] == [("add", A)]
+    assert counts.answers == [("demo", "restored")]
+
+
+async def test_a_shard_acknowledges_the_drain_of_a_large_object_as_of_any_other() -> None:
+    large = {f"l{number}": "" for number in range(5_000)} | {"note": "x" * 100_000}
+    before = obj(name="w", annotations=large, owner=A, labels={DRAIN: "true"})
+    counts = Counts()
+
+    for after in (obj(name="w", annotations=large), obj(name="w", annotations=large | {"b": ""})):
+        body = review_of(request_of(after, old=before))
+        await exchange(app_with(counts=counts), body[:9], body[9:])
+
+    assert counts.answers == [("demo", "assigned"), ("demo", "restored")]
 
 
 @pytest.mark.parametrize("not_ready", [None, "no certificate yet"])

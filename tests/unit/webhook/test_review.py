@@ -14,7 +14,6 @@ from sharder.patches import Operation
 from tests.support.values import SECRETS, obj
 from tests.unit.webhook.reviews import request_of, review_of
 from webhook.review import (
-    MAX_SCANNED_TOKENS,
     MAX_WARNING_CHARACTERS,
     Request,
     decode,
@@ -121,33 +120,11 @@ def test_a_create_without_object_is_a_problem() -> None:
     assert request == Request(uid="uid-1", problem="it has no object")
 
 
-@pytest.mark.parametrize("depth", [1, 100, 900, 999, 1_000, 1_100, 5_000, 12_000])
-@pytest.mark.parametrize("uid_first", [True, False])
-def test_the_uid_is_found_however_deep_the_object_is(depth: int, uid_first: bool) -> None:
-    deep = '"object":{"spec":' + '{"a":[' * (depth // 2) + "1" + "]}" * (depth // 2) + "}"
-    uid = '"uid":"uid-1"'
-    members = [uid, deep] if uid_first else [deep, uid]
-    body = f'{{"kind":"AdmissionReview","request":{{{",".join(members)}}}}}'
+def test_what_a_decoder_does_not_reach_is_for_a_sieve() -> None:
+    body = f'{{"request":{{"uid":"uid-1","object":{{"spec":{DEEP}}}}}}}'
 
-    request = decode(body.encode())
-
-    assert request.uid == "uid-1"
-
-
-def test_only_the_uid_of_the_request_itself_counts() -> None:
-    decoy = '"x":{"request":{"uid":"wrong"}},"uid":"wrong","\\"request":{"uid":"wrong"}'
-    body = f'{{{decoy},"request":{{"object":{{"uid":"wrong","spec":{DEEP}}},"uid":"uid-1"}}}}'
-
-    request = decode(body.encode())
-
-    assert request == Request(uid="uid-1", problem="it is nested too deeply")
-
-
-def test_a_deep_object_with_misleading_text_does_not_hide_the_uid() -> None:
-    misleading = json.dumps('}}],"uid":"wrong" \\" {[')
-    body = f'{{ "request" : {{"note": {misleading}, "spec":{DEEP}, "uid" : "uid-\\u0031"}}}}'
-
-    assert decode(body.encode()).uid == "uid-1"
+    with pytest.raises(RecursionError):
+        decode(body.encode())
 
 
 @pytest.mark.parametrize(
@@ -170,25 +147,11 @@ def test_a_deep_object_with_misleading_text_does_not_hide_the_uid() -> None:
         b'{"request":{"uid":"u"}} x',
         b'{"request":{"uid":"u","object":{"spec":"\\ud800"}}}',
         b'{"request":{"uid":"u","object":{"metadata":{"labels":[]}}}} x',
-        b"[" * 5_000,
-        f'{{"request":{{"uid":7,"spec":{DEEP}}}}}'.encode(),
-        f'{{"request":{{"spec":{DEEP},"uid":"\\ud800"}}}}'.encode(),
-        f'{{"request":{{"spec":{DEEP},"uid'.encode(),
-        f'{{"request":{{"spec":{DEEP},"uid":'.encode(),
-        f'{{"spec":{DEEP},"uid":"wrong"}}'.encode(),
     ],
 )
 def test_what_has_no_uid_cannot_be_answered(body: bytes) -> None:
     with pytest.raises(InvalidObject):
         decode(body)
-
-
-def test_the_search_for_a_uid_is_bounded() -> None:
-    many = ("[1]," * MAX_SCANNED_TOKENS).rstrip(",")
-    body = f'{{"request":{{"spec":[{DEEP},{many}],"uid":"uid-1"}}}}'
-
-    with pytest.raises(InvalidObject):
-        decode(body.encode())
 
 
 def test_an_answer_without_change_only_allows() -> None:

@@ -28,7 +28,6 @@ PATH = "/webhooks/validate/controllerring"
 SECRETS: Json = {"resource": "secrets"}
 TWICE: Json = {"resources": [SECRETS, SECRETS]}
 FINE: dict[str, Json] = {"resources": [SECRETS], "shardNamespaces": ["own"]}
-DEEP = '{"a":' * 5_000 + "1" + "}" * 5_000
 
 
 class Cause(msgspec.Struct, forbid_unknown_fields=True):
@@ -244,10 +243,9 @@ async def test_a_failure_of_ours_lets_the_ring_pass_with_a_warning() -> None:
     [
         body_of({"resources": 1}),
         body_of({"placement": {"strategy": "Newer"}}),
-        '{"request":{"uid":"uid-1","operation":"CREATE","object":' + DEEP + "}}",
     ],
 )
-async def test_a_ring_that_cannot_be_read_passes_with_a_warning(body: bytes | str) -> None:
+async def test_a_ring_that_cannot_be_read_passes_with_a_warning(body: bytes) -> None:
     response = await judged(body)
 
     assert response.allowed

@@ -1,0 +1,308 @@
+"""JSON of any size and depth, reduced to what a decoder reads of it.
+
+A decoder wants all of its input at once, keeps the event loop for as long as it takes, makes an
+object of each label, and recurses.  A sieve takes pieces, looks at each byte once without
+recursion, and keeps little, so that a large or deep review is judged like any other.
+"""
+
+import re
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final, TypeAlias
+
+from msgspec import inspect
+
+from sharder.errors import InvalidObject
+from sharder.names import API_GROUP
+
+MAX_TEXT_BYTES: Final = 4 * 1024
+"""Longer texts are replaced by a digest: equal ones stay equal.  What decides is far shorter."""
+
+MAX_COLLECTION_BYTES: Final = 128 * 1024
+"""Of a map or list.  What comes after that is left out, but for entries whose key has our domain.
+
+A decoder makes some 150 bytes out of a label of eight.
+"""
+
+MAX_BYTES: Final = 2 * 1024 * 1024
+"""Of all that is kept: more than the three collections of two objects can be."""
+
+MAX_SCALAR_BYTES: Final = 1024
+"""Of a number or literal; Kubernetes writes at most 25."""
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """An object of which only these members are read."""
+
+    of: dict[bytes, "Shape"]
+    """By their quoted names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """An object with any keys, and texts or numbers as values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list."""
+
+    of: "Shape"
+
+
+Shape: TypeAlias = Members | Entries | Items | None
+"""None is a text, a number or a literal."""
+
+
+def shape_of(type_: inspect.Type) -> Shape:
+    """Return what a decoder of this type reads."""
+    match type_:
+        case inspect.StructType(fields=fields):
+            return Members({f'"{f.encode_name}"'.encode(): shape_of(f.type) for f in fields})
+        case inspect.DictType():
+            return Entries()
+        case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
+            return Items(shape_of(item))
+        case inspect.UnionType(types=types):
+            shapes = map(shape_of, types)
+            return next((shape for shape in shapes if shape is not None), None)
+        case _:
+            return None
+
+
+@dataclass(slots=True)
+class _Frame:
+    """An object or list that is being read and kept."""
+
+    shape: Members | Entries | Items
+    kept: int = 0
+    """Bytes of its members or items."""
+    key: bytes = b""
+    """Quoted, of the member whose value is to come; empty before it."""
+
+    @property
+    def closer(self) -> int:
+        return _LIST_END if isinstance(self.shape, Items) else _OBJECT_END
+
+
+@dataclass(slots=True)
+class _Text:
+    """A text that is being read; `kept` ends where its digest takes over."""
+
+    kept: bytearray = field(default_factory=bytearray)
+    digest: blake2b | None = None
+
+    def add(self, part: bytes) -> None:
+        if self.digest is not None:
+            self.digest.update(part)
+            return
+        self.kept += part
+        if len(self.kept) > MAX_TEXT_BYTES:
+            self.digest = blake2b(self.kept, digest_size=16)
+            self.kept.clear()
+
+    def quoted(self) -> bytes:
+        content = self.digest.hexdigest().encode() if self.digest else bytes(self.kept)
+        return b'"%s"' % content
+
+
+_QUOTE, _BACKSLASH = b'"\\'
+_OBJECT, _OBJECT_END, _LIST, _LIST_END = b"{}[]"
+_BLANK: Final = b" \t\r\n,:"
+_OURS: Final = API_GROUP.encode()
+
+_PLAIN = re.compile(rb'[^"\[\]{}]*+')
+_INSIDE = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_SKIPPED = re.compile(
+    rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+(?:([\[{]++)|([\]}]++))?+', re.DOTALL
+)
+
+
+class Sieve:
+    """Takes a JSON object in, piece by piece."""
+
+    def __init__(self, shape: Shape) -> None:
+        """Keep what belongs to `shape`, which is the shape of the whole."""
+        self._shape = shape
+        self._frames: list[_Frame] = []
+        self._kept = bytearray()
+        self._text: _Text | None = None
+        """The text being read, if it is kept."""
+        self._in_text = False
+        self._is_escaped = False
+        """The next byte of the text follows a backslash."""
+        self._skipped = 0
+        """How many brackets are open that are not kept."""
+        self._scalar = b""
+        """The beginning of one that the last piece cut through."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that are held."""
+        return len(self._kept)
+
+    def feed(self, piece: bytes) -> None:
+        """Read on, at a cost that depends on the length of the piece alone.
+
+        Raises:
+            InvalidObject: it is no JSON object, or none that Kubernetes writes.
+        """
+        piece, self._scalar = self._scalar + piece, b""
+        position = 0
+        while position < len(piece):
+            if self._in_text:
+                position = self._read_text(piece, position)
+            elif self._skipped:
+                position = self._skip(piece, position)
+            else:
+                position = self._read(piece, position)
+
+    def finish(self) -> bytes:
+        """Return what was kept; no JSON if what came was cut off or went on after its end."""
+        return bytes(self._kept) + self._scalar
+
+    def _read(self, piece: bytes, position: int) -> int:
+        """Read as far as the next text or bracket, and what that is."""
+        found = _PLAIN.match(piece, position)
+        end = found.end() if found else position
+        scalar = piece[position:end].strip(_BLANK)
+        if end == len(piece):
+            self._scalar = scalar
+            if len(scalar) > MAX_SCALAR_BYTES:
+                raise InvalidObject("a number is too long")
+            return end
+        if scalar:
+            self._value(scalar)
+        if piece[end] == _QUOTE:
+            self._in_text = True
+            self._text = _Text() if self._is_key_next or self._is_wanted else None
+        elif piece[end] in b"{[":
+            self._open(piece[end])
+        else:
+            self._close(piece[end])
+        return end + 1
+
+    def _read_text(self, piece: bytes, position: int) -> int:
+        """Read a text to its end, or to that of the piece."""
+        found = _INSIDE.match(piece, position + self._is_escaped)
+        end = found.end() if found else position
+        is_over = end < len(piece) and piece[end] == _QUOTE
+        self._is_escaped = not is_over and end < len(piece)
+        if self._text is not None:
+            self._text.add(piece[position : end + self._is_escaped])
+        if is_over:
+            self._end_text()
+        return end + 1
+
+    def _end_text(self) -> None:
+        self._in_text, text = False, self._text
+        if self._skipped:
+            return
+        if self._is_key_next:
+            self._frames[-1].key = text.quoted() if text else b""
+        else:
+            self._value(text.quoted() if text else b"")
+
+    def _skip(self, piece: bytes, position: int) -> int:
+        """Read on in what is not kept, as far as its end, that of the piece, or a cut text."""
+        depth = self._skipped
+        while depth > 0 and (found := _SKIPPED.match(piece, position)):
+            position = found.end()
+            opened, closed = found.groups()
+            if opened:
+                depth += len(opened)
+            elif closed:
+                depth -= len(closed)
+            else:
+                if position < len(piece):
+                    self._in_text, self._text = True, None
+                    position += 1
+                break
+        self._skipped = max(0, depth)
+        # Brackets that close more than was open belong to what is kept.
+        return position + min(0, depth)
+
+    @property
+    def _is_key_next(self) -> bool:
+        if not self._frames:
+            return False
+        frame = self._frames[-1]
+        return not isinstance(frame.shape, Items) and not frame.key
+
+    @property
+    def _is_wanted(self) -> bool:
+        """Whether the value that comes next is kept."""
+        if not self._frames:
+            return True
+        frame = self._frames[-1]
+        if isinstance(frame.shape, Members):
+            return frame.key in frame.shape.of
+        return frame.kept < MAX_COLLECTION_BYTES or _OURS in frame.key
+
+    def _value(self, value: bytes) -> None:
+        """Keep a value, or its opening bracket, if it is wanted."""
+        if self._is_key_next:
+            raise InvalidObject("a key is no text")
+        if self._is_wanted:
+            self._keep(value)
+        if self._frames:
+            self._frames[-1].key = b""
+
+    def _keep(self, value: bytes) -> None:
+        before = len(self._kept)
+        if self._frames:
+            frame = self._frames[-1]
+            if frame.kept:
+                self._kept += b","
+            if frame.key:
+                self._kept += frame.key + b":"
+            self._kept += value
+            frame.kept += len(self._kept) - before
+        else:
+            self._kept += value
+        if len(self._kept) > MAX_BYTES:
+            raise InvalidObject("its metadata is too large")
+
+    def _open(self, bracket: int) -> None:
+        shape = self._shape_next if self._is_wanted else None
+        if shape is not None and isinstance(shape, Items) == (bracket == _LIST):
+            self._value(bytes([bracket]))
+            self._frames.append(_Frame(shape))
+        elif self._is_wanted or self._is_key_next:
+            self._value(b"[]" if bracket == _LIST else b"{}")  # no less wrong than what it holds
+            self._skipped = 1
+        else:
+            self._leave_out()
+
+    def _leave_out(self) -> None:
+        """Skip a value, or all that is left of a list that is full."""
+        frame = self._frames[-1]
+        frame.key = b""
+        self._skipped = 1
+        if isinstance(frame.shape, Items):
+            self._end(_LIST_END)
+            self._skipped = 2
+
+    @property
+    def _shape_next(self) -> Shape:
+        if not self._frames:
+            return None if self._kept else self._shape
+        match self._frames[-1]:
+            case _Frame(shape=Members(of=of), key=key):
+                return of.get(key)
+            case _Frame(shape=Items(of=item)):
+                return item
+            case _:
+                return None
+
+    def _close(self, bracket: int) -> None:
+        if not self._frames or self._frames[-1].closer != bracket:
+            raise InvalidObject("a bracket is closed that was not opened")
+        self._end(bracket)
+
+    def _end(self, bracket: int) -> None:
+        closed = self._frames.pop()
+        self._kept.append(bracket)
+        if self._frames:
+            self._frames[-1].kept += closed.kept + 1
