@@ -5,6 +5,7 @@ a repeated call changes nothing; a strategy that sticks asks the live counts too
 never refused.  The letters are the rules of docs/protocol.md, "Admission".
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -85,8 +86,8 @@ def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> 
     if asked == owner:  # (b)
         return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)
     goal = _destination(review, review.old, snapshot, role)
-    if role is not Role.CONTROLLED and _acknowledges(review, review.old, goal.shard, snapshot):
-        return _let_go(review.obj, snapshot, role, goal)  # (d)
+    if role is not Role.CONTROLLED and _lets_go(review, review.old, goal.shard, snapshot):
+        return _let_go(review, review.old, snapshot, role, goal)  # (d)
     return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)  # (c)
 
 
@@ -177,9 +178,18 @@ def _destination(review: Review, old: PartialObject, snapshot: RingSnapshot, rol
 
 
 def _let_go(
-    obj: PartialObject, snapshot: RingSnapshot, role: Role, destination: Choice
+    review: Review,
+    old: PartialObject,
+    snapshot: RingSnapshot,
+    role: Role,
+    destination: Choice,
 ) -> Decision:
     """(d): assign what its shard has let go, unless the leader has to move others first."""
+    obj = review.obj
+    if objection := _objection(review.writer, old.metadata, obj.metadata, snapshot):
+        owner = ShardName(old.metadata.label(snapshot.owner_label))
+        restored = _restore(old.metadata, obj.metadata, snapshot, owner)
+        return replace(restored, warning=f"drain not acknowledged, labels restored: {objection}")
     if role is Role.LEADING:
         return Decision(outcome="left_to_leader")
     shard = destination.shard
@@ -253,18 +263,42 @@ def _is_stale(
     return enters and snapshot.members.standing_of(owner) is Standing.GONE
 
 
-def _acknowledges(
+def _lets_go(
     review: Review, old: PartialObject, destination: ShardName | None, snapshot: RingSnapshot
 ) -> bool:
-    """Tell whether the shard that was asked to let go does so, and nothing but that."""
+    """Tell whether a draining object loses both labels, as by an acknowledgement."""
     if not snapshot.is_draining(old) or snapshot.is_draining(review.obj):
         return False
     # Called twice for one request, we meet the label that we set ourselves.
-    if snapshot.owner_of(review.obj) not in {None, destination}:
-        return False
-    if _others(old.metadata, snapshot) != _others(review.obj.metadata, snapshot):
-        return False
-    return _may_speak_for(review.writer, old.metadata.label(snapshot.owner_label), snapshot)
+    return snapshot.owner_of(review.obj) in {None, destination}
+
+
+def _objection(
+    writer: Writer, before: ObjectMeta, after: ObjectMeta, snapshot: RingSnapshot
+) -> str:
+    """Return why a write that lets go is not the owner's acknowledgement, empty if it is.
+
+    A person may replace an object and know of neither label, so no annotation may change either.
+    A shard removes them on purpose; another webhook may have annotated its write before us.
+    """
+    ours = {snapshot.owner_label, snapshot.drain_label, snapshot.next_annotation}
+    owner = before.label(snapshot.owner_label)
+    if not _may_speak_for(writer, owner, snapshot):
+        return (
+            f"the writer is not shard {owner}: it is neither a pod of that name nor "
+            "a ServiceAccount of the namespace of the shard's Lease"
+        )
+    if changed := _changed(before.labels, after.labels) - ours:
+        return f"the update changes other labels too, for example {min(changed)}"
+    changed = _changed(before.annotations, after.annotations) - ours
+    if changed and not _account_of(writer):
+        return f"the update changes annotations too, for example {min(changed)}"
+    return ""
+
+
+def _changed(before: Mapping[str, str] | None, after: Mapping[str, str] | None) -> set[str]:
+    """Return the keys that differ."""
+    return {key for key, _ in (before or {}).items() ^ (after or {}).items()}
 
 
 def _is_available(shard: ShardName, snapshot: RingSnapshot) -> bool:
@@ -273,8 +307,8 @@ def _is_available(shard: ShardName, snapshot: RingSnapshot) -> bool:
 
 def _may_speak_for(writer: Writer, owner: str, snapshot: RingSnapshot) -> bool:
     """Tell whether the writer can be the shard: its pod, its ServiceAccount, or a person."""
-    prefix, _, account = writer.username.partition("system:serviceaccount:")
-    if prefix or not account:
+    account = _account_of(writer)
+    if not account:
         return True
     namespace = account.partition(":")[0]
     return writer.pod_name == owner or namespace == snapshot.members.namespaces.get(
@@ -282,9 +316,7 @@ def _may_speak_for(writer: Writer, owner: str, snapshot: RingSnapshot) -> bool:
     )
 
 
-def _others(meta: ObjectMeta, snapshot: RingSnapshot) -> tuple[dict[str, str], dict[str, str]]:
-    ours = {snapshot.owner_label, snapshot.drain_label, snapshot.next_annotation}
-    return (
-        {k: v for k, v in (meta.labels or {}).items() if k not in ours},
-        {k: v for k, v in (meta.annotations or {}).items() if k not in ours},
-    )
+def _account_of(writer: Writer) -> str:
+    """Return `namespace:name` of the ServiceAccount that writes, empty for any other user."""
+    prefix, _, account = writer.username.partition("system:serviceaccount:")
+    return "" if prefix else account

@@ -25,6 +25,7 @@ from sharder.runtime.watch import follow
 from sharder.sdk.attempt import Attempts
 from sharder.sdk.holding import Position
 from sharder.sdk.request import Workplace
+from sharder.sdk.reverted import RevertedDrains
 
 DRAINS_AT_ONCE: Final = 10
 """How many objects are let go at a time."""
@@ -83,6 +84,7 @@ class Work:
         # Failures of reconciles are counted by `Attempts`; this back-off is never used for them.
         self._reconciles = WorkQueue[ObjectRef](clock=clock, rng=rng, backoff=DRAIN_BACKOFF)
         self._drains = WorkQueue[ObjectRef](clock=clock, rng=rng, backoff=DRAIN_BACKOFF)
+        self._reverted = RevertedDrains(clock=clock, rng=rng)
 
     @property
     def objects(self) -> int:
@@ -180,7 +182,10 @@ class Work:
     def _look_at(self, ref: ObjectRef) -> None:
         """Start what the object's position asks for."""
         running = self._running.get(ref)
-        match self._holding.position(ref):
+        position = self._holding.position(ref)
+        if position is not Position.DRAINING:
+            self._reverted.forget(ref)
+        match position:
             case Position.OURS:
                 if running is not None:
                     running.deadline = None
@@ -219,12 +224,18 @@ class Work:
         running = self._running.get(ref)
         if running is not None:
             return self._hurry(ref, running)
+        if wait := self._reverted.wait(ref):
+            return wait
         identity = self._workplace.identity
         patch = acknowledge(
             meta, owner_label=identity.owner_label, drain_label=identity.drain_label
         )
         self._require_lease()
-        await self._objects.patch(ref, patch)
+        written = await self._objects.patch(ref, patch)
+        if identity.position_of(written.metadata) is Position.DRAINING:
+            # A webhook put both labels back.  No event may tell, so the object is not forgotten.
+            return self._reverted.add(ref, self._workplace.fields(ref))
+        self._reverted.forget(ref)
         # If the watch was faster, and the object has come back, that counts.
         self._holding.forget(ref, version=meta.resource_version)
         self._noted.set()

@@ -253,6 +253,62 @@ def test_nobody_lets_go_for_somebody_elses_shard(writer: Writer) -> None:
     assert stored(new, decision).labels == {OWNER: A, DRAIN: "true"}
 
 
+def test_a_write_that_lets_go_for_another_shard_is_warned_that_it_does_not_count() -> None:
+    old, new = obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B)
+
+    decision = update(old, new, writer=OTHER_POD)
+
+    assert decision.warning == (
+        f"drain not acknowledged, labels restored: the writer is not shard {A}: it is neither a "
+        "pod of that name nor a ServiceAccount of the namespace of the shard's Lease"
+    )
+
+
+def test_an_acknowledgement_that_changes_other_labels_is_warned_that_it_does_not_count() -> None:
+    old = obj(name=TO_B, owner=A, drain="true", labels={"x": "1", "y": "1"})
+    new = obj(name=TO_B, labels={"x": "2", "z": "1"})
+
+    assert update(old, new, writer=OWNERS_POD).warning == (
+        "drain not acknowledged, labels restored: "
+        "the update changes other labels too, for example x"
+    )
+
+
+def test_a_person_who_changes_annotations_as_well_is_warned_that_it_does_not_count() -> None:
+    old, new = obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B, annotations={"x": "1"})
+
+    decision = update(old, new, writer=PERSON)
+
+    assert stored(new, decision).labels == {OWNER: A, DRAIN: "true"}
+    assert decision.warning == (
+        "drain not acknowledged, labels restored: "
+        "the update changes annotations too, for example x"
+    )
+
+
+@pytest.mark.parametrize("writer", [OWNERS_POD, OWNERS_ACCOUNT])
+def test_a_shard_lets_go_although_another_webhook_touches_an_annotation(writer: Writer) -> None:
+    old = obj(name=TO_B, owner=A, drain="true", annotations={"touched": "1"})
+    new = obj(name=TO_B, annotations={"touched": "2"})
+
+    assert update(old, new, writer=writer).assigned == B
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (obj(name=TO_B, owner=A), obj(name=TO_B)),
+        (obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B, drain="true")),
+        (obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B, owner=A)),
+    ],
+    ids=["not draining", "drain label left", "owner left"],
+)
+def test_an_update_that_does_not_look_like_an_acknowledgement_gets_no_warning(
+    old: PartialObject, new: PartialObject
+) -> None:
+    assert update(old, new, writer=OTHER_POD).warning == ""
+
+
 @pytest.mark.parametrize("standing", [Standing.LEAVING, Standing.MISSING, Standing.GONE])
 def test_a_shard_that_is_not_available_lets_go_like_any_other(standing: Standing) -> None:
     by = snapshot(members({A: standing, B: Standing.AVAILABLE}))
@@ -275,7 +331,6 @@ def test_no_service_account_but_its_own_pod_speaks_for_a_shard_without_lease() -
         obj(name=TO_B, labels={"x": "2"}),
         obj(name=TO_B, labels={"x": "1", "y": "1"}),
         obj(name=TO_B),
-        obj(name=TO_B, labels={"x": "1"}, annotations={"x": "1"}),
         obj(name=TO_B, labels={"x": "1"}, drain="true"),
         obj(name=TO_B, labels={"x": "1"}, owner=C),
     ],
@@ -283,7 +338,6 @@ def test_no_service_account_but_its_own_pod_speaks_for_a_shard_without_lease() -
         "changes a label",
         "adds a label",
         "removes a label",
-        "adds an annotation",
         "leaves the drain label",
         "names another owner",
     ],

@@ -203,10 +203,10 @@ MUTANTS = (
     Mutant(
         name="gives an owner away before what it controls",
         module="admission.py",
-        old="return _let_go(review.obj, snapshot, role, goal)",
+        old='return Decision(outcome="left_to_leader")',
         new=(
-            "return _assign(review.obj, snapshot, "
-            "goal.shard or snapshot.placer.layout.available[0].name)"
+            "return _assign(obj, snapshot, "
+            "destination.shard or snapshot.placer.layout.available[0].name)"
         ),
     ),
     Mutant(

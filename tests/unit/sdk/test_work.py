@@ -357,6 +357,89 @@ async def test_an_acknowledgement_whose_answer_was_lost_is_not_sent_again() -> N
         assert await world.labels(ref) == {OWNER: OTHER}
 
 
+class Webhooks:
+    """Put the labels of every acknowledgement back, and may touch the object as well."""
+
+    def __init__(self, *, touch: bool) -> None:
+        self._touch = touch
+        self.writes = 0
+
+    def __call__(self, body: Json) -> Json:
+        self.writes += 1
+        return {"metadata": {"annotations": {"touched": str(self.writes)}} if self._touch else {}}
+
+
+@pytest.mark.parametrize("touch", [False, True], ids=["unchanged", "touched by another webhook"])
+async def test_an_acknowledgement_that_a_webhook_reverted_is_sent_again_with_back_off(
+    touch: bool,
+) -> None:
+    world, webhooks = World(), Webhooks(touch=touch)
+    ref = await world.create_secret("one")
+
+    async with at_work(world, Controller()):
+        world.cluster.admit = webhooks
+        await world.drain(ref)
+        assert webhooks.writes == 1
+        await world.clock.advance(600)
+        assert 10 <= webhooks.writes <= 30
+        world.cluster.admit = lambda body: body
+        await world.clock.advance(60)
+
+        assert (await world.labels(ref)).keys() == set()
+
+
+async def test_a_reverted_acknowledgement_is_reported_once_and_not_as_a_success(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    world = World()
+    ref = await world.create_secret("one")
+
+    async with at_work(world, Controller()):
+        world.cluster.admit = Webhooks(touch=True)
+        await world.drain(ref)
+        await world.clock.advance(600)
+
+    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert len(warnings) == 1
+    assert warnings[0].startswith(
+        "drain of default/one not acknowledged: its labels were put back"
+    )
+    assert "drain acknowledged" not in caplog.messages
+
+
+async def test_a_shard_does_not_end_its_leave_while_a_reverted_object_is_still_its_own() -> None:
+    world = World()
+    ref = await world.create_secret("one")
+
+    async with at_work(world, Controller(), drain_on_stop=3600) as (shard, task):
+        world.cluster.admit = Webhooks(touch=False)
+        await world.drain(ref)
+        shard.stop()
+        await world.clock.advance(120)
+        assert not task.done()
+        world.cluster.admit = lambda body: body
+        await world.clock.advance(60)
+
+        assert task.done()
+
+
+async def test_work_goes_on_when_a_reverted_drain_is_withdrawn() -> None:
+    world, controller, webhooks = World(), Controller(), Webhooks(touch=False)
+    ref = await world.create_secret("one")
+
+    async with at_work(world, controller):
+        world.cluster.admit = webhooks
+        await world.drain(ref)
+        await world.clock.advance(600)
+        await world.label(ref, {DRAIN: None})
+        assert controller.started == ["one", "one"]
+        before = webhooks.writes
+        await world.drain(ref)
+
+        assert webhooks.writes == before + 1  # its back-off began anew
+
+
 async def test_an_object_that_comes_straight_back_is_worked_on() -> None:
     world, controller = World(), Controller()
     ref = await world.create_secret("one")

@@ -65,11 +65,17 @@ class OwnView:
     """The metadata of a shard's objects; what watches show and writes answer can be held up."""
 
     def __init__(
-        self, view: FakeStore[PartialObject], *, watches: asyncio.Event, answers: asyncio.Event
+        self,
+        view: FakeStore[PartialObject],
+        *,
+        watches: asyncio.Event,
+        answers: asyncio.Event,
+        admit: Callable[[Json], Json],
     ) -> None:
         self._view = view
         self._watches = watches
         self._answers = answers
+        self._admit = admit
 
     async def list(
         self, keep: Callable[[PartialObject], bool] | None = None
@@ -82,7 +88,7 @@ class OwnView:
             yield event
 
     async def patch(self, ref: ObjectRef, body: Json) -> PartialObject:
-        result = await self._view.patch(ref, body)
+        result = await self._view.patch(ref, self._admit(body))
         await self._answers.wait()
         return result
 
@@ -99,6 +105,8 @@ class FakeCluster:
         self.answers_flow = asyncio.Event()
         self.answers_flow.set()
         self.find_faults: deque[ApiError] = deque()
+        self.admit: Callable[[Json], Json] = lambda body: body
+        """What webhooks make of a shard's acknowledgements."""
 
     def leases(self) -> FakeStore[Lease]:
         return self.lease_store
@@ -114,13 +122,21 @@ class FakeCluster:
     def objects(self, resource: Resource, labels: str) -> OwnView:
         view = FakeStore(PartialObject, resource, labels=labels)
         view._state = self._store(resource)._state
-        return OwnView(view, watches=self.watches_flow, answers=self.answers_flow)
+        return OwnView(
+            view,
+            watches=self.watches_flow,
+            answers=self.answers_flow,
+            admit=self._admitted,
+        )
 
     def documents(self, resource: Resource) -> FakeDocuments:
         return FakeDocuments(self._store(resource))
 
     def statuses(self, resource: Resource) -> FakeDocuments:
         return FakeDocuments(self._store(resource).status())
+
+    def _admitted(self, body: Json) -> Json:
+        return self.admit(body)
 
     def _store(self, resource: Resource) -> FakeStore[Tree]:
         return self.secrets if resource == SECRETS else self.configmaps
