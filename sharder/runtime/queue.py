@@ -14,11 +14,14 @@ import heapq
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from sharder.clock import Clock
 from sharder.errors import ApiError, Conflict, InvalidObject
 from sharder.runtime.backoff import Backoff, Rng
+
+_SPARE_ENTRIES: Final = 16
+"""Stale entries that a small queue may keep, so that it is not sorted anew at each `add`."""
 
 K = TypeVar("K", bound=Hashable)
 Worker: TypeAlias = Callable[[K], Awaitable[float | None]]
@@ -136,6 +139,14 @@ class WorkQueue(Generic[K]):
     def _wait_for(self, key: K) -> None:
         heapq.heappush(self._order, (self._due[key], next(self._sequence), key))
         self._changed.set()
+        if len(self._order) > 2 * len(self._due) + _SPARE_ENTRIES:
+            self._drop_stale()
+
+    def _drop_stale(self) -> None:
+        """Keep one entry per key: a time far ahead that an `add` overtook would stay till then."""
+        live = (entry for entry in sorted(self._order, reverse=True) if not self._is_stale(entry))
+        self._order = list({entry[2]: entry for entry in live}.values())
+        heapq.heapify(self._order)
 
     def _is_stale(self, entry: tuple[float, int, K]) -> bool:
         due, _, key = entry

@@ -134,6 +134,19 @@ async def test_a_worker_may_ask_to_look_again_later(work: Work) -> None:
     assert work.begun == [(0, "a"), (30, "a")]
 
 
+async def test_looks_far_ahead_that_were_overtaken_are_not_kept(work: Work) -> None:
+    keys = [f"object-{number}" for number in range(10)]
+    work.results = {key: [36_000.0] * 50 for key in keys}
+
+    for _ in range(50):
+        for key in keys:
+            work.queue.add(key)
+        await work.clock.advance(1)
+
+    assert len(work.begun) == 500
+    assert len(work.queue._order) <= 2 * len(keys) + 16
+
+
 @pytest.mark.parametrize("error", [DOWN, Conflict("lost"), InvalidObject("what is this")])
 async def test_failures_are_retried_with_growing_delays(work: Work, error: Exception) -> None:
     work.results["a"] = [error] * 4
