@@ -81,7 +81,7 @@ def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> 
     owner, asked = snapshot.owner_of(review.old), snapshot.owner_of(review.obj)
     if asked is not None and review.writer.username in sharders:  # (a)
         return PASS
-    if owner is None or _is_stale(review.old, review.obj, owner, snapshot):
+    if owner is None or _is_stale(review, owner, snapshot, role):
         return _adopt(review, snapshot, role)
     if asked == owner:  # (b)
         return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)
@@ -123,7 +123,7 @@ def _named(obj: PartialObject, uid: str) -> PartialObject:
 def _adopt(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
     """Assign an object without owner, unless the leader has to move what it controls first."""
     obj = review.obj
-    if not snapshot.matches(obj):
+    if not snapshot.matches(obj, role):
         return Decision(outcome="out_of_scope")
     if role is Role.LEADING:
         operations = _waiting(review.old, obj.metadata, snapshot)
@@ -255,11 +255,10 @@ def _restore(
     return Decision(outcome="restored", operations=operations) if operations else PASS
 
 
-def _is_stale(
-    old: PartialObject, obj: PartialObject, owner: ShardName, snapshot: RingSnapshot
-) -> bool:
+def _is_stale(review: Review, owner: ShardName, snapshot: RingSnapshot, role: Role) -> bool:
     """Tell whether the owner left while the object was out of scope, which it enters again."""
-    enters = snapshot.matches(obj) and not snapshot.matches(old)
+    was_in_scope = review.old is not None and snapshot.matches(review.old, role)
+    enters = snapshot.matches(review.obj, role) and not was_in_scope
     return enters and snapshot.members.standing_of(owner) is Standing.GONE
 
 

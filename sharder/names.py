@@ -57,6 +57,8 @@ FIELD_MANAGER: Final = "controllerring-controller"
 """Field manager of webhook configurations: the reference's, so that we replace what it wrote."""
 
 WEBHOOK_NAME: Final = "sharder.sharding.timebertt.dev"
+CONTROLLED_WEBHOOK_NAME: Final = f"controlled.{WEBHOOK_NAME}"
+"""Of the second webhook of a ring that has an objectSelector and controlled resources."""
 WEBHOOK_PATH_PREFIX: Final = "/webhooks/sharder/controllerring/"
 VALIDATION_NAME: Final = "controllerrings.sharding.timebertt.dev"
 """Of the ValidatingWebhookConfiguration for ControllerRings, and of the webhook in it."""

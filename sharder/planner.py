@@ -52,6 +52,17 @@ class Owners:
         if isinstance(step, Assign):
             self._directed.add(main_key(obj))
 
+    def leave(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
+        """Remember where a main object is that is out of scope: what it controls stays there.
+
+        It keeps its label, so its shard may go on.  One without owner is not counted either.
+        """
+        shard = snapshot.owner_of(obj)
+        if shard is None and snapshot.tally is not None:
+            shard = snapshot.placer.drawn(main_key(obj))
+        if shard is not None and shard != _expected(snapshot, obj):
+            self._shards[main_key(obj)] = shard
+
     def waits(self, obj: PartialObject) -> bool:
         """Tell whether a main object was displaced when it was noted: it moves by a drain."""
         key = main_key(obj)

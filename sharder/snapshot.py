@@ -174,21 +174,26 @@ class RingSnapshot:
         """Tell whether the object's owner has been asked to let go."""
         return obj.metadata.has_label(self.drain_label)
 
-    def selects(self, obj: PartialObject) -> bool:
+    def selects(self, obj: PartialObject, role: Role = Role.MAIN) -> bool:
         """Tell whether the ring looks after the object, by its own labels and its namespace.
 
         A Namespace is its own namespace; other cluster-scoped objects have none to judge by.
         """
-        if not self.matches(obj):
+        if not self.matches(obj, role):
             return False
         is_namespace = not obj.group and obj.kind == "Namespace"
         namespace = obj.metadata.name if is_namespace else obj.metadata.namespace
         return not namespace or namespace in self.namespaces
 
-    def matches(self, obj: PartialObject) -> bool:
-        """Tell whether the ring's objectSelector matches."""
+    def matches(self, obj: PartialObject, role: Role = Role.MAIN) -> bool:
+        """Tell whether the ring's objectSelector matches.
+
+        It selects main objects only: a controlled object is in scope with its controller.
+        """
         selector = self.ring.spec.object_selector
-        return selector is None or selector.matches(obj.metadata.labels or {})
+        if selector is None or role is Role.CONTROLLED:
+            return True
+        return selector.matches(obj.metadata.labels or {})
 
     def decides_like(self, other: "RingSnapshot") -> bool:
         """Tell whether both lead to the same steps for every object.

@@ -105,7 +105,10 @@ async def _plan_controller(
                 )
             except NotFound:
                 return
-            plan_object(snapshot, owner, role, owners, whole)
+            if snapshot.selects(owner):
+                plan_object(snapshot, owner, role, owners, whole)
+            else:
+                owners.leave(snapshot, owner)
 
 
 def _explained(
@@ -113,10 +116,10 @@ def _explained(
 ) -> Explanation:
     snapshot, obj = view.snapshot, planned.obj
     states = states_of(snapshot.name, view.leases, cluster.now)
-    is_controlled = snapshot.roles[resource.id] is Role.CONTROLLED
-    in_scope = snapshot.selects(obj)
+    is_controlled = planned.role is Role.CONTROLLED
+    in_scope = snapshot.selects(obj, planned.role)
     outside = f"its namespace {obj.metadata.namespace} is not selected by the ring"
-    if not snapshot.matches(obj):
+    if not snapshot.matches(obj, planned.role):
         outside = "its labels are not selected by the ring"
     return Explanation(
         ring=snapshot.name,

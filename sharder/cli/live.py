@@ -120,10 +120,11 @@ async def objects_of(
 ) -> list[tuple[Role, PartialObject]]:
     """Return all objects of resources of the ring that are in its scope."""
     return [
-        (snapshot.roles[resource], obj)
+        (role, obj)
         for resource in resources
+        for role in (snapshot.roles[resource],)
         async for obj in stream(cluster, resource)
-        if snapshot.selects(obj)
+        if snapshot.selects(obj, role)
     ]
 
 

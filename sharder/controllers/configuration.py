@@ -14,6 +14,7 @@ from sharder.names import (
     API_GROUP,
     API_VERSION,
     APP_LABEL,
+    CONTROLLED_WEBHOOK_NAME,
     RING_LABEL,
     WEBHOOK_NAME,
     GroupResource,
@@ -67,33 +68,62 @@ def configuration_of(ring: ControllerRing, registration: Registration) -> Json:
             "annotations": registration.annotations,
             "ownerReferences": [_owner(ring)],
         },
-        "webhooks": [
-            {
-                "name": WEBHOOK_NAME,
-                "admissionReviewVersions": ["v1"],
-                "clientConfig": client_config(registration.endpoint, webhook_path(ring.name)),
-                "failurePolicy": "Ignore",
-                "matchConditions": [
-                    {"name": name, "expression": expression}
-                    for name, expression in match_conditions(ring, registration).items()
-                ],
-                "matchPolicy": "Equivalent",
-                "namespaceSelector": msgspec.to_builtins(
-                    ring.spec.namespace_selector or registration.default_namespaces
-                ),
-                "objectSelector": msgspec.to_builtins(
-                    ring.spec.object_selector or LabelSelector()
-                ),
-                "reinvocationPolicy": "Never",
-                "rules": [_rule(resource) for resource in sorted(roles_of(ring))],
-                "sideEffects": "None",
-                "timeoutSeconds": TIMEOUT_SECONDS,
-            }
-        ],
+        "webhooks": [_webhook(ring, registration, part) for part in parts_of(ring)],
     }
 
 
-def match_conditions(ring: ControllerRing, registration: Registration) -> dict[str, str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What one webhook of a ring is called for."""
+
+    name: str
+    selector: LabelSelector
+    main: tuple[GroupResource, ...]
+    controlled: tuple[GroupResource, ...]
+
+
+def parts_of(ring: ControllerRing) -> tuple[Part, ...]:
+    """Return one part for each webhook that the ring needs.
+
+    An objectSelector selects main objects.  What they control rarely has their labels, and must
+    be labelled with the shard that works on it.
+    """
+    roles, selector = roles_of(ring), ring.spec.object_selector or LabelSelector()
+    controlled = tuple(of for of in sorted(roles) if roles[of] is Role.CONTROLLED)
+    main = tuple(of for of in sorted(roles) if roles[of] is not Role.CONTROLLED)
+    if selector == LabelSelector() or not controlled:
+        return (Part(name=WEBHOOK_NAME, selector=selector, main=main, controlled=controlled),)
+    everything = LabelSelector()
+    return (
+        Part(name=WEBHOOK_NAME, selector=selector, main=main, controlled=()),
+        Part(name=CONTROLLED_WEBHOOK_NAME, selector=everything, main=(), controlled=controlled),
+    )
+
+
+def _webhook(ring: ControllerRing, registration: Registration, part: Part) -> Json:
+    conditions = match_conditions(ring, registration, part)
+    namespaces = ring.spec.namespace_selector or registration.default_namespaces
+    return {
+        "name": part.name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client_config(registration.endpoint, webhook_path(ring.name)),
+        "failurePolicy": "Ignore",
+        "matchConditions": [
+            {"name": name, "expression": expression} for name, expression in conditions.items()
+        ],
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": msgspec.to_builtins(namespaces),
+        "objectSelector": msgspec.to_builtins(part.selector),
+        "reinvocationPolicy": "Never",
+        "rules": [_rule(resource) for resource in sorted((*part.main, *part.controlled))],
+        "sideEffects": "None",
+        "timeoutSeconds": TIMEOUT_SECONDS,
+    }
+
+
+def match_conditions(
+    ring: ControllerRing, registration: Registration, part: Part
+) -> dict[str, str]:
     """Return the CEL expressions, by name, that must all hold for the API server to call us.
 
     CEL knows the escapes of JSON, but not those of surrogates.
@@ -102,16 +132,16 @@ def match_conditions(ring: ControllerRing, registration: Registration) -> dict[s
     conditions = {
         # A Namespace's own request is in the namespace that it is.
         "in-scope": f"!(has(request.namespace) && request.namespace in {excluded})",
-        "concerns-owner": _concerns_owner(ring, registration.sharders),
+        "concerns-owner": _concerns_owner(ring, registration.sharders, part.selector),
     }
-    roles = roles_of(ring)
-    controlled = [of for of in sorted(roles) if roles[of] is Role.CONTROLLED]
-    if controlled:
-        conditions["has-controller"] = _has_controller(controlled)
+    if part.controlled:
+        conditions["has-controller"] = _has_controller(part.controlled)
     return conditions
 
 
-def _concerns_owner(ring: ControllerRing, sharders: frozenset[str]) -> str:
+def _concerns_owner(
+    ring: ControllerRing, sharders: frozenset[str], selector: LabelSelector
+) -> str:
     """Match every create, and updates of which the webhook may have to undo something.
 
     That is if the owner label is missing, or if it or the drain label was changed by anyone but
@@ -126,7 +156,7 @@ def _concerns_owner(ring: ControllerRing, sharders: frozenset[str]) -> str:
     # Whoever comes into the scope of an objectSelector may bear the label of a shard that is gone.
     enters = (
         "object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({}) || "
-        if (ring.spec.object_selector or LabelSelector()) != LabelSelector()
+        if selector != LabelSelector()
         else ""
     )
     return (

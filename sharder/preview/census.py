@@ -22,7 +22,7 @@ class Census:
 
     def count(self, obj: PartialObject, role: Role) -> None:
         """Count an object, unless it is out of scope or nothing controls it."""
-        if not self._snapshot.selects(obj) or self._snapshot.key_of(obj, role) is None:
+        if not self._snapshot.selects(obj, role) or self._snapshot.key_of(obj, role) is None:
             return
         owner = self._snapshot.owner_of(obj)
         self.objects += 1

@@ -146,8 +146,9 @@ def _served_in(dump: Dump) -> Iterator[Resource]:
 
 def _in_scope(snapshot: RingSnapshot, dump: Dump) -> Iterator[tuple[Role, PartialObject]]:
     for resource, obj in dump.objects:
-        if resource in snapshot.roles and snapshot.selects(obj):
-            yield snapshot.roles[resource], obj
+        role = snapshot.roles.get(resource)
+        if role is not None and snapshot.selects(obj, role):
+            yield role, obj
 
 
 def _flatten(document: object, kind: str = "", api_version: str = "") -> Iterator[Document]:

@@ -1,4 +1,4 @@
-"""One ring that cannot work never keeps the others from working."""
+"""Several rings: one that cannot work keeps no other from working, one selects by labels."""
 
 import asyncio
 import json
@@ -12,6 +12,7 @@ from hack.demo import wait_until_ready
 from hack.ownership import create_secrets, observing
 from hack.playground import RING, Playground
 from sharder.api.ring import Condition, ControllerRing
+from tests.e2e.own_ring import WITHIN, own_ring
 from tests.support.eventually import eventually
 
 
@@ -64,6 +65,39 @@ async def test_every_other_ring_goes_on(playground: Playground) -> None:
         await observer.settled({"shard-0"}, within=30)
 
     assert (await _ready(playground, RING, "True")).reason == "ReconciliationSucceeded"
+
+
+async def test_what_is_controlled_follows_its_controller_where_the_selector_does_not_know_it(
+    playground: Playground,
+) -> None:
+    """A controller gives its children none of the labels by which the ring selects."""
+    selected = {"upper.example.com/source": "true"}
+    async with own_ring(playground, "selecting", "first", placement={}) as ring:
+        await ring.change(objectSelector={"matchLabels": {**selected}})
+        await eventually(lambda: _is_called_for(playground, "selecting", selected), within=20)
+        names = [f"secret-{number}" for number in range(60)]
+        await ring.create(names, **{key: lambda _: "true" for key in selected})
+        await ring.until(lambda seen: set(seen.loads()) == {"first"})
+        await ring.until_worked_on()
+
+        await ring.start("second", "third")
+        await ring.until(lambda seen: set(seen.loads()) == ring.live and not seen.draining())
+
+        async def together() -> None:
+            assert await ring.strays() == []
+
+        await eventually(together, within=WITHIN)
+        await ring.until_worked_on()
+        await together()
+    for shard in ("first", "second", "third"):
+        assert "is not this shard's" not in playground.log(shard), playground.log(shard)
+
+
+async def _is_called_for(playground: Playground, ring: str, labels: dict[str, str]) -> bool:
+    path = "jsonpath={.webhooks[0].objectSelector.matchLabels}"
+    arguments = ("get", "mutatingwebhookconfigurations", f"controllerring-{ring}", "-o", path)
+    text = await asyncio.to_thread(playground.plane.kubectl, *arguments)
+    return text == json.dumps(labels, separators=(",", ":"))
 
 
 def _ring(name: str, resources: list[dict[str, str]]) -> str:

@@ -386,9 +386,10 @@ class Cluster:
         draining: bool = False,
         controlled_by: PartialObject | None = None,
         namespace: str = "default",
+        **labels: str,
     ) -> PartialObject:
-        """Create an object as it stands after admission."""
-        labels = {OWNER: owner} if owner else {}
+        """Create an object as it stands after admission, with these labels."""
+        labels |= {OWNER: owner} if owner else {}
         references: list[Json] = []
         if controlled_by is not None:
             references.append(

@@ -681,6 +681,13 @@ def test_an_object_that_leaves_the_scope_keeps_its_owner() -> None:
     assert stored(new, update(old, new, by=selecting())).label(OWNER) == A
 
 
+def test_a_child_is_in_scope_whatever_the_selector_says_of_its_own_labels() -> None:
+    new = obj(CONFIGMAPS, controlled_by=SECRET_TO_B)
+
+    assert create(new, of=CONFIGMAPS, by=selecting()).assigned == B
+    assert update(obj(CONFIGMAPS), new, of=CONFIGMAPS, by=selecting()).assigned == B
+
+
 # What an object asks for in vain
 
 

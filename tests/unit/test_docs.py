@@ -169,6 +169,9 @@ def test_the_names_in_the_protocol_are_those_in_the_code() -> None:
         "holder of a Lease that the sharder took": names.SHARDER_IDENTITY,
         "webhook configuration": names.webhook_configuration(RING),
         "webhook": names.WEBHOOK_NAME,
+        "webhook for controlled resources of a ring with an objectSelector": (
+            names.CONTROLLED_WEBHOOK_NAME
+        ),
         "webhook path": names.webhook_path(RING),
         "webhook for ControllerRings, and its configuration": names.VALIDATION_NAME,
         "path of the webhook for ControllerRings": names.VALIDATION_PATH,

@@ -200,6 +200,21 @@ def test_a_ring_with_an_object_selector_looks_after_what_it_matches() -> None:
     assert not now.selects(obj(namespace="other", labels={"app": "web"}))
 
 
+def test_what_is_controlled_is_in_scope_with_its_controller_and_by_its_namespace_alone() -> None:
+    spec = msgspec.structs.replace(
+        ring().spec, object_selector=LabelSelector(match_labels={"app": "web"})
+    )
+    now = build(
+        ControllerRing(metadata=ring().metadata, spec=spec),
+        members=available(A),
+        namespaces=TEAM,
+    )
+
+    assert now.selects(obj(CONFIGMAPS, namespace="team"), Role.CONTROLLED)
+    assert not now.selects(obj(CONFIGMAPS, namespace="other"), Role.CONTROLLED)
+    assert not now.selects(obj(SECRETS, namespace="team"), Role.LEADING)
+
+
 def test_an_annotation_that_names_no_shard_directs_nowhere() -> None:
     assert snapshot().direction_of(obj(annotations={NEXT: B})) == B
     assert snapshot().direction_of(obj(annotations={NEXT: "no name/"})) is None

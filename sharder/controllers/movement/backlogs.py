@@ -86,7 +86,7 @@ class Backlogs:
         What is not in scope leaves no trace here, however much of it there is.
         """
         snapshot = self._snapshot()
-        if snapshot is None or not snapshot.selects(obj):
+        if snapshot is None or not snapshot.selects(obj, self.role):
             return False
         return self.role is not Role.CONTROLLED or obj.metadata.controller is not None
 

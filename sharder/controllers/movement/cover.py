@@ -73,17 +73,17 @@ class Watch(NamedTuple):
 
 def watches_of(snapshot: RingSnapshot, cover: Cover) -> Iterator[Watch]:
     """Yield what has to be watched of a ring: what has no owner, and what is being drained."""
-    labels = ownerless_labels(snapshot)
     for resource, role in snapshot.roles.items():
-        flow = Flow(snapshot.name, resource)
+        flow, labels = Flow(snapshot.name, resource), ownerless_labels(snapshot, role)
         yield Watch(flow, role, labels, draining=False, cover=cover)
         if role is not Role.CONTROLLED:
             yield Watch(flow, role, snapshot.drain_label, draining=True, cover=WHOLE)
 
 
-def ownerless_labels(snapshot: RingSnapshot) -> str:
+def ownerless_labels(snapshot: RingSnapshot, role: Role) -> str:
     """Return the label selector of a ring's objects without owner."""
-    selector = selector_text(snapshot.ring.spec.object_selector)
+    is_selected = role is not Role.CONTROLLED
+    selector = selector_text(snapshot.ring.spec.object_selector if is_selected else None)
     return ",".join(filter(None, (f"!{snapshot.owner_label}", selector)))
 
 

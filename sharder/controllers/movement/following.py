@@ -76,8 +76,12 @@ class Following:
         except (ApiError, InvalidObject) as error:
             self._unread[reference.uid] = error
             return
-        if owner.metadata.uid == reference.uid:
+        if owner.metadata.uid != reference.uid:
+            return
+        if self._snapshot.selects(owner):
             self._owners.note(self._snapshot, owner, self._promises.plan(owner))
+        else:
+            self._owners.leave(self._snapshot, owner)
 
     async def _move(self, resource: Resource, obj: PartialObject) -> None:
         reference = obj.metadata.controller

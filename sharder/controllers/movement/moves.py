@@ -156,7 +156,7 @@ class Mover:
                     counting(snapshot, resource, obj, step),
                 ):
                     async with self._slots, self._keeping_away(snapshot, obj, step):
-                        if not self.check(snapshot).selects(obj):
+                        if not self.check(snapshot).selects(obj, snapshot.roles[resource.id]):
                             return Keep("out of scope")
                         sent.now()
                         with naming_the_rule(resource.id):

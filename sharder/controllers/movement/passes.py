@@ -124,6 +124,8 @@ class Pass:
                 async for obj in self._sweep.stream(resource, labels):
                     if self._snapshot.selects(obj):
                         owners.note(self._snapshot, obj, self._promises.plan(obj))
+                    else:
+                        owners.leave(self._snapshot, obj)
 
     async def _gather(self, main: RingResource, owners: Owners) -> None:
         """Bring what the main objects control to where these are, or will be in a moment."""

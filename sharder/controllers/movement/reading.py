@@ -41,6 +41,7 @@ class Reading:
         self._objects = objects
         self._failures = failures
         self._limit = limit
+        self._role = snapshot.roles[resource.id]
         self._found = list[PartialObject]()
 
     async def run(self, refs: Collection[ObjectRef]) -> list[PartialObject]:
@@ -61,14 +62,14 @@ class Reading:
     def _to_list(self, refs: Collection[ObjectRef]) -> dict[str, set[ObjectRef]]:
         """Return by namespace what is listed; what failed may have an owner."""
         by_namespace = defaultdict[str, set[ObjectRef]](set)
-        if self._snapshot.roles[self._resource.id] is not Role.CONTROLLED:
+        if self._role is not Role.CONTROLLED:
             for ref in refs:
                 if self._subject(ref) not in self._failures:
                     by_namespace[ref.namespace].add(ref)
         return {name: many for name, many in by_namespace.items() if len(many) >= LIST_FROM}
 
     async def _list(self, namespace: str, refs: set[ObjectRef]) -> None:
-        labels = ownerless_labels(self._snapshot)
+        labels = ownerless_labels(self._snapshot, self._role)
         store = self._objects.of(self._resource, labels, namespace=namespace)
         listed = await store.list(lambda obj: obj.metadata.ref in refs)
         self._found += filter(self._snapshot.selects, listed.items)
@@ -83,7 +84,7 @@ class Reading:
             await self._failures.failed(subject, self._unread(ref), error)
         else:
             needed = self._snapshot.owner_of(obj) is None or subject in self._failures
-            if needed and self._snapshot.selects(obj):
+            if needed and self._snapshot.selects(obj, self._role):
                 self._found.append(obj)
             else:
                 self._failures.over(subject)

@@ -188,7 +188,7 @@ class Rebalancing:
             resource = await self._objects.find(of)
             async with aclosing(stream(self._objects, resource, cover)) as objects:
                 async for obj in objects:
-                    if snapshot.selects(obj):
+                    if snapshot.selects(obj, snapshot.roles[of]):
                         add(obj)
         return resource
 

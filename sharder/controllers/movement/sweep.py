@@ -67,12 +67,12 @@ class Sweep:
 
         `first` is asked instead of `decide` whether there is anything to do with an object.
         """
-        first = first or decide
+        first, role = first or decide, self._snapshot.roles[resource.id]
         with naming_the_rule(resource.id):
             async with batch(self._mover.limit) as writes:
                 async for obj in self.stream(resource, labels):
                     self._mover.check(self._snapshot)
-                    if self._snapshot.selects(obj) and not isinstance(first(obj), Keep):
+                    if self._snapshot.selects(obj, role) and not isinstance(first(obj), Keep):
                         await writes.add(self.move(resource, obj, decide))
 
     async def stream(

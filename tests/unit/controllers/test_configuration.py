@@ -4,13 +4,14 @@ import json
 from dataclasses import replace
 
 from sharder.api.meta import Json
-from sharder.api.ring import ControllerRing, RingResource, RingSpec
+from sharder.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.api.selector import LabelSelector, Requirement
 from sharder.controllers.configuration import (
     Endpoint,
     Registration,
     configuration_of,
     match_conditions,
+    parts_of,
 )
 from tests.support.values import DRAIN, OWNER, ring
 
@@ -136,8 +137,11 @@ def test_a_url_is_called_at_the_ring_s_path_appended_once() -> None:
     }
 
 
-def conditions(sharders: frozenset[str] = frozenset({"b", "a"})) -> dict[str, str]:
-    return match_conditions(ring(), replace(REGISTRATION, sharders=sharders))
+def conditions(
+    sharders: frozenset[str] = frozenset({"b", "a"}), of: ControllerRing | None = None
+) -> dict[str, str]:
+    of = of or ring()
+    return match_conditions(of, replace(REGISTRATION, sharders=sharders), parts_of(of)[0])
 
 
 def test_the_expression_names_labels_and_sharders() -> None:
@@ -165,7 +169,7 @@ def test_what_nothing_controls_is_not_asked_about_where_a_resource_is_only_contr
     )
 
     assert '["configmaps"]' in conditions()["has-controller"]
-    assert "has-controller" not in match_conditions(only_main, REGISTRATION)
+    assert "has-controller" not in conditions(of=only_main)
 
 
 def test_the_ring_s_object_selector_is_the_webhook_s() -> None:
@@ -175,13 +179,50 @@ def test_the_ring_s_object_selector_is_the_webhook_s() -> None:
     assert webhook(of)["objectSelector"] == {"matchLabels": {"team": "blue"}}
 
 
+def selecting() -> ControllerRing:
+    """A ring over blue Secrets, with the ConfigMaps that they control."""
+    blue = LabelSelector(match_labels={"team": "blue"})
+    secrets = RingResource(
+        resource="secrets", controlled_resources=(ControlledResource(resource="configmaps"),)
+    )
+    spec = RingSpec(resources=(secrets,), object_selector=blue)
+    return ControllerRing(metadata=ring().metadata, spec=spec)
+
+
+def test_what_is_controlled_is_asked_about_whatever_the_object_selector_says() -> None:
+    main, controlled = json.loads(json.dumps(configuration_of(selecting(), REGISTRATION)))[
+        "webhooks"
+    ]
+
+    assert main["name"] == "sharder.sharding.timebertt.dev"
+    assert main["objectSelector"] == {"matchLabels": {"team": "blue"}}
+    assert [rule["resources"][0] for rule in main["rules"]] == ["secrets"]
+    assert controlled["name"] == "controlled.sharder.sharding.timebertt.dev"
+    assert controlled["objectSelector"] == {}
+    assert [rule["resources"][0] for rule in controlled["rules"]] == ["configmaps"]
+
+
+def test_both_webhooks_of_a_ring_are_the_same_but_for_what_they_are_asked_about() -> None:
+    main, controlled = json.loads(json.dumps(configuration_of(selecting(), REGISTRATION)))[
+        "webhooks"
+    ]
+
+    differ = {key for key in main.keys() | controlled.keys() if main[key] != controlled[key]}
+    assert differ == {"name", "objectSelector", "rules", "matchConditions"}
+    named = [[each["name"] for each in of["matchConditions"]] for of in (main, controlled)]
+    assert named == [
+        ["in-scope", "concerns-owner"],
+        ["in-scope", "concerns-owner", "has-controller"],
+    ]
+
+
 def test_where_an_object_may_come_into_scope_every_change_of_labels_is_asked_about() -> None:
     # It may bear the label of a shard that is gone.
     change = "labels.orValue({}) != oldObject.metadata.?labels.orValue({})"
 
     def asks(selector: LabelSelector | None) -> bool:
         of = ControllerRing(metadata=ring().metadata, spec=RingSpec(object_selector=selector))
-        return change in match_conditions(of, REGISTRATION)["concerns-owner"]
+        return change in conditions(of=of)["concerns-owner"]
 
     assert asks(LabelSelector(match_labels={"team": "blue"}))
     assert not asks(LabelSelector())

@@ -4,7 +4,13 @@ import msgspec
 import pytest
 
 from sharder.api.meta import PartialObject
-from sharder.api.ring import ControlledResource, ControllerRing, RingResource
+from sharder.api.ring import (
+    ControlledResource,
+    ControllerRing,
+    PlacementSpec,
+    RingResource,
+    StrategyName,
+)
 from sharder.api.selector import LabelSelector
 from sharder.controllers.movement.cover import MAX_NAMESPACES
 from sharder.controllers.movement.reading import LIST_FROM
@@ -291,6 +297,40 @@ async def test_what_the_ring_does_not_select_by_its_labels_leaves_no_trace() -> 
     assert before == {"w": ""}
     assert len(read(cluster, WIDGETS)) == 1
     assert await cluster.owners(WIDGETS) == {"w": A}
+
+
+async def test_a_controlled_object_without_owner_is_found_whatever_the_selector_says_of_it() -> (
+    None
+):
+    cluster = Cluster(demo(object_selector=BLUE))
+
+    async with moving(cluster, A, B):
+        owner = await cluster.add(SECRETS, "s", owner=B, team="blue")
+        await cluster.add(CONFIGMAPS, "c", controlled_by=owner)
+        await cluster.clock.advance(SECOND)
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+
+
+async def test_a_child_of_what_is_out_of_scope_counts_nothing_and_waits_for_nothing() -> None:
+    counts = PlacementSpec(strategy=StrategyName.BOUNDED_LOAD)
+    of = demo(object_selector=BLUE)
+    spec = msgspec.structs.replace(of.spec, placement=counts)
+    cluster = Cluster(msgspec.structs.replace(of, spec=spec))
+
+    async with moving(cluster, A, B):
+        tally = cluster.snapshot.tally
+        assert tally is not None
+        tally.synced = True
+        owner = await cluster.add(SECRETS, "s")
+        await cluster.add(CONFIGMAPS, "c", controlled_by=owner)
+        await cluster.clock.advance(SECOND)
+        seen = backlogs(cluster, CONFIGMAPS)
+
+    assert tally.objects == 0
+    assert seen == ((0, 0.0), (0, 0.0))
+    assert await cluster.owners(SECRETS) == {"s": ""}
+    assert (await cluster.owners(CONFIGMAPS))["c"] in {A, B}
 
 
 async def test_without_shards_nothing_is_read() -> None:

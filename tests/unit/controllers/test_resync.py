@@ -237,6 +237,51 @@ async def test_what_strayed_from_its_controller_is_brought_to_it() -> None:
     assert await cluster.owners(CONFIGMAPS) == {"c1": B, "c2": B, "c3": B, "uncontrolled": C}
 
 
+def selecting(strategy: StrategyName = StrategyName.CONSISTENT_HASH) -> ControllerRing:
+    """Return the ring over blue objects alone."""
+    demo = placing(PlacementSpec(strategy=strategy))
+    blue = LabelSelector(match_labels={"team": "blue"})
+    return structs.replace(demo, spec=structs.replace(demo.spec, object_selector=blue))
+
+
+async def test_what_is_controlled_follows_its_controller_whatever_the_selector_says_of_it() -> (
+    None
+):
+    cluster = Cluster(selecting())
+
+    async with cluster.watched(A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, owner=B, team="blue")
+        await cluster.add(CONFIGMAPS, "strayed", owner=A, controlled_by=owner)
+        await cluster.add(CONFIGMAPS, "stranded", owner=C, controlled_by=owner)
+        await cluster.add(CONFIGMAPS, "new", controlled_by=owner)
+        await resync(cluster).reconcile(DEMO)
+
+    assert await cluster.owners(CONFIGMAPS) == {"strayed": B, "stranded": B, "new": B}
+
+
+@pytest.mark.parametrize("strategy", [StrategyName.CONSISTENT_HASH, StrategyName.BOUNDED_LOAD])
+async def test_what_an_object_that_has_left_the_scope_controls_stays_where_that_is(
+    strategy: StrategyName,
+) -> None:
+    # Its shard still works on it, for its label is kept.
+    cluster = Cluster(selecting(strategy))
+
+    async with cluster.watched(A, B):
+        name = next(
+            name
+            for name in (f"s{number}" for number in range(100))
+            if cluster.snapshot.placer.drawn(f"/Secret/default/{name}") == B
+        )
+        left = await cluster.add(SECRETS, name, owner=A)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=left)
+        await resync(cluster).reconcile(DEMO)
+
+    assert await cluster.owners(SECRETS) == {name: A}
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+    assert writes(cluster) == []
+
+
 async def test_what_two_resources_control_follows_the_object_that_controls_it() -> None:
     leading = [RingResource(resource="secrets", controlled_resources=(MAPS,))]
     leading.append(
