@@ -10,6 +10,7 @@ that the ring wants, and its checksums on the same shard.
 
 import argparse
 import asyncio
+import hashlib
 import json
 import os
 import sys
@@ -22,13 +23,23 @@ from hack.control_plane import ControlPlane, ControlPlaneError
 from hack.demo_story import LEASE_SECONDS, Story, console, headline
 from hack.kubectl import KubectlError
 from hack.ownership import observing
-from hack.playground import NAMESPACE, RING, Playground
+from hack.playground import NAMESPACE, RING, ROOT, Playground
 from hack.supervisor import stop_detached
 from sharder.api.ring import StrategyName
 from sharder.errors import ConfigError, SharderError
 from sharder.preview.supposition import strategy_named
 
-DIRECTORY = Path(tempfile.gettempdir()) / f"sharder-demo-{os.getuid()}"
+
+def directory_of(checkout: Path) -> Path:
+    """Return where the demo of a checkout runs: one that another has kept goes on.
+
+    Below the directory for temporary files, since a socket's path must be short.
+    """
+    digest = hashlib.sha256(os.fsencode(checkout.resolve())).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"sharder-demo-{os.getuid()}-{digest}"
+
+
+DIRECTORY = directory_of(ROOT)
 
 
 async def tell(playground: Playground, strategy: StrategyName) -> None:
@@ -40,7 +51,7 @@ async def tell(playground: Playground, strategy: StrategyName) -> None:
     playground.start_sharder(gracefulShutDown="0s")
     with console.status("waiting for the sharder"):
         await wait_until_ready(playground)
-    async with observing(playground.viewer, strategy) as (observer, client):
+    async with observing(playground.author, strategy) as (observer, client):
         story = Story(playground, observer, client, strategy)
         await story.start_shards("shard-0", "shard-1", "shard-2")
         await story.create()

@@ -77,6 +77,7 @@ class Playground:
             self.plane.apply(EXAMPLE / "deploy" / manifest)
         self._kubeconfigs = {
             "viewer": self.plane.kubeconfig("viewer"),
+            "author": self.plane.kubeconfig("author"),
             # Of one pod for all replicas: only the account behind it counts for anything.
             "sharder": self.plane.token_kubeconfig(SYSTEM, "sharder", pod="sharder-0"),
             "shard": self.plane.token_kubeconfig(SHARDS, "checksum-controller"),
@@ -86,11 +87,16 @@ class Playground:
 
     @property
     def viewer(self) -> Path:
-        """Kubeconfig of a person who looks at everything and creates Secrets."""
+        """Kubeconfig of a person who looks at everything and changes nothing."""
         return self._kubeconfigs["viewer"]
 
+    @property
+    def author(self) -> Path:
+        """Kubeconfig of a person who also writes and deletes Secrets and ConfigMaps."""
+        return self._kubeconfigs["author"]
+
     def kubeconfig_of(self, identity: str) -> Path:
-        """Return the kubeconfig of `sharder`, `shard` or `viewer`."""
+        """Return the kubeconfig of `sharder`, `shard`, `author` or `viewer`."""
         return self._kubeconfigs[identity]
 
     def start_sharder(self, name: str = "sharder-0", **config: object) -> None:

@@ -98,7 +98,7 @@ async def laden(
     Unless `controlled`, the checksums belong to no shard, so that no Secret waits for its own.
     """
     shards = tuple(f"{name}-{letter}" for letter in "abcd")
-    client = await connect(str(playground.viewer))
+    client = await connect(str(playground.author))
     try:
         async with own_ring(
             playground,

@@ -112,7 +112,7 @@ async def play(plane: ControlPlane) -> Story:
     plane.apply(ROOT / "tests/compat/goshard/rbac.yaml")
     playground.start_sharder(gracefulShutDown="1s")
     await wait_until_ready(playground)
-    async with observing(playground.viewer) as (observer, client), tracing(client) as trace:
+    async with observing(playground.author) as (observer, client), tracing(client) as trace:
         teller = MixedTeller(playground, observer, client, trace)
         await teller.start(*FIRST)
         await teller.settled()

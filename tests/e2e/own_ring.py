@@ -240,7 +240,7 @@ async def own_ring(
     `environment` is that of the shards, on top of what they need.
     """
     async with AsyncExitStack() as stack:
-        users = [await connect(str(playground.viewer)) for _ in range(clients)]
+        users = [await connect(str(playground.author)) for _ in range(clients)]
         for user in users:
             stack.push_async_callback(user.close)
         ring = OwnRing(playground, users, name)

@@ -109,7 +109,7 @@ async def steered(
 ) -> AsyncIterator[Steered]:
     """Set up such a ring with shards, which all have this environment."""
     async with AsyncExitStack() as stack:
-        client = await connect(str(playground.viewer))
+        client = await connect(str(playground.author))
         stack.push_async_callback(client.close)
         ring = await stack.enter_async_context(
             own_ring(playground, name, *shards, placement=placement, clients=1, **environment)

@@ -145,7 +145,7 @@ async def play(plane: ControlPlane) -> Story:
     playground.install_example()
     playground.start_sharder(gracefulShutDown="1s")
     await wait_until_ready(playground)
-    async with observing(playground.viewer) as (observer, client), tracing(client) as trace:
+    async with observing(playground.author) as (observer, client), tracing(client) as trace:
         teller = Teller(playground, observer, client, trace)
         await teller.start("shard-0", "shard-1", "shard-2")
         await teller.settled()

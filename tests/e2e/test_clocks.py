@@ -68,7 +68,7 @@ async def _play(plane: ControlPlane) -> Observed:
     playground.install()
     playground.start_sharder(gracefulShutDown="0s")
     await wait_until_ready(playground)
-    async with observing(playground.viewer) as (observer, client), tracing(client) as trace:
+    async with observing(playground.author) as (observer, client), tracing(client) as trace:
         for name, skew in SKEWS.items():
             playground.start_shard(name, **clock_off_by(skew))
         await observer.settled(set(SKEWS), within=60)

@@ -120,7 +120,7 @@ async def _play(plane: ControlPlane, way: Forwarder) -> Observed:
     await wait_until_ready(playground)
     seconds = dict.fromkeys(LEAVERS, LEASE_SECONDS) | dict.fromkeys(VICTIMS, VICTIM_SECONDS)
     async with (
-        observing(playground.viewer) as (observer, client),
+        observing(playground.author) as (observer, client),
         tracing(client) as trace,
         stand_ins(str(playground.kubeconfig_of("shard")), RING, seconds) as guests,
     ):

@@ -244,7 +244,7 @@ async def test_with_the_rights_to_list_and_patch_alone_everything_moves(
 
     async with (
         sharding(playground, "poor") as client,
-        observing(playground.viewer) as (
+        observing(playground.author) as (
             observer,
             viewer,
         ),

@@ -149,7 +149,7 @@ async def _tell(playground: Playground, log: Path) -> Migration:
     client = await connect(str(playground.plane.admin_kubeconfig))
     try:
         reference = Reference(client)
-        async with observing(playground.viewer) as (observer, _):
+        async with observing(playground.author) as (observer, _):
             await _begin(playground, reference, observer)
             migration = await _there_and_back(playground, reference, observer, log)
             async with tracing(client) as trace:

@@ -156,7 +156,7 @@ async def _play(plane: ControlPlane) -> Aftermath:
     shard = str(playground.kubeconfig_of("shard"))
     newcomers = {f"{IDLE_RING}-{index}": 600 for index in range(len(OUTAGES))}
     async with (
-        observing(playground.viewer) as (observer, client),
+        observing(playground.author) as (observer, client),
         tracing(client) as trace,
         stand_ins(shard, QUIET_RING, QUIET) as quiet,
         stand_ins(shard, IDLE_RING, newcomers) as idle,

@@ -110,7 +110,7 @@ async def test_a_paused_leader_that_comes_back_when_all_is_settled_changes_nothi
 
 
 async def _populate(playground: Playground) -> None:
-    async with observing(playground.viewer) as (observer, client):
+    async with observing(playground.author) as (observer, client):
         await observer.settled({"shard-0", "shard-1"}, within=60)
         await create_secrets(client, [f"secret-{index:04}" for index in range(OBJECTS)])
         await observer.settled({"shard-0", "shard-1"}, within=120)
@@ -119,7 +119,7 @@ async def _populate(playground: Playground) -> None:
 @asynccontextmanager
 async def _watching(replicas: Replicas) -> AsyncIterator[tuple[Trace, Client]]:
     """Record what happens from a moment at which everything was seen."""
-    async with observing(replicas.playground.viewer) as (_, client), tracing(client) as trace:
+    async with observing(replicas.playground.author) as (_, client), tracing(client) as trace:
         await eventually(lambda: _has_seen(trace, 2 * OBJECTS), within=30)
         yield trace, client
 
@@ -166,7 +166,7 @@ async def _has_moved(trace: Trace, mark: int, count: int) -> bool:
 
 async def _until_settled(replicas: Replicas, trace: Trace, live: set[str]) -> None:
     """Wait until nothing is at fault, and the trace knows it all."""
-    async with observing(replicas.playground.viewer) as (observer, _):
+    async with observing(replicas.playground.author) as (observer, _):
         await observer.settled(live, within=90)
     before: dict[str, int] = {}
     while before != trace.versions():

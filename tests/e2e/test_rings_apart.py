@@ -59,7 +59,7 @@ async def test_a_ring_that_does_not_work_is_an_event_for_people(playground: Play
 
 async def test_every_other_ring_goes_on(playground: Playground) -> None:
     playground.start_shard("shard-0")
-    async with observing(playground.viewer) as (observer, client):
+    async with observing(playground.author) as (observer, client):
         await observer.settled({"shard-0"}, within=30)
         await create_secrets(client, ["secret"])
         await observer.settled({"shard-0"}, within=30)

@@ -100,7 +100,7 @@ def test_both_replicas_end_well(upgrade: Upgrade) -> None:
 async def _tell(playground: Playground, service: Forwarder) -> Upgrade:
     upgrade = Upgrade()
     shards = stand_ins(str(playground.kubeconfig_of("shard")), RING, SHARDS)
-    client = await connect(str(playground.viewer))
+    client = await connect(str(playground.author))
     endpoints = Endpoints(playground, service, random.Random(1))
     try:
         async with asyncio.TaskGroup() as group, shards as joining:

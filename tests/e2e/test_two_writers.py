@@ -70,7 +70,7 @@ async def _play(plane: ControlPlane) -> Observed:
     playground.start_sharder(gracefulShutDown="0s")
     await wait_until_ready(playground)
     logs = plane.directory / "logs"
-    async with observing(playground.viewer) as (observer, client):
+    async with observing(playground.author) as (observer, client):
         for name in FIRST:
             _start(playground, name)
         await eventually(lambda: _is_placed(observer, FIRST), within=60)
