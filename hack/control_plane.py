@@ -102,7 +102,7 @@ class ControlPlane:
             )
             self._layout.write_identities(self._authority)
             self.admin_kubeconfig = self.kubeconfig("admin", ["system:masters"])
-            self._run("etcd", self._layout.etcd_command())
+            self.start_etcd()
             self.start_apiserver()
         except BaseException:
             self.close()
@@ -115,6 +115,18 @@ class ControlPlane:
     def detach(self) -> None:
         """Leave it running when this process ends; `hack.supervisor.stop_detached` ends it."""
         self.supervisor.detach()
+
+    def start_etcd(self) -> None:
+        """Start etcd on the port and the data it had, and return at once.
+
+        Raises:
+            ControlPlaneError: It runs already.
+        """
+        self._run("etcd", self._layout.etcd_command())
+
+    def stop_etcd(self) -> None:
+        """Stop etcd and leave its data alone; the API server waits for it."""
+        self.supervisor.stop("etcd")
 
     def start_apiserver(self) -> None:
         """Start the API server on the port and the data it had, and return when it is ready.

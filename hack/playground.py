@@ -58,6 +58,7 @@ class Playground:
         self._probes: dict[str, str] = {}
         self._webhook_ports: dict[str, int] = {}
         self._metrics_ports: dict[str, int] = {}
+        self._pids: dict[str, int] = {}
         self._kubeconfigs: dict[str, Path] = {}
         self._scraper_token = ""
 
@@ -135,6 +136,15 @@ class Playground:
         """Return the port at which a sharder answers the API server."""
         return self._webhook_ports[name]
 
+    def ports(self, name: str) -> dict[str, int]:
+        """Return all ports at which a sharder listens: `webhook`, `health` and `metrics`."""
+        health = int(self._probes[name].removesuffix("/readyz").rpartition(":")[2])
+        return {
+            "webhook": self._webhook_ports[name],
+            "health": health,
+            "metrics": self._metrics_ports[name],
+        }
+
     def metrics_url(self, name: str) -> str:
         """Return where a sharder shows its metrics, if its configuration does not say."""
         return f"https://127.0.0.1:{self._metrics_ports[name]}/metrics"
@@ -188,7 +198,11 @@ class Playground:
     def _run(self, name: str, command: list[str], variables: dict[str, str]) -> None:
         # What a killed process leaves in its temporary directory goes with the control plane.
         variables["TMPDIR"] = str(self.plane.directory)
-        self.plane.supervisor.run(name, command, os.environ | variables)
+        self._pids[name] = self.plane.supervisor.run(name, command, os.environ | variables)
+
+    def pid(self, name: str) -> int:
+        """Return the process id of the last process that was started under this name."""
+        return self._pids[name]
 
     def exit_code(self, name: str) -> int | None:
         """Return None while a process runs, else its exit code."""

@@ -10,6 +10,7 @@ TESTS = Path(__file__).parent
 MARKS = {
     "integration": ("apiserver",),
     "e2e": ("e2e", "apiserver"),
+    "long": ("e2e", "apiserver"),
     "compat": ("compat",),
     "chart": ("helm",),
     "mutants": ("mutants",),

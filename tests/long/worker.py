@@ -1,0 +1,85 @@
+"""A process that is one shard in each of several rings: `python -m tests.long.worker RING...`.
+
+With `--children` it keeps a ConfigMap for each Secret that says who wrote it.  It logs its work
+as the example controller does.
+"""
+
+import argparse
+import asyncio
+import logging
+import runpy
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from hack.playground import EXAMPLE
+from sharder.api.meta import Json
+from sharder.sdk import Request, Shard, local_settings
+
+WRITER = "writer"
+"""Key of the data of a child: the shard that wrote it."""
+
+
+async def idle(_: Request) -> None:
+    """Do nothing: what is owned is looked at."""
+
+
+def child_writer(shard: str, seconds: float) -> Callable[[Request], Awaitable[None]]:
+    """Return what works on a Secret for so long, and then writes its child."""
+
+    async def reconcile(request: Request) -> None:
+        if request.metadata.deletion_timestamp:
+            return
+        await asyncio.sleep(seconds)
+        name = f"{request.ref.name}-child"
+        body: dict[str, Json] = {
+            "kind": "ConfigMap",
+            "metadata": {"name": name},
+            "data": {WRITER: shard},
+        }
+        await request.apply(body, replace=["data"])
+
+    return reconcile
+
+
+async def main() -> None:
+    """Work until SIGTERM."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("ring", nargs="+")
+    parser.add_argument("--children", action="store_true")
+    parser.add_argument("--work", type=float, default=0.0, help="seconds of each reconcile")
+    arguments = parser.parse_args()
+    settings = local_settings()
+    shards = [
+        Shard(
+            ring=ring,
+            resource="secrets",
+            owns=["configmaps"] if arguments.children else [],
+            reconcile=child_writer(shard_of(ring, settings.name), arguments.work)
+            if arguments.children
+            else idle,
+            settings=replace(settings, name=shard_of(ring, settings.name)),
+        )
+        for ring in arguments.ring
+    ]
+
+    def stop() -> None:
+        for shard in shards:
+            shard.stop()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+    async with asyncio.TaskGroup() as group:
+        for shard in shards:
+            group.create_task(shard.serve())
+
+
+def shard_of(ring: str, process: str) -> str:
+    """Return the name under which a process is a shard of a ring."""
+    return f"{ring}-{process}"
+
+
+if __name__ == "__main__":
+    handler = logging.StreamHandler()
+    handler.setFormatter(runpy.run_path(str(EXAMPLE / "controller.py"))["JsonLines"]())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    asyncio.run(main())
