@@ -1,0 +1,313 @@
+"""What was wrong in a nemesis run: a pure function of all writes in the order of etcd."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, inf
+from typing import Final
+
+from typing_extensions import override
+
+CALM_SECONDS: Final = 20.0
+"""So long after an outage it may still be the reason why something is late."""
+REFUSED_SECONDS: Final = 5.0
+"""And so long why a request is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """A main object after a write to it."""
+
+    revision: int
+    at: float
+    uid: str
+    name: str
+    owner: str
+    draining: bool
+    stamp: str
+    """Changes with each write of a user, and with no other."""
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A child after a write to it."""
+
+    revision: int
+    uid: str
+    name: str
+    parent: str
+    """The uid of the object that controls it."""
+    writer: str
+    """The shard that wrote its content."""
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A shard's Lease after a write to it."""
+
+    revision: int
+    at: float
+    shard: str
+    is_held: bool
+    """By the shard itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A time in which something was away."""
+
+    begin: float
+    end: float = inf
+
+    def touches(self, begin: float, end: float, *, after: float) -> bool:
+        """Tell whether it was there in a time, or shortly before."""
+        return self.begin <= end and begin <= self.end + after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request of a user that had no success, though nothing was wrong with it."""
+
+    begin: float
+    end: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """All that was seen; writes in the order of revisions."""
+
+    writes: Sequence[Write]
+    children: Sequence[Child]
+    leases: Sequence[Held]
+    downs: Mapping[str, Sequence[Span]]
+    """By shard: when its process was away or paused."""
+    outages: Sequence[Span]
+    """Of the API server or etcd."""
+    refused: Sequence[Request]
+    overlaps: Sequence[str]
+    """Who was at work on an object while another was, by the shards' own logs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Seconds that objects were without a shard that works."""
+
+    count: int
+    p50: float
+    p99: float
+    longest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What came out; each list is empty if all is well."""
+
+    unacknowledged: list[str]
+    """Objects that went from a shard that held its Lease to another without its consent."""
+    stripped: list[str]
+    """The same, where somebody had taken the label off first."""
+    strangers: list[str]
+    """Children whose content was written by a shard that their object was not on."""
+    twins: list[str]
+    """Children that were created more than once."""
+    overlaps: list[str]
+    refused: list[str]
+    """Requests refused outside outages."""
+    left: list[str]
+    """Objects that in the end are draining, without owner, or of a shard that is not there."""
+    calm: Times
+    """Away from outages."""
+    all: Times
+    moves: int
+    """By consent."""
+
+    def problems(self, longest: float) -> list[str]:
+        """Return what is wrong, if objects may be without a shard for so many seconds (p99)."""
+        found = {
+            "moved without consent": self.unacknowledged,
+            "moved after their label was taken off": self.stripped,
+            "children written by strangers": self.strangers,
+            "children created twice": self.twins,
+            "worked on by two": self.overlaps,
+            "requests refused": self.refused,
+            "left behind": self.left,
+        }
+        told = [f"{len(them)} {what}: {them[0]}" for what, them in found.items() if them]
+        if self.calm.p99 > longest:
+            told.append(f"without a shard for {self.calm.p99:.1f} s (p99)")
+        return told
+
+
+def judge(trace: Trace) -> Verdict:
+    """Return what was wrong."""
+    leases = _Leases(trace.leases)
+    departures = list(_departures(trace.writes))
+    taken = [
+        d for d in departures if not d.consent and leases.is_held(d.last.owner, d.next.revision)
+    ]
+    times = list(_times(trace))
+    calm = [
+        end - begin
+        for begin, end in times
+        if not any(o.touches(begin, end, after=CALM_SECONDS) for o in trace.outages)
+    ]
+    return Verdict(
+        unacknowledged=[str(d) for d in taken if not d.stripped],
+        stripped=[str(d) for d in taken if d.stripped],
+        strangers=list(_strangers(trace)),
+        twins=list(_twins(trace)),
+        overlaps=list(trace.overlaps),
+        refused=[
+            r.what
+            for r in trace.refused
+            if not any(o.touches(r.begin, r.end, after=REFUSED_SECONDS) for o in trace.outages)
+        ],
+        left=list(_left(trace, leases)),
+        calm=_summary(calm),
+        all=_summary([end - begin for begin, end in times]),
+        moves=sum(d.consent for d in departures),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Departure:
+    """How an object came from one shard to another."""
+
+    last: Write
+    """The last write that showed it on the first."""
+    next: Write
+    """The first that showed it on the other."""
+    consent: bool
+    """Whether the first one let go of it, having been asked to."""
+    stripped: bool
+    """Whether a user took its label off."""
+
+    @override
+    def __str__(self) -> str:
+        later = self.next.at - self.last.at
+        return f"{self.next.name}: {self.last.owner} -> {self.next.owner} {later:.2f} s later"
+
+
+def _departures(writes: Sequence[Write]) -> Iterator[_Departure]:
+    for states in _by_uid(writes).values():
+        last: Write | None = None
+        consent = stripped = False
+        for before, write in zip([None, *states], states, strict=False):
+            if last is None or write.owner in {"", last.owner}:
+                if before is not None and before.owner and not write.owner:
+                    by_user = write.stamp != before.stamp
+                    consent, stripped = before.draining and not by_user, by_user
+            else:
+                yield _Departure(last=last, next=write, consent=consent, stripped=stripped)
+            if write.owner:
+                last, consent, stripped = write, False, False
+
+
+def _strangers(trace: Trace) -> Iterator[str]:
+    owners = _Owners(trace.writes)
+    content: dict[str, str] = {}
+    for child in trace.children:
+        changed = content.get(child.uid) != child.writer
+        content[child.uid] = child.writer
+        if child.deleted or not changed:
+            continue
+        there = owners.at(child.parent, child.revision)
+        # An object whose label a user took off was on its last shard until that one saw it.
+        if there is not None and child.writer != there:
+            yield f"{child.name}: by {child.writer}, but on {there or 'none'}"
+
+
+def _twins(trace: Trace) -> Iterator[str]:
+    gone = {w.uid: w.revision for w in trace.writes if w.deleted}
+    births: defaultdict[str, set[str]] = defaultdict(set)
+    for child in trace.children:
+        if child.revision < gone.get(child.parent, inf):
+            births[child.parent].add(child.uid)
+    names = {w.uid: w.name for w in trace.writes}
+    return (f"{names.get(uid, uid)}: {len(uids)}" for uid, uids in births.items() if len(uids) > 1)
+
+
+def _left(trace: Trace, leases: "_Leases") -> Iterator[str]:
+    for states in _by_uid(trace.writes).values():
+        write = states[-1]
+        if write.deleted:
+            continue
+        if not write.owner or write.draining or not leases.is_held(write.owner, inf):
+            yield f"{write.name}: {write.owner or 'none'}{' draining' if write.draining else ''}"
+
+
+def _times(trace: Trace) -> Iterator[tuple[float, float]]:
+    """Yield from when to when an object was on no shard that works."""
+    for states in _by_uid(trace.writes).values():
+        begin: float | None = None
+        for write, following in pairwise(states):
+            if write.owner:
+                yield from _away(trace.downs.get(write.owner, ()), write.at, following.at)
+            elif begin is None:
+                begin = write.at
+            if begin is not None and following.owner and not following.deleted:
+                yield begin, following.at
+            if following.owner or following.deleted:
+                begin = None
+
+
+def _away(downs: Sequence[Span], begin: float, end: float) -> Iterator[tuple[float, float]]:
+    for down in downs:
+        if down.begin < end and down.end > begin:
+            yield max(down.begin, begin), min(down.end, end)
+
+
+def _summary(times: Sequence[float]) -> Times:
+    ordered = sorted(times) or [0.0]
+
+    def quantile(share: float) -> float:
+        return ordered[min(len(ordered) - 1, ceil(share * len(ordered)) - 1)]
+
+    return Times(count=len(times), p50=quantile(0.5), p99=quantile(0.99), longest=ordered[-1])
+
+
+def _by_uid(writes: Sequence[Write]) -> Mapping[str, list[Write]]:
+    found: defaultdict[str, list[Write]] = defaultdict(list)
+    for write in writes:
+        found[write.uid].append(write)
+    return found
+
+
+class _Leases:
+    """Who held a Lease when."""
+
+    def __init__(self, leases: Sequence[Held]) -> None:
+        self._states: defaultdict[str, list[Held]] = defaultdict(list)
+        for lease in leases:
+            self._states[lease.shard].append(lease)
+
+    def is_held(self, shard: str, revision: float) -> bool:
+        """Tell whether the shard held its Lease at a revision."""
+        states = self._states.get(shard, [])
+        index = bisect_right(states, revision, key=lambda held: held.revision)
+        return bool(index) and states[index - 1].is_held
+
+
+class _Owners:
+    """On which shard an object was when; one whose label a user took off was on the last one."""
+
+    def __init__(self, writes: Sequence[Write]) -> None:
+        self._states: dict[str, list[tuple[int, str]]] = {}
+        for uid, states in _by_uid(writes).items():
+            owner, line = "", list[tuple[int, str]]()
+            for before, write in zip([None, *states], states, strict=False):
+                by_user = before is not None and write.stamp != before.stamp
+                owner = owner if by_user and not write.owner else write.owner
+                line.append((write.revision, owner))
+            self._states[uid] = line
+
+    def at(self, uid: str, revision: int) -> str | None:
+        """Return it, None if the object was not there."""
+        states = self._states.get(uid, [])
+        index = bisect_right(states, revision, key=lambda state: state[0])
+        return states[index - 1][1] if index else None
