@@ -21,7 +21,7 @@ PREFLIGHT = command -v $(PYTHON) >/dev/null \
 	$(PYTHON) hack/preflight.py
 
 .NOTPARALLEL:
-.PHONY: help check test demo demo-stop measure control-plane helm goshard reference lock fmt clean
+.PHONY: help check test test-long demo demo-stop measure control-plane helm goshard reference lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
@@ -38,6 +38,9 @@ test: $(INSTALLED) control-plane helm goshard ## everything that CI runs: check,
 	@$(VENV)/coverage report --fail-under=90
 	@echo "the core alone:"
 	@$(VENV)/coverage report --fail-under=100 --include="$$(echo $(CORE) | tr ' ' ,)"
+
+test-long: $(INSTALLED) control-plane ## a hostile tenant, random faults, a leader lost in a rebalance (about 8 minutes)
+	@$(VENV)/pytest -q tests/long
 
 demo: $(INSTALLED) control-plane ## watch a real API server hand objects to shards (STRATEGY=..., KEEP=1 leaves it running)
 	@$(VENV)/python -m hack.demo

@@ -1,0 +1,135 @@
+"""A leader is killed while objects that lead others are draining."""
+
+import asyncio
+import json
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from hack.control_plane import ControlPlane
+from hack.demo import wait_until_ready
+from hack.ownership import create_secrets, observing
+from hack.playground import NAMESPACE, RING, ROOT, Playground
+from sharder.names import RingName
+from tests.e2e.replicas import REPLICAS, Replicas
+from tests.long.etcd_history import APISERVER_FLAGS
+from tests.long.nemesis.judging import Trace, Verdict, judge
+from tests.long.nemesis.recording import Recording
+from tests.long.worker import shard_of
+from tests.support.eventually import eventually
+from tests.support.forwarder import Forwarder
+
+OBJECTS: Final = 1200
+DRAINS: Final = 400
+"""A third of them goes to the third shard."""
+PLATEAU_SECONDS: Final = 1.5
+"""When no more were asked for in this time, no more are going to be."""
+WITHIN: Final = 150.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """What came of it."""
+
+    open_drains: int
+    """When the leader was killed."""
+    verdict: Verdict
+    others_led: bool
+    """Whether another replica leads in the end."""
+
+
+def play(*, watches: bool, kills: bool = True) -> Handover:
+    """Let a third shard join, and kill the leader when a third of all objects are draining.
+
+    Args:
+        watches: Whether the sharder may watch what the ring distributes; else list and patch.
+        kills: Whether the leader is killed.
+    """
+    plane = ControlPlane(apiserver_flags=APISERVER_FLAGS)
+    with plane, Forwarder() as service:
+        playground = Playground(plane, service_port=service.port, lease_seconds=15)
+        playground.install()
+        if not watches:
+            plane.apply(json.dumps(_narrow()))
+        replicas = Replicas(playground, service)
+        replicas.start()
+        return asyncio.run(_play(replicas, kills=kills))
+
+
+async def _play(replicas: Replicas, *, kills: bool) -> Handover:
+    playground, recording = replicas.playground, Recording(RingName(RING), NAMESPACE)
+    names = [f"p{number}" for number in range(3)]
+    shards = [shard_of(RING, name) for name in names]
+    await wait_until_ready(playground)
+    async with (
+        observing(playground.viewer) as (observer, client),
+        asyncio.TaskGroup() as group,
+    ):
+        watching = group.create_task(recording.follow(playground.plane.etcd_url))
+        for name in names[:2]:
+            _start(playground, name)
+        await observer.settled(set(shards[:2]), within=WITHIN)
+        await create_secrets(client, [f"secret-{number:04}" for number in range(OBJECTS)])
+        await observer.settled(set(shards[:2]), within=WITHIN)
+        mark, first = len(recording.writes), await replicas.leader(client)
+        for name in names[:2]:
+            playground.pause(name)  # so that nothing is let go before the leader is dead
+        _start(playground, names[2])
+        open_drains = await _until_draining(recording)
+        if kills:
+            await asyncio.to_thread(playground.kill, first)
+            replicas.serve_from(*(name for name in REPLICAS if name != first))
+        for name in names[:2]:
+            playground.resume(name)
+        with suppress(TimeoutError):
+            await observer.settled(set(shards), within=WITHIN)
+        leader = await replicas.leader(client)
+        watching.cancel()
+    trace = Trace(
+        writes=sorted(recording.writes[mark:], key=lambda write: write.revision),
+        children=sorted(recording.children, key=lambda child: child.revision),
+        leases=sorted(recording.leases, key=lambda lease: lease.revision),
+        downs={},
+        outages=(),
+        refused=(),
+        overlaps=(),
+    )
+    return Handover(
+        open_drains=open_drains, verdict=judge(trace), others_led=leader not in {first, ""}
+    )
+
+
+async def _until_draining(recording: Recording) -> int:
+    """Return how many drains are open when no more come."""
+
+    async def plateau() -> int:
+        before = _draining(recording)
+        assert before, "none yet"
+        await asyncio.sleep(PLATEAU_SECONDS)
+        assert _draining(recording) == before
+        return before
+
+    return await eventually(plateau, within=10)
+
+
+def _draining(recording: Recording) -> int:
+    return sum(write.draining for write in recording.now.values())
+
+
+def _start(playground: Playground, name: str) -> None:
+    command = (sys.executable, "-m", "tests.long.worker", RING, "--children")
+    playground.start_shard(name, command, PYTHONPATH=str(ROOT), SHARD_WORKERS="50")
+
+
+def _narrow() -> dict[str, object]:
+    """Return the ClusterRole that users of the reference have."""
+    rules = [
+        {"apiGroups": [""], "resources": ["configmaps", "secrets"], "verbs": ["list", "patch"]}
+    ]
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "sharder-sharded-resources"},
+        "rules": rules,
+    }

@@ -1,0 +1,43 @@
+"""What leads others and was let go never waits for one leader."""
+
+import pytest
+
+from tests.long.leading import DRAINS, Handover, play
+from tests.support.figures import show
+
+SECONDS = 3.0
+"""So long an object may be without owner on its way from one shard to the next."""
+
+
+@pytest.mark.parametrize("watches", [True, False], ids=["watch", "list-and-patch-alone"])
+def test_a_leader_that_is_killed_leaves_nothing_without_owner(
+    capsys: pytest.CaptureFixture[str], watches: bool
+) -> None:
+    found = play(watches=watches)
+
+    show(capsys, _told(found))
+    assert found.others_led
+    assert found.verdict.moves >= 0.7 * DRAINS
+    assert (found.verdict.unacknowledged, found.verdict.strangers) == ([], [])
+    assert found.verdict.left == []
+    assert found.verdict.all.longest <= SECONDS
+
+
+def test_without_the_right_to_watch_nothing_is_without_owner_for_long(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = play(watches=False, kills=False)
+
+    show(capsys, _told(found))
+    assert found.verdict.moves >= 0.7 * DRAINS
+    assert found.verdict.left == []
+    assert found.verdict.all.longest <= SECONDS
+
+
+def _told(found: Handover) -> str:
+    times = found.verdict.all
+    return (
+        f"{found.open_drains} drains open at the kill, {found.verdict.moves} moves; without "
+        f"owner p50 {times.p50:.2f} s, p99 {times.p99:.2f} s, longest {times.longest:.2f} s "
+        f"({times.count}); left behind {len(found.verdict.left)}"
+    )
