@@ -173,8 +173,9 @@ def plan_directed(
 def hold_of(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Hold:
     """Return what speaks for a main object to stay on `shard`, which has too many."""
     key = snapshot.key_of(obj, Role.MAIN) or ""
-    is_pinned = snapshot.reader.pin_of(obj) == shard
-    return Hold(is_pinned, snapshot.placer.score(key, shard), main_key(obj))
+    is_pinned, tally = snapshot.reader.pin_of(obj) == shard, snapshot.tally
+    is_guest = tally is not None and tally.is_guest(snapshot.identity_of(obj))
+    return Hold(is_pinned, not is_guest, snapshot.placer.score(key, shard), main_key(obj))
 
 
 def reservation_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Reservation | None:

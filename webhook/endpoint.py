@@ -135,10 +135,14 @@ def _assigned(request: Request, decision: Decision) -> GroupResource | None:
 
 
 def _reserve(snapshot: RingSnapshot | None, decision: Decision, request: Request) -> None:
-    """Count the object where it was placed, before the next request is decided."""
-    tally = None if snapshot is None else snapshot.tally
-    if tally is not None and decision.reservation is not None and not request.dry_run:
-        tally.assume(decision.reservation)
+    """Count the object where it was placed, before the next request is decided.
+
+    Not where nothing will be written, nor what the watch would never show.
+    """
+    if snapshot is None or snapshot.tally is None or decision.reservation is None:
+        return
+    if request.review is not None and not request.dry_run and snapshot.selects(request.review.obj):
+        snapshot.tally.assume(decision.reservation, brief=True)
 
 
 async def respond(send: Send, answer: Answer) -> None:

@@ -98,7 +98,8 @@ class Ceilings:
     def excess(self) -> dict[ShardName, int]:
         """Return how many objects each shard has to give up, for those that have too many.
 
-        What is leaving is no more in the way; a cordoned shard keeps what it has.
+        What is leaving is no more in the way, and what is only assumed never was; a cordoned
+        shard keeps what it has.
         """
         return self._excess_of(self._layout.available)
 
@@ -164,11 +165,14 @@ class Ceilings:
         return within - (on in origins and to in goals)
 
     def _limit(self, shard: Shard) -> int | None:
-        """Return the most objects that may stay: those pinned there pass the automatic ceiling."""
+        """Return the most objects that may stay.
+
+        Those pinned there come on top of the automatic ceiling: they displace no others.
+        """
         limit, share = self.of(shard, pinned=True), self._share(shard)
         if share is None or self._layout.newest is not None:
             return limit  # nothing moves for balance in the middle of a rollout
-        share = max(share, self._counts.pinned_on(shard.name))
+        share += self._counts.pinned_on(shard.name)
         return share if limit is None else min(limit, share)
 
     def _excess_of(self, shards: Sequence[Shard]) -> dict[ShardName, int]:
@@ -185,7 +189,7 @@ class Ceilings:
     def _above(self, shard: Shard) -> int:
         """Return how many objects a shard has above its own ceiling."""
         limit = self._limit(shard)
-        return 0 if limit is None else max(0, self._counts.staying_on(shard.name) - limit)
+        return 0 if limit is None else max(0, self._counts.settled_on(shard.name) - limit)
 
     def _level(self, pool: Sequence[Shard], limit: int, excess: dict[ShardName, int]) -> None:
         """Add to the excess of a pool's fullest shards what the pool has above its limit.
@@ -193,7 +197,7 @@ class Ceilings:
         As if object by object were taken from the fullest, of several the first by name; what
         `excess` does not name cannot be taken from.
         """
-        left = {s.name: self._counts.staying_on(s.name) - excess.get(s.name, 0) for s in pool}
+        left = {s.name: self._counts.settled_on(s.name) - excess.get(s.name, 0) for s in pool}
         movable = [shard for shard in left if shard in excess]
         surplus = sum(left.values()) - limit
         if surplus <= 0:

@@ -33,6 +33,10 @@ class Counts(Protocol):
         """Return how many of them are neither draining nor being deleted."""
         ...
 
+    def settled_on(self, shard: ShardName) -> int:
+        """Return how many of them have been shown there: what is assumed is never too many."""
+        ...
+
     def pinned_on(self, shard: ShardName) -> int:
         """Return how many of those that stay are pinned to the shard."""
         ...
@@ -68,6 +72,10 @@ class NoCounts:
         return 0
 
     def staying_on(self, shard: ShardName) -> int:
+        """Tell that nothing is known."""
+        return 0
+
+    def settled_on(self, shard: ShardName) -> int:
         """Tell that nothing is known."""
         return 0
 

@@ -1,7 +1,8 @@
 """Which objects a shard that has too many gives up: those that are drawn to it least.
 
 Source: gNMIc's operator keeps the highest scores of each pod and puts the others back into the
-pool.  What people have pinned goes last.
+pool.  What people have pinned goes last, and what they had pinned goes first: it came without
+asking for room, which others must not pay for.
 """
 
 from heapq import heappush, heappushpop
@@ -14,6 +15,8 @@ class Hold(NamedTuple):
     """What speaks for an object to stay, the most important first; keys break ties."""
 
     pinned: bool
+    invited: bool
+    """The strategy has placed it there, not a pin that it has lost since."""
     score: float
     key: str
 

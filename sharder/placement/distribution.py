@@ -93,7 +93,7 @@ class _Ring:
             leaving = self._least_drawn(draining, shard, many)
             leaving += self._least_drawn(settled, shard, many - len(leaving))
             for placed in leaving:
-                self._tally.assume(placed.on(None))
+                self._tally.see(None, *placed.on(None))
                 self.choices[placed.demand.identity] = Choice(None)
                 self.displaced.add(placed.demand.identity)
 
@@ -128,7 +128,8 @@ class _Ring:
         found = Displaced[Placed](many)
         for placed in objects:
             key, pinned = placed.demand.key, placed.demand.pin == shard
-            found.offer(Hold(pinned, self._placer.score(key, shard), key), placed)
+            hold = Hold(pinned, True, self._placer.score(key, shard), key)  # noqa: FBT003
+            found.offer(hold, placed)
         return found.items()
 
     def _place(self, placed: Placed) -> Choice:
@@ -138,5 +139,5 @@ class _Ring:
         demand = placed.demand._replace(current=shard, moves=moves)
         choice = self._placer.place(demand, self._tally)
         if choice.shard is not None:
-            self._tally.assume(placed.on(choice.shard))
+            self._tally.see(None, *placed.on(choice.shard))
         return choice

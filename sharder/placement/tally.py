@@ -11,14 +11,11 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
 from sharder.names import ShardName
-from sharder.placement.assumption import Assumption
+from sharder.placement.assumption import LIVES, Assumption, Assumptions
 from sharder.placement.entries import Entries, Entry, makes_room
 
-LIVES: Final = 3
-"""Calls of `age` that an assumption outlives."""
-
-AGE_SECONDS: Final = 10.0
-"""Between two calls of `age`: what the watch has not shown after 30 s did not happen."""
+AGE_SECONDS: Final = 1.0
+"""Between two calls of `age`."""
 
 STEP: Final = 1000
 """Objects that are forgotten at a time: some 5 ms."""
@@ -37,6 +34,14 @@ class Reservation(NamedTuple):
     entry: Entry
 
 
+class _Counted(NamedTuple):
+    """How an object counts."""
+
+    entry: Entry | None
+    unproven_on: ShardName | None = None
+    """The shard on which it stays by assumption alone."""
+
+
 class Tally:
     """Objects by identity, in parts that are listed apart; sums by shard and group."""
 
@@ -49,10 +54,16 @@ class Tally:
         """Grows with every object that makes room, or was in the way of others of its group."""
         self._parts: dict[Hashable, Entries] = {}
         """The oldest first; of an object that several show for a while the first one stands."""
-        self._assumed: dict[int, Assumption] = {}
+        self._assumed = Assumptions()
+        self._ages = 0
+        self._is_live = False
+        """Whether the watch has shown anything since `age` was called."""
+        self._guests = set[int]()
         self._objects = 0
         self._on = Counter[ShardName | None]()
         self._staying = Counter[ShardName]()
+        self._unproven = Counter[ShardName]()
+        """How many of them stay there by assumption alone."""
         self._pinned = Counter[ShardName]()
         self._heading: dict[ShardName, dict[ShardName | None, int]] = {}
         self._draining = 0
@@ -75,7 +86,7 @@ class Tally:
 
     def entry(self, identity: int) -> Entry | None:
         """Return how an object counts, None if it does not."""
-        assumed = self._assumed.get(identity)
+        assumed = self._assumed.find(identity)
         return self._found(identity) if assumed is None else assumed.entry
 
     def holds(self, identity: int) -> bool:
@@ -96,6 +107,17 @@ class Tally:
     def staying_on(self, shard: ShardName) -> int:
         """Return how many of them are neither draining nor being deleted."""
         return self._staying[shard]
+
+    def settled_on(self, shard: ShardName) -> int:
+        """Return how many of them the watch has shown there: only those can be too many."""
+        return self._staying[shard] - self._unproven[shard]
+
+    def is_guest(self, identity: int) -> bool:
+        """Tell whether an object is where it is because it was pinned there, and is no more.
+
+        That is known of what was seen pinned, as long as it stays on that shard.
+        """
+        return identity in self._guests
 
     def pinned_on(self, shard: ShardName) -> int:
         """Return how many of those that stay are pinned to the shard."""
@@ -133,14 +155,13 @@ class Tally:
         entry = self._found(identity)
         return None if entry is None else entry.shard
 
-    def pending(self, identity: int) -> Reservation | None:
+    def pending(self, identity: int) -> Assumption | None:
         """Return what is assumed of an object, None if nothing is."""
-        assumed = self._assumed.get(identity)
-        return None if assumed is None else Reservation(identity, assumed.entry)
+        return self._assumed.find(identity)
 
     def reserved(self, identity: int) -> ShardName | None:
         """Return the shard that an object was promised, None unless that is pending."""
-        assumed = self._assumed.get(identity)
+        assumed = self._assumed.find(identity)
         return assumed.entry.shard if assumed is not None and not assumed.entry.draining else None
 
     def see(self, part: Hashable, identity: int, entry: Entry | None) -> None:
@@ -148,46 +169,58 @@ class Tally:
 
         It confirms or refutes an assumption, unless it shows what was known before that.
         """
-        before = self.entry(identity)
+        self._is_live = True
+        before, was = self._counted(identity), self._found(identity)
         known = self._parts.setdefault(part, Entries())
         if entry is None:
             known.pop(identity, None)
         else:
             known[identity] = entry
-        self._count(before, self._shown(identity, self._found(identity)))
+        shown = self._found(identity)
+        self._settle(identity, shown)
+        self._receive(identity, was, shown)
+        self._count(before, self._counted(identity))
 
-    def assume(self, reservation: Reservation) -> None:
-        """Count an object where it was just placed; again and again it counts once."""
+    def assume(self, reservation: Reservation, *, brief: bool = False) -> None:
+        """Count an object where it was just placed; again and again it counts once.
+
+        Args:
+            reservation: The object, and what it becomes.
+            brief: Whether somebody else writes it, if at all.  Such assumptions are given up
+                early, and the oldest one when there are too many.
+        """
         identity, entry = reservation
-        before = self.entry(identity)
-        pending = self._assumed.get(identity)
-        owner, passed = before.shard if before else None, frozenset[Entry]()
+        before = self._counted(identity)
+        pending = self._assumed.find(identity)
+        owner, passed = before.entry.shard if before.entry else None, frozenset[Entry]()
         if pending is not None:
             owner, passed = pending.before, pending.passed | {pending.entry}
-        self._assumed[identity] = Assumption(entry, owner, passed, LIVES)
-        self._count(before, entry)
+        surplus = self._assumed.add(identity, Assumption(entry, owner, passed, brief))
+        self._count(before, self._counted(identity))
+        if surplus is not None:
+            self.forget(surplus)
 
     def forget(self, identity: int) -> None:
         """Give a reservation back: what was promised will not happen."""
-        before = self.entry(identity)
-        if self._assumed.pop(identity, None) is not None:
-            self._count(before, self.entry(identity))
+        before = self._counted(identity)
+        if self._assumed.drop(identity):
+            self._count(before, self._counted(identity))
 
     def give_back(self, reservation: Reservation) -> None:
         """Give this very reservation back, unless another has taken its place."""
         identity, entry = reservation
-        pending = self._assumed.get(identity)
+        pending = self._assumed.find(identity)
         if pending is not None and pending.entry is entry:
             self.forget(identity)
 
     def age(self) -> None:
         """Let time pass: forget what has been assumed for too long."""
-        for identity, assumed in list(self._assumed.items()):
-            if not assumed.lives:
-                self.forget(identity)
-            else:
-                self._assumed[identity] = assumed._replace(lives=assumed.lives - 1)
-        self._tidy()
+        for identity in self._assumed.grow_older(is_live=self._is_live):
+            self.forget(identity)
+        self._is_live = False
+        self._ages += 1
+        if not self._ages % LIVES:
+            self._tidy()
 
     def shown_by(self, part: Hashable) -> set[int]:
         """Return the objects that a part shows."""
@@ -227,15 +260,28 @@ class Tally:
         for part in self._parts.values():
             part.tidy()
         self._on, self._staying = +self._on, +self._staying
-        self._pinned = +self._pinned
+        self._pinned, self._unproven = +self._pinned, +self._unproven
 
-    def _shown(self, identity: int, entry: Entry | None) -> Entry | None:
-        """Return how an object counts that the watch shows as `entry`; it may be assumed still."""
-        assumed = self._assumed.get(identity)
-        if assumed is not None and not assumed.is_settled_by(entry):
-            return assumed.entry
-        self._assumed.pop(identity, None)
-        return entry
+    def _settle(self, identity: int, shown: Entry | None) -> None:
+        """Drop an assumption that what the watch shows confirms or refutes."""
+        assumed = self._assumed.find(identity)
+        if assumed is not None and assumed.is_settled_by(shown):
+            self._assumed.drop(identity)
+
+    def _receive(self, identity: int, was: Entry | None, shown: Entry | None) -> None:
+        """Take note of what loses its pin and stays, until it goes or is pinned again."""
+        if was is None or shown is None or was.shard != shown.shard or shown.pinned:
+            self._guests.discard(identity)
+        elif was.pinned:
+            self._guests.add(identity)
+
+    def _counted(self, identity: int) -> "_Counted":
+        assumed, shown = self._assumed.find(identity), self._found(identity)
+        if assumed is None:
+            return _Counted(shown)
+        entry = assumed.entry
+        is_proven = shown is not None and shown.stays and shown.shard == entry.shard
+        return _Counted(entry, entry.shard if entry.stays and not is_proven else None)
 
     def _found(self, identity: int) -> Entry | None:
         for part in self._parts.values():
@@ -244,15 +290,19 @@ class Tally:
                 return entry
         return None
 
-    def _count(self, before: Entry | None, after: Entry | None) -> None:
+    def _count(self, before: "_Counted", after: "_Counted") -> None:
         if before == after:
             return
         self.changes += 1
-        if before is not None:
-            self.departures += makes_room(before, after)
-            self._add(before, -1)
-        if after is not None:
-            self._add(after, 1)
+        if before.entry is not None:
+            self.departures += makes_room(before.entry, after.entry)
+            self._add(before.entry, -1)
+        if after.entry is not None:
+            self._add(after.entry, 1)
+        if before.unproven_on is not None:
+            self._unproven[before.unproven_on] -= 1
+        if after.unproven_on is not None:
+            self._unproven[after.unproven_on] += 1
 
     def _add(self, entry: Entry, one: int) -> None:
         shard = entry.shard

@@ -153,10 +153,11 @@ class Mover:
                 self.check(snapshot)
                 with (
                     self._drains.begun(snapshot, subject, step) as sent,
-                    counting(snapshot, resource, obj, step),
+                    counting(snapshot, resource, obj, step) as uncount,
                 ):
                     async with self._slots, self._keeping_away(snapshot, obj, step):
                         if not self.check(snapshot).selects(obj, snapshot.roles[resource.id]):
+                            uncount()
                             return Keep("out of scope")
                         sent.now()
                         with naming_the_rule(resource.id):

@@ -1,10 +1,13 @@
 """What is about to be written counts from now on: nobody else is given the same room."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from sharder.api.meta import PartialObject
 from sharder.api.resource import Resource
+from sharder.placement.assumption import Assumption
+from sharder.placement.tally import Reservation, Tally
 from sharder.plan import Step
 from sharder.planner import reservation_of
 from sharder.snapshot import RingSnapshot, Role
@@ -13,21 +16,33 @@ from sharder.snapshot import RingSnapshot, Role
 @contextmanager
 def counting(
     snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
-) -> Iterator[None]:
-    """Count a main object as it will be, at once, and as it was if the write fails."""
+) -> Iterator[Callable[[], None]]:
+    """Count a main object as it will be, at once, and as it was if the write fails.
+
+    What is given is called if nothing is written after all.
+    """
     reservation = None
     if snapshot.roles[resource.id] is not Role.CONTROLLED:
         reservation = reservation_of(snapshot, obj, step)
     tally = snapshot.tally
     if tally is None or reservation is None:
-        yield
+        yield _nothing
         return
-    promised = tally.pending(reservation.identity)
+    identity = reservation.identity
+    undo = partial(_undo, tally, identity, tally.pending(identity))
     tally.assume(reservation)
     try:
-        yield
+        yield undo
     except BaseException:
-        tally.forget(reservation.identity)
-        if promised is not None:
-            tally.assume(promised)
+        undo()
         raise
+
+
+def _undo(tally: Tally, identity: int, promised: Assumption | None) -> None:
+    tally.forget(identity)
+    if promised is not None:
+        tally.assume(Reservation(identity, promised.entry), brief=promised.brief)
+
+
+def _nothing() -> None:
+    """Undo nothing, where nothing is counted."""

@@ -80,7 +80,14 @@ class Account:
         share = self.share()
         if shard in self.closed:
             return None
-        return self._capacity if share is None else max(share, self.pinned[shard])
+        return self._capacity if share is None else share + self.pinned[shard]
+
+    def is_shown(self) -> bool:
+        """Tell whether the replica knows of all that stays, and assumes nothing of it."""
+        tally = self._snapshot.tally
+        return tally is not None and all(
+            tally.settled_on(shard) == self.staying[shard] for shard in self.available
+        )
 
     def excess(self, shard: ShardName) -> int:
         """Return how many the shard has too many, beside those that it was asked to let go."""
@@ -119,10 +126,12 @@ class Account:
         """Tell whether a shard that may get it expects the object, however that came."""
         return self._heading(obj) in self.takers(obj)
 
-    def weight(self, obj: PartialObject, shard: ShardName) -> tuple[bool, float, str]:
+    def weight(self, obj: PartialObject, shard: ShardName) -> tuple[bool, bool, float, str]:
         """Return what speaks for an object to stay on a shard that has too many."""
-        key = main_key(obj)
-        return pin_of(obj) == shard, WeightedRendezvous().score(key, Shard(name=shard)), key
+        key, tally = main_key(obj), self._snapshot.tally
+        is_guest = tally is not None and tally.is_guest(self._snapshot.identity_of(obj))
+        score = WeightedRendezvous().score(key, Shard(name=shard))
+        return pin_of(obj) == shard, not is_guest, score, key
 
     def _heading(self, obj: PartialObject) -> ShardName:
         """Return the open shard to which a working one is to let the object go."""

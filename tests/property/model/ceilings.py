@@ -44,8 +44,8 @@ class Ceilings:
         self._before: Account | None = None
         """What was so before a decision; None if the replica did not know it, or counts not."""
         self._is_believed_there = False
-        self._began: tuple[Account, int] | None = None
-        """The same before a pass, and the place in the log."""
+        self._began: tuple[Account, int, bool] | None = None
+        """The same before a pass, the place in the log, and whether nothing was assumed."""
 
     def look(self, review: Review) -> None:
         """Take note of what is so before a request is answered."""
@@ -115,13 +115,14 @@ class Ceilings:
     def begin(self) -> None:
         """Take note of what is so before a pass."""
         before = self._informed()
-        self._began = None if before is None else (before, len(self._cluster.log))
+        now = len(self._cluster.log)
+        self._began = None if before is None else (before, now, before.is_shown())
 
     def end(self) -> None:
         """B3: judge the pass, unless somebody else has written meanwhile."""
         if self._began is None:
             return
-        before, since = self._began
+        before, since, was_shown = self._began
         changes = self._cluster.log[since:]
         moves = [c.cause for c in changes if isinstance(c.cause, Move)]
         own = [m for m in moves if m.snapshot is self._snapshot]
@@ -144,7 +145,7 @@ class Ceilings:
             return
         for shard in after.available:
             excess = after.excess(shard)
-            expect("B3", not excess, f"{shard} keeps {excess} too many")
+            expect("B3", not (excess and was_shown), f"{shard} keeps {excess} too many")
             if not is_pinned_away:
                 self._judge_displaced(after, shard, asked)
         for obj in after.objects:

@@ -127,4 +127,4 @@ def admit(review: Review, snapshot: RingSnapshot) -> Decision:
 def reserve(snapshot: RingSnapshot, decision: Decision) -> None:
     """Count the object where it was placed, as the webhook does with its answer."""
     if snapshot.tally is not None and decision.reservation is not None:
-        snapshot.tally.assume(decision.reservation)
+        snapshot.tally.assume(decision.reservation, brief=True)

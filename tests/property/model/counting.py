@@ -10,13 +10,12 @@ from typing import Final
 
 from sharder.api.meta import PartialObject
 from sharder.names import GroupResource, pin_label
+from sharder.placement.tally import AGE_SECONDS
 from tests.property.model.cluster import Cluster
 from tests.property.model.core import RingSnapshot, Tally
 from tests.support.values import DEMO, DRAIN, OWNER, SECRETS, WIDGETS
 
 MAIN: Final = (WIDGETS, SECRETS)
-
-AGE_SECONDS: Final = 10
 
 PIN: Final = pin_label(DEMO)
 

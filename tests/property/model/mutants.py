@@ -405,21 +405,21 @@ MUTANTS = (
             ),
             Mutant(
                 name="never forgets what did not happen",
-                module="placement/tally.py",
-                old="if not assumed.lives:",
-                new="if False:",
+                module="placement/assumption.py",
+                old="if assumed.age >= (",
+                new="if False and (",
             ),
             Mutant(
                 name="lets an old event refute an assumption",
                 module="placement/tally.py",
-                old="if assumed is not None and not assumed.is_settled_by(entry):",
-                new="if False:",
+                old="if assumed is not None and assumed.is_settled_by(shown):",
+                new="if assumed is not None:",
             ),
             Mutant(
                 name="counts an object once more when it is assumed again",
                 module="placement/tally.py",
-                old="        self._count(before, entry)\n\n    def forget",
-                new="        self._count(None, entry)\n\n    def forget",
+                old="self._count(before, self._counted(identity))\n        if surplus",
+                new="self._count(_Counted(None), self._counted(identity))\n        if surplus",
             ),
             Mutant(
                 name="does not count what a list leaves out as gone",

@@ -14,6 +14,7 @@ from sharder.names import ObjectRef
 from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw
 from sharder.planner import plan_main
 from tests.support.cluster import Call, Cluster, on, once, raising
+from tests.support.counting import bounded, counted, tally_of
 from tests.support.values import DEMO, DRAIN, OWNER, WIDGETS, A, B, named, obj, snapshot
 
 
@@ -187,6 +188,22 @@ async def test_an_object_whose_namespace_left_the_ring_is_not_written() -> None:
 
     assert steps == [Keep("out of scope"), Assign(A)]
     assert await cluster.owners(WIDGETS) == {"w1": "", "w2": A}
+
+
+async def test_an_object_whose_namespace_left_the_ring_takes_no_room() -> None:
+    cluster = Cluster(bounded(3))
+
+    async with counted(cluster, A):
+        leaving = await cluster.add(WIDGETS, "w1")
+        await cluster.settle()
+        before = cluster.snapshot
+        await cluster.delete_namespace("default")
+        await cluster.settle()
+        resource = await cluster.objects.find(WIDGETS)
+        step = await cluster.mover().move(before, resource, leaving, lambda _: Assign(A))
+
+    assert step == Keep("out of scope")
+    assert tally_of(cluster).on(A) == 0
 
 
 @pytest.mark.parametrize("step", [Assign(A), Relabel(A)])

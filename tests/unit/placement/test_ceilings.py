@@ -13,7 +13,7 @@ from sharder.placement.ceilings import Ceilings
 from sharder.placement.entries import Entry
 from sharder.placement.placer import Placer
 from sharder.placement.shards import Shard
-from sharder.placement.tally import Tally
+from sharder.placement.tally import Reservation, Tally
 from tests.support.values import A, B, C
 from tests.support.values_placement import (
     RENDEZVOUS,
@@ -189,12 +189,41 @@ def test_a_cordoned_shard_keeps_what_it_has() -> None:
     assert of.excess() == {}
 
 
-def test_objects_that_are_pinned_raise_the_automatic_ceiling_of_their_shard() -> None:
+def test_objects_that_are_pinned_come_on_top_of_the_automatic_ceiling_of_their_shard() -> None:
     counts = tally({B: 1})
     for identity in range(10, 15):
         counts.see("objects", identity, Entry(A, pinned=identity < 14))
+    assert ceilings(placer(shard(A), shard(B)), counts).excess() == {}
+
+    for identity in range(11, 14):
+        counts.see("objects", identity, Entry(A))
 
     assert ceilings(placer(shard(A), shard(B)), counts).excess() == {A: 1}
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+@pytest.mark.parametrize("spec", [bounded(), bounded(per_shard=300), bounded(per_pool=600)])
+def test_what_is_only_assumed_is_never_too_many(spec: PlacementSpec, pinned: bool) -> None:
+    of = placer(*(shard(name, pool="p") for name in (A, B)), spec=spec)
+    counts = tally({A: 300, B: 300})
+
+    for identity in range(1000, 2000):
+        counts.assume(Reservation(identity, Entry(A, pinned=pinned)))
+    for identity in range(300, 600):
+        counts.assume(Reservation(identity, Entry(A)))
+
+    assert counts.on(A) == 1600
+    assert ceilings(of, counts).excess() == {}
+
+
+def test_a_write_of_our_own_that_is_not_shown_yet_relieves_its_shard_at_once() -> None:
+    of = placer(shard(A), shard(B), spec=bounded(per_shard=3))
+    counts = tally({A: 5})
+
+    counts.assume(Reservation(0, Entry(A, draining=True)))
+    counts.assume(Reservation(1, Entry(B)))
+
+    assert ceilings(of, counts).excess() == {}
 
 
 def test_objects_that_are_pinned_raise_no_ceiling_that_is_declared() -> None:
@@ -225,7 +254,7 @@ class Myriads(Tally):
     """Says of every shard that it has a million million objects."""
 
     @override
-    def staying_on(self, shard: ShardName) -> int:
+    def settled_on(self, shard: ShardName) -> int:
         return 10**12
 
 

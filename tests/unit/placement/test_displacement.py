@@ -5,10 +5,11 @@ import pytest
 from sharder.placement.displacement import Displaced, Hold
 
 HOLDS = {
-    "weak": Hold(pinned=False, score=1, key="a"),
-    "tied": Hold(pinned=False, score=1, key="b"),
-    "strong": Hold(pinned=False, score=9, key="c"),
-    "pinned": Hold(pinned=True, score=0, key="d"),
+    "guest": Hold(pinned=False, invited=False, score=10, key="z"),
+    "weak": Hold(pinned=False, invited=True, score=1, key="a"),
+    "tied": Hold(pinned=False, invited=True, score=1, key="b"),
+    "strong": Hold(pinned=False, invited=True, score=9, key="c"),
+    "pinned": Hold(pinned=True, invited=True, score=0, key="d"),
 }
 
 
@@ -20,6 +21,8 @@ def given_up(excess: int, names: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("names", [list(HOLDS), list(reversed(HOLDS))])
-@pytest.mark.parametrize("excess", range(6))
-def test_the_least_drawn_go_first_and_what_is_pinned_last(excess: int, names: list[str]) -> None:
-    assert given_up(excess, names) == ["weak", "tied", "strong", "pinned"][:excess]
+@pytest.mark.parametrize("excess", range(7))
+def test_guests_go_first_then_the_least_drawn_and_what_is_pinned_last(
+    excess: int, names: list[str]
+) -> None:
+    assert given_up(excess, names) == ["guest", "weak", "tied", "strong", "pinned"][:excess]

@@ -2,8 +2,9 @@
 
 import pytest
 
+from sharder.placement.assumption import BRIEF_LIVES, LIVES, MAX_BRIEF
 from sharder.placement.entries import Entries, Entry
-from sharder.placement.tally import LIVES, STEP, Reservation, Tally
+from sharder.placement.tally import STEP, Reservation, Tally
 from tests.support.values import A, B, C
 
 WIDGETS, SECRETS = "widgets", "secrets"
@@ -314,6 +315,85 @@ def test_what_the_watch_does_not_show_is_forgotten_after_a_while() -> None:
 
     tally.age()
     assert tally.on(B) == 0
+
+
+def test_a_request_that_is_not_seen_carried_out_is_given_up_soon_while_the_watch_is_live() -> None:
+    tally = Tally()
+    tally.assume(Reservation(9, Entry(B)), brief=True)
+    tally.assume(Reservation(8, Entry(B)))
+
+    for number in range(BRIEF_LIVES):
+        tally.see(WIDGETS, number, Entry(A))
+        tally.age()
+    assert tally.on(B) == 2
+
+    tally.see(WIDGETS, 7, Entry(A))
+    tally.age()
+    assert tally.on(B) == 1
+
+
+def test_a_request_that_is_not_seen_carried_out_is_waited_for_while_nothing_is_shown() -> None:
+    tally = Tally()
+    tally.assume(Reservation(9, Entry(B)), brief=True)
+
+    for _ in range(LIVES):
+        tally.age()
+    assert tally.on(B) == 1
+
+    tally.see(WIDGETS, 7, Entry(A))
+    tally.age()
+    assert tally.on(B) == 0
+
+
+def test_of_too_many_requests_the_latest_are_assumed() -> None:
+    tally = Tally()
+    tally.assume(Reservation(-1, Entry(A)))
+
+    for number in range(2500):
+        tally.assume(Reservation(number, Entry(B)), brief=True)
+
+    assert (tally.on(A), tally.on(B)) == (1, MAX_BRIEF)
+    assert tally.reserved(2499) == B
+
+
+def test_what_is_assumed_is_not_settled_until_it_is_shown() -> None:
+    tally = counted(Entry(A), Entry(A))
+    tally.assume(Reservation(9, Entry(A)))
+    tally.assume(Reservation(1, Entry(B)))
+    assert (tally.settled_on(A), tally.settled_on(B)) == (1, 0)
+    changes = tally.changes
+
+    tally.see(WIDGETS, 9, Entry(A))
+    tally.see(WIDGETS, 1, Entry(B))
+
+    assert (tally.settled_on(A), tally.settled_on(B)) == (2, 1)
+    assert tally.changes > changes
+
+
+def test_who_loses_its_pin_is_a_guest_until_it_goes_or_is_pinned_again() -> None:
+    tally = counted(Entry(A, pinned=True), Entry(A))
+    tally.see(WIDGETS, 0, Entry(A))
+    tally.see(WIDGETS, 0, Entry(A, deleting=True))
+    assert [tally.is_guest(number) for number in (0, 1)] == [True, False]
+
+    tally.see(WIDGETS, 0, Entry(A, pinned=True))
+    assert not tally.is_guest(0)
+
+    tally.see(WIDGETS, 0, Entry(A))
+    tally.see(WIDGETS, 0, Entry(B))
+    assert not tally.is_guest(0)
+
+
+@pytest.mark.parametrize("brief", [True, False])
+def test_what_is_assumed_is_known_as_it_was_assumed(brief: bool) -> None:
+    tally = counted(Entry(A))
+    tally.assume(Reservation(0, Entry(B)), brief=brief)
+
+    pending = tally.pending(0)
+
+    assert pending is not None
+    assert (pending.entry, pending.brief) == (Entry(B), brief)
+    assert tally.pending(1) is None
 
 
 def test_an_assumption_that_is_repeated_lives_on() -> None:

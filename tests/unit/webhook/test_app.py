@@ -91,6 +91,18 @@ async def test_an_object_counts_before_the_next_one_is_decided_unless_it_is_a_dr
     assert counted.tally.by_shard() == {A: 1, B: 1}
 
 
+async def test_an_object_that_the_ring_does_not_select_takes_no_room() -> None:
+    counted = build(bounded(1), members=available(A, B), namespaces=frozenset({"default"}))
+    assert counted.tally is not None
+    counted.tally.synced = True
+    app = app_with(rings=lambda _: counted)
+
+    result = await exchange(app, review_of(request_of(obj(namespace="elsewhere"))))
+
+    assert patch_in(result)
+    assert counted.tally.objects == 0
+
+
 async def test_the_sharder_itself_may_move_an_object() -> None:
     request = request_of(obj(owner=B), old=obj(owner=A), userInfo={"username": "sharder"})
 

@@ -1,0 +1,165 @@
+"""What one namespace pins, and where, moves no object of another.
+
+Nothing here decides: the steps are those of the planner, the answers those of the webhook.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sharder import patches
+from sharder.admission import Review, Writer, decide
+from sharder.api.meta import PartialObject
+from sharder.api.ring import PlacementSpec
+from sharder.choosing import excess_of
+from sharder.names import ShardName, pin_label
+from sharder.placement.displacement import Displaced
+from sharder.plan import Assign, Drain, Step, Withdraw
+from sharder.planner import hold_of, plan_displaced, plan_main, reservation_of
+from tests.support.json_patch import admitted, written
+from tests.support.values import DEMO, WIDGETS, A, B, C, obj
+from tests.support.values_placement import bounded, shard
+from tests.support.values_steering import LEAST, SPREAD, known, steered
+
+THEIRS, MINE, MAX_PASSES = 12, 9, 40
+PIN = pin_label(DEMO)
+SOMEBODY = Writer(username="somebody")
+SPECS = (bounded(), bounded(per_shard=8), SPREAD, LEAST)
+
+
+class Pinned(NamedTuple):
+    """An object of mine is created if need be, and pinned, or its pin is taken away."""
+
+    number: int
+    to: ShardName | None
+
+
+steps = st.builds(Pinned, st.integers(0, MINE - 1), st.sampled_from([None, A, B, C]))
+
+
+class Shared:
+    """A ring that two namespaces share; steps are carried out at once."""
+
+    def __init__(self, spec: PlacementSpec, *, room: int | None = None) -> None:
+        self.ring = steered(*(shard(name, room=room) for name in (A, B, C)), spec=spec)
+        self._objects: dict[str, PartialObject] = {}
+        for number in range(THEIRS):
+            self._create(obj(WIDGETS, f"their-{number}", namespace="theirs"))
+        self._settle()
+
+    def theirs(self) -> dict[str, ShardName | None]:
+        """Where the objects of the other namespace are."""
+        found = self._objects.items()
+        return {n: self.ring.owner_of(o) for n, o in found if o.metadata.namespace == "theirs"}
+
+    def mine(self) -> set[ShardName | None]:
+        """The shards that have objects of mine."""
+        found = self._objects.values()
+        return {self.ring.owner_of(o) for o in found if o.metadata.namespace == "mine"}
+
+    def pin(self, number: int, to: ShardName | None) -> None:
+        """Pin an object of mine, and let the ring come to rest."""
+        name, pin = f"my-{number}", {} if to is None else {PIN: str(to)}
+        if name not in self._objects:
+            self._create(obj(WIDGETS, name, labels=pin, namespace="mine"))
+        else:
+            body = {"metadata": {"labels": {PIN: to}}}
+            self._store(written(self._objects[name], body))
+        self._settle()
+
+    def _settle(self) -> None:
+        for _ in range(MAX_PASSES):
+            if not self._pass():
+                return
+        raise AssertionError("the ring does not come to rest")
+
+    def _pass(self) -> bool:
+        changed = [self._carry_out(o, plan_main(self.ring, o)) for o in self._now()]
+        for name, many in excess_of(self.ring).items():
+            changed += [
+                self._carry_out(found, plan_displaced(self.ring, found, name))
+                for found in self._displaced(name, many)
+            ]
+        return any(changed)
+
+    def _now(self) -> list[PartialObject]:
+        return list(self._objects.values())
+
+    def _displaced(self, name: ShardName, many: int) -> Iterable[PartialObject]:
+        leaving = Displaced[PartialObject](many)
+        for found in self._now():
+            if self.ring.owner_of(found) == name:
+                leaving.offer(hold_of(self.ring, found, name), found)
+        return leaving.items()
+
+    def _carry_out(self, found: PartialObject, step: Step) -> bool:
+        """Write what the step asks for; a shard lets go at once."""
+        reservation = reservation_of(self.ring, found, step)
+        if reservation is not None and self.ring.tally is not None:
+            self.ring.tally.assume(reservation)
+        meta = found.metadata
+        match step:
+            case Drain():
+                self._let_go(written(found, patches.drain(self.ring, meta, step.to)))
+            case Withdraw():
+                self._store(written(found, patches.withdraw(self.ring, meta)))
+            case Assign():
+                self._store(written(found, patches.assign(self.ring, meta, step.shard)))
+            case _:
+                return False
+        return self._objects[meta.name] != found
+
+    def _let_go(self, draining: PartialObject) -> None:
+        known(self.ring, draining)
+        labels = {"owner_label": self.ring.owner_label, "drain_label": self.ring.drain_label}
+        new = written(draining, patches.acknowledge(draining.metadata, **labels))
+        self._store(self._answered(new, draining))
+
+    def _create(self, new: PartialObject) -> None:
+        self._store(self._answered(new, None))
+
+    def _answered(self, new: PartialObject, old: PartialObject | None) -> PartialObject:
+        review = Review(
+            operation="CREATE" if old is None else "UPDATE",
+            resource=WIDGETS,
+            obj=new,
+            old=old,
+            writer=SOMEBODY,
+        )
+        return admitted(new, decide(review, self.ring, frozenset()).operations)
+
+    def _store(self, found: PartialObject) -> None:
+        self._objects[found.metadata.name] = known(self.ring, found)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=("automatic", "hard", "spread", "least loaded"))
+@settings(max_examples=60)
+@given(taken=st.lists(steps, max_size=14))
+def test_no_sequence_of_pins_of_one_namespace_moves_an_object_of_another(
+    spec: PlacementSpec, taken: list[Pinned]
+) -> None:
+    shared = Shared(spec)
+    before = shared.theirs()
+
+    for step in taken:
+        shared.pin(*step)
+        assert shared.theirs() == before
+
+
+@pytest.mark.parametrize("room", [None, 30])
+def test_pins_that_change_all_at_once_move_what_was_pinned_and_nothing_else(
+    room: int | None,
+) -> None:
+    shared = Shared(bounded(), room=room)
+    before = shared.theirs()
+
+    for to in (A, B, None, A, None):
+        for number in range(MINE):
+            shared.pin(number, to)
+        assert shared.theirs() == before
+        assert to is None or shared.mine() == {to}
+
+    assert len(shared.mine()) > 1
