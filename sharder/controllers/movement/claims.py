@@ -113,9 +113,17 @@ class Claims:
             if self._claims:
                 # Writes that were cut short may be on their way yet.
                 await self._clock.sleep(IDLE_SECONDS)
-                async with asyncio.timeout(IDLE_SECONDS):
-                    for ref, claim in list(self._claims.items()):
-                        await self._give_back(ref, claim)
+                await self._give_back_all()
+
+    async def _give_back_all(self) -> None:
+        """Give back what there is time for; the rest runs out by itself."""
+        try:
+            async with asyncio.timeout(IDLE_SECONDS):
+                for ref, claim in list(self._claims.items()):
+                    await self._give_back(ref, claim)
+        except TimeoutError:
+            # Raised from here it would take the place of the cancellation.
+            _log.info("no time to give leases back", extra={"why": "stopping"})
 
     def _lock(self, ref: ObjectRef) -> asyncio.Lock:
         return self._locks.setdefault(ref, asyncio.Lock())

@@ -1,5 +1,6 @@
 """Facts about `claims`: a shard cannot come back while its objects are taken."""
 
+import asyncio
 from asyncio import TaskGroup
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,11 +8,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sharder.api.lease import Lease
+from sharder.api.meta import Json
 from sharder.controllers.movement.claims import REST, Claims, ShardIsBack
 from sharder.errors import Rejected, Unavailable
 from sharder.leases import ShardState
 from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
 from tests.support.cluster import Cluster
+from tests.support.fakes import LEASES, FakeStore
 from tests.support.values import A, B
 
 REF = ObjectRef("default", A)
@@ -302,6 +305,26 @@ async def test_a_lease_that_cannot_be_given_back_runs_out_by_itself() -> None:
 
         assert (await lease(cluster)).spec.holder_identity == SHARDER_IDENTITY
         assert meta.resource_version != (await lease(cluster)).metadata.resource_version
+
+
+class Slow(FakeStore[Lease]):
+    """Leases that nobody can write any more, in time."""
+
+    async def patch(self, ref: ObjectRef, body: Json) -> Lease:
+        raise TimeoutError
+
+
+async def test_a_lease_that_cannot_be_given_back_in_time_hides_no_cancellation() -> None:
+    async with released() as (cluster, _):
+        claims = Claims(world=cluster.world, leases=cluster.leases, clock=cluster.clock)
+        task = asyncio.create_task(claims.run())  # noqa: TID251 - its end is what is judged
+        async with claims.holding(REF):
+            await cluster.clock.advance(0.1)
+        claims._leases = Slow(Lease, LEASES)
+        task.cancel()
+        await cluster.clock.advance(2)
+
+        assert task.cancelled()
 
 
 async def test_a_lost_race_is_run_again() -> None:

@@ -116,3 +116,32 @@ async def test_it_ends_when_all_tasks_have_returned() -> None:
 
     async with asyncio.timeout(10):
         await supervise({"x": done}, clock=FakeClock(), rng=FixedRng(), on_crash=lambda _: None)
+
+
+async def test_who_is_stopped_stops_though_its_cleanup_fails() -> None:
+    clock, starts = FakeClock(), list[float]()
+
+    async def run() -> None:
+        starts.append(clock.monotonic())
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_fail_when_cancelled())
+
+    async with asyncio.TaskGroup() as group:
+        supervisor = group.create_task(
+            supervise({"x": run}, clock=clock, rng=FixedRng(), on_crash=lambda _: None)
+        )
+        await clock.advance(1)
+        supervisor.cancel()
+        await clock.advance(60)
+        is_over = supervisor.done()
+        supervisor.cancel()
+
+    assert is_over
+    assert starts == [0.0]
+
+
+async def _fail_when_cancelled() -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        raise ValueError("a bug in the cleanup")
