@@ -20,14 +20,19 @@ MINUTE: Final = 60.0
 SOON: Final = 1.0
 """Seconds after which to ask again where nobody can tell when there will be room."""
 
+MAX_LEAVERS: Final = 400
+"""Objects of a ring that lead others and are on their way at once: what a replica hands over in
+a second or two, so that none waits longer should the leader fail."""
+
 K = TypeVar("K", bound=Hashable)
 
 
 class Limit(StrEnum):
-    """What a drain is refused by: the field of `spec.movement`."""
+    """What a drain is refused by: a field of `spec.movement`, or what waits for its hand-over."""
 
     MOVES_PER_MINUTE = "maxMovesPerMinute"
     CONCURRENT_DRAINS = "maxConcurrentDrains"
+    HAND_OVER = "handOver"
 
 
 class Refusal(NamedTuple):
@@ -71,6 +76,52 @@ class Lately:
 class _Open(NamedTuple):
     shard: ShardName
     since: float
+
+
+class Leavers(Generic[K]):
+    """Objects that lead others and were asked for, until each has another owner or stays.
+
+    So many may be without owner at once should the leader fail, hence the limit.  A shard that
+    takes longer than a minute keeps no others waiting.
+    """
+
+    def __init__(self) -> None:
+        self._asked: dict[K, _Open] = {}
+
+    def begin(self, drain: K, shard: ShardName, now: float) -> None:
+        """Note that `shard` is asked for an object; no error if that is known."""
+        self._forget(now)
+        self._asked.setdefault(drain, _Open(shard, now))
+
+    def end(self, drain: K) -> None:
+        """Note that it has another owner, stays, or is gone; no error if it is not known."""
+        self._asked.pop(drain, None)
+
+    def shard(self, drain: K, now: float) -> ShardName | None:
+        """Return who was asked for the object in the last minute, None if nobody was."""
+        self._forget(now)
+        asked = self._asked.get(drain)
+        return None if asked is None else asked.shard
+
+    def refusal(self, now: float) -> Refusal | None:
+        """Return why no other may be asked for, None if one may."""
+        self._forget(now)
+        if len(self._asked) < MAX_LEAVERS:
+            return None
+        why = f"{MAX_LEAVERS} objects are handed over at a time at most"
+        return Refusal(Limit.HAND_OVER, SOON, why)
+
+    def any(self, now: float) -> bool:
+        """Tell whether an object was asked for in the last minute and has no other owner yet."""
+        self._forget(now)
+        return bool(self._asked)
+
+    def _forget(self, now: float) -> None:
+        while self._asked:
+            drain = next(iter(self._asked))
+            if self._asked[drain].since + MINUTE > now:
+                break
+            del self._asked[drain]
 
 
 @dataclass(slots=True)

@@ -11,6 +11,9 @@ from sharder.runtime.watch import closing
 POLL_SECONDS = 30.0
 """Between two lists (docs/protocol.md, "Fewer rights")."""
 
+HURRY_SECONDS = 1.1
+"""The same while something is expected; longer than a watch that counts as broken."""
+
 T = TypeVar("T")
 
 
@@ -21,9 +24,22 @@ class Polled(Generic[T]):
     """
 
     def __init__(
-        self, inner: Watchable[T], *, clock: Clock, told: Callable[[Forbidden | None], None]
+        self,
+        inner: Watchable[T],
+        *,
+        clock: Clock,
+        told: Callable[[Forbidden | None], None],
+        hurries: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`told` is told each refusal to watch, and None with each event of a watch."""
+        """Wire it.
+
+        Args:
+            inner: The collection.
+            clock: To wait by.
+            told: Is told each refusal to watch, and None with each event of a watch.
+            hurries: Tells whether something is expected, so that the next list is not put off.
+        """
+        self._hurries = hurries
         self._inner = inner
         self._clock = clock
         self._told = told
@@ -41,5 +57,12 @@ class Polled(Generic[T]):
                     yield event
         except Forbidden as error:
             self._told(error)
-            await self._clock.sleep(POLL_SECONDS)
+            await self._wait()
             yield Bookmark("")
+
+    async def _wait(self) -> None:
+        until = self._clock.monotonic() + POLL_SECONDS
+        while (left := until - self._clock.monotonic()) > 0:
+            await self._clock.sleep(min(HURRY_SECONDS, left))
+            if self._hurries():
+                return

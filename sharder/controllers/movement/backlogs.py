@@ -1,12 +1,13 @@
 """What the watches of one resource of a ring have seen, and what is to be looked at for it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol, TypeAlias
 
 from sharder.api.meta import PartialObject
 from sharder.clock import Clock
-from sharder.controllers.movement.backlog import Backlog, Observer, Room
+from sharder.controllers.movement.backlog import Backlog, Room
 from sharder.controllers.movement.cover import Slice
+from sharder.controllers.movement.drains import OpenDrains
 from sharder.controllers.movement.waiting import UNKNOWN, Flow, Waiting
 from sharder.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.ports import Changed, Listed, Removed
@@ -60,7 +61,7 @@ class Backlogs:
         waiting: Waiting,
         clock: Clock,
         rooms: Rooms,
-        drains: Observer,
+        drains: OpenDrains,
     ) -> None:
         """Begin with nothing.
 
@@ -71,12 +72,13 @@ class Backlogs:
             waiting: Where objects wait to be looked at.
             clock: To tell the age of exceptions by.
             rooms: How many are remembered.
-            drains: Is told of objects that are being drained.
+            drains: Is told of objects that are being drained, and knows who was asked.
         """
         self.role = role
         self._flow = flow
         self._snapshot = snapshot
         self._waiting = waiting
+        self._drains = drains
         self.unassigned = Backlog(clock, rooms.unassigned)
         self.draining = Backlog(clock, rooms.draining, drains)
 
@@ -96,14 +98,14 @@ class Backlogs:
             case Listed(items):
                 refs = [obj.metadata.ref for obj in items]
                 gone = self.unassigned.replace(within, dict.fromkeys(refs, UNKNOWN))
-                self._waiting.settle(self._flow, gone)
+                self._settle(gone)
                 self._look(refs)
             case Changed(obj) if self.is_in_scope(obj):
                 self.unassigned.note(obj.metadata.ref, UNKNOWN)
                 self._look([obj.metadata.ref])
             case Changed(obj) | Removed(obj):
                 self.unassigned.drop(obj.metadata.ref)
-                self._waiting.settle(self._flow, [obj.metadata.ref])
+                self._settle([obj.metadata.ref])
 
     def take_draining(self, within: Slice, event: Event) -> None:
         """Keep up with what is being drained; what ceases to be is released."""
@@ -124,6 +126,10 @@ class Backlogs:
         for backlog in (self.unassigned, self.draining):
             backlog.keep(lambda ref: not ref.namespace or ref.namespace in namespaces)
 
+    def is_moving(self) -> bool:
+        """Tell whether objects may be let go at any moment."""
+        return bool(self.draining.count()) or self._drains.any()
+
     def look_again(self) -> None:
         """Have all objects without owner looked at."""
         self._look(list(self.unassigned))
@@ -137,7 +143,16 @@ class Backlogs:
         """Have objects looked at, if there is a shard for them and they could be remembered."""
         snapshot = self._snapshot()
         if snapshot is not None and snapshot.members.available:
-            self._waiting.look(self._flow, [ref for ref in refs if ref in self.unassigned])
+            known = {ref: self._drains.asked(ref) for ref in refs if ref in self.unassigned}
+            released = {ref: shard for ref, shard in known.items() if shard is not None}
+            self._waiting.release(self._flow, released)
+            self._waiting.look(self._flow, [ref for ref in known if ref not in released])
+
+    def _settle(self, refs: Collection[ObjectRef]) -> None:
+        """Take note of what has an owner again, or is gone."""
+        self._waiting.settle(self._flow, refs)
+        for ref in refs:
+            self._drains.arrived(ref)
 
     def _shard_of(self, obj: PartialObject) -> ShardName:
         """Return the owner; who lets go in two writes may take the owner label off first."""

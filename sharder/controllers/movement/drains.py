@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from sharder.budgets import Budget, Refusal
+from sharder.budgets import Budget, Leavers, Refusal
 from sharder.clock import Clock
 from sharder.controllers.movement.backlog import Seen
 from sharder.controllers.movement.waiting import Flow, Subject
 from sharder.errors import ApiError, SharderError, Unavailable
 from sharder.names import ObjectRef, RingName, ShardName
 from sharder.plan import Drain, Step
-from sharder.snapshot import RingSnapshot
+from sharder.snapshot import RingSnapshot, Role
 
 
 class Withheld(SharderError):  # noqa: N818 - reads as a fact, like the others
@@ -53,11 +53,16 @@ class Drains:
         self._counter = counter
         self._clock = clock
         self._budgets: dict[RingName, Budget[Subject]] = {}
+        self._leavers: dict[RingName, Leavers[Subject]] = {}
 
     def refusal(self, snapshot: RingSnapshot, shard: ShardName) -> Refusal | None:
-        """Return why the shard may not be asked to let go of one more, None if it may."""
-        limits = snapshot.ring.spec.movement
-        return self._of(snapshot.name).refusal(shard, limits, self._clock.monotonic())
+        """Return why the shard may not be asked to let go of one more that leads others.
+
+        None if it may; what leads none may be asked for more often.
+        """
+        limits, now = snapshot.ring.spec.movement, self._clock.monotonic()
+        refusal = self._of(snapshot.name).refusal(shard, limits, now)
+        return refusal or self._leaving(snapshot.name).refusal(now)
 
     @contextmanager
     def begun(self, snapshot: RingSnapshot, subject: Subject, step: Step) -> Iterator[Sent]:
@@ -73,13 +78,9 @@ class Drains:
         if not isinstance(step, Drain):
             yield sent
             if sent.is_sent:
-                budget.closed(subject)
+                self.gone(subject)
             return
-        refusal = self.refusal(snapshot, step.shard)
-        if refusal is not None:
-            self._counter.withheld(snapshot.name, refusal.limit)
-            raise Withheld(step.shard, refusal.why)
-        budget.begin(subject, step.shard)
+        self._begin(snapshot, subject, step.shard)
         try:
             yield sent
         except ApiError as error:
@@ -90,18 +91,40 @@ class Drains:
                 budget.written(subject, self._clock.monotonic())
             else:
                 budget.give_back(subject)
+                self._leaving(snapshot.name).end(subject)
 
     def gone(self, subject: Subject) -> None:
-        """Note that an object is not there any more."""
+        """Note that an object is not there any more, or has nobody to let go of it."""
         self._of(subject.flow.ring).closed(subject)
+        self._leaving(subject.flow.ring).end(subject)
 
     def forget(self, ring: RingName) -> None:
         """Drop what is known of a ring that is gone."""
         self._budgets.pop(ring, None)
+        self._leavers.pop(ring, None)
 
     def of(self, flow: Flow) -> "OpenDrains":
         """Return what keeps the budget up to date with a resource's drains, as they are seen."""
-        return OpenDrains(self._of(flow.ring), flow, self._clock)
+        ring = flow.ring
+        return OpenDrains(self._of(ring), self._leaving(ring), flow, self._clock)
+
+    def _begin(self, snapshot: RingSnapshot, subject: Subject, shard: ShardName) -> None:
+        """Take a place for a drain, or raise `Withheld`."""
+        limits, now = snapshot.ring.spec.movement, self._clock.monotonic()
+        budget, leavers = self._of(snapshot.name), self._leaving(snapshot.name)
+        leads = snapshot.roles[subject.flow.resource] is Role.LEADING
+        refusal = budget.refusal(shard, limits, now)
+        if refusal is None and leads:
+            refusal = leavers.refusal(now)
+        if refusal is not None:
+            self._counter.withheld(snapshot.name, refusal.limit)
+            raise Withheld(shard, refusal.why)
+        budget.begin(subject, shard)
+        if leads:
+            leavers.begin(subject, shard, now)
+
+    def _leaving(self, ring: RingName) -> Leavers[Subject]:
+        return self._leavers.setdefault(ring, Leavers())
 
     def _of(self, ring: RingName) -> Budget[Subject]:
         return self._budgets.setdefault(ring, Budget())
@@ -110,8 +133,11 @@ class Drains:
 class OpenDrains:
     """Tells a ring's budget what the watches see."""
 
-    def __init__(self, budget: Budget[Subject], flow: Flow, clock: Clock) -> None:
+    def __init__(
+        self, budget: Budget[Subject], leavers: Leavers[Subject], flow: Flow, clock: Clock
+    ) -> None:
         self._budget = budget
+        self._leavers = leavers
         self._flow = flow
         self._clock = clock
 
@@ -123,3 +149,15 @@ class OpenDrains:
     def dropped(self, ref: ObjectRef) -> None:
         """It is not any more."""
         self._budget.closed(Subject(self._flow, ref))
+
+    def arrived(self, ref: ObjectRef) -> None:
+        """It has an owner again, or is gone."""
+        self._leavers.end(Subject(self._flow, ref))
+
+    def asked(self, ref: ObjectRef) -> ShardName | None:
+        """Return who was lately asked to let go of an object that leads others, None: nobody."""
+        return self._leavers.shard(Subject(self._flow, ref), self._clock.monotonic())
+
+    def any(self) -> bool:
+        """Tell whether objects of the ring that lead others are on their way."""
+        return self._leavers.any(self._clock.monotonic())

@@ -219,6 +219,7 @@ class Exceptions:
             self._objects.of(resource, watch.labels, namespace=part.namespace, fields=part.fields),
             clock=self._clock,
             told=partial(self._note_right, watch.flow, request),
+            hurries=seen.is_moving if watch.role is Role.LEADING else _never,
         )
         events = follow(
             source,
@@ -241,6 +242,10 @@ class Exceptions:
                 fields = {"ring": flow.ring, "resource": str(flow.resource), "error": str(error)}
                 _log.warning("cannot watch, lists instead", extra=fields)
             self._told(flow.ring)
+
+
+def _never() -> bool:
+    return False
 
 
 def _raise_if_not_served(error: ApiError | None) -> None:

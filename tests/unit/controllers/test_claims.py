@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from typing_extensions import override
 
 from sharder.api.lease import Lease
 from sharder.api.meta import Json
@@ -310,6 +311,7 @@ async def test_a_lease_that_cannot_be_given_back_runs_out_by_itself() -> None:
 class Slow(FakeStore[Lease]):
     """Leases that nobody can write any more, in time."""
 
+    @override
     async def patch(self, ref: ObjectRef, body: Json) -> Lease:
         raise TimeoutError
 
@@ -317,7 +319,7 @@ class Slow(FakeStore[Lease]):
 async def test_a_lease_that_cannot_be_given_back_in_time_hides_no_cancellation() -> None:
     async with released() as (cluster, _):
         claims = Claims(world=cluster.world, leases=cluster.leases, clock=cluster.clock)
-        task = asyncio.create_task(claims.run())  # noqa: TID251 - its end is what is judged
+        task = asyncio.create_task(claims.run())
         async with claims.holding(REF):
             await cluster.clock.advance(0.1)
         claims._leases = Slow(Lease, LEASES)

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from sharder.api.meta import PartialObject
 from sharder.api.ring import ControllerRing, MovementSpec
+from sharder.budgets import MAX_LEAVERS
 from sharder.controllers.movement.backlog import Seen
 from sharder.controllers.movement.drains import Withheld
 from sharder.controllers.movement.moves import Mover, Superseded
@@ -16,7 +17,7 @@ from sharder.errors import InvalidObject, Rejected, Unavailable
 from sharder.plan import Assign, Drain, Keep, Step, Withdraw
 from tests.support.cluster import Call, Cluster, on, once, raising
 from tests.support.movement import SOON, moving
-from tests.support.values import DEMO, WIDGETS, A, B, C, named, ring
+from tests.support.values import DEMO, SECRETS, WIDGETS, A, B, C, named, ring
 
 ONE_A_MINUTE = MovementSpec(max_moves_per_minute=1)
 ONE_AT_A_TIME = MovementSpec(max_concurrent_drains=1)
@@ -278,3 +279,28 @@ async def test_nothing_is_left_of_the_drains_of_a_ring_that_is_gone() -> None:
 
         assert full is not None
         assert cluster.drains.refusal(cluster.snapshot, A) is None
+
+
+async def test_what_leads_others_keeps_its_place_until_it_has_an_owner_again() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        mover, resource = cluster.mover(), await cluster.objects.find(SECRETS)
+        secrets = [await cluster.add(SECRETS, f"s{n}", owner=A) for n in range(MAX_LEAVERS + 1)]
+        for each in secrets:
+            await mover.move(cluster.snapshot, resource, each, lambda _: Drain(A))
+        withheld = list(cluster.tally.withholdings)
+        await cluster.acknowledge(secrets[0], SECRETS)
+        await mover.move(cluster.snapshot, resource, secrets[-1], lambda _: Drain(A))
+        let_go = await cluster.owners(SECRETS)
+        unowned = await cluster.store(SECRETS).get(secrets[0].metadata.ref)
+        await mover.move(cluster.snapshot, resource, unowned, lambda _: Assign(B))
+        await mover.move(cluster.snapshot, resource, secrets[-1], lambda _: Drain(A))
+        handed_over = await cluster.owners(SECRETS)
+        widget = await cluster.add(WIDGETS, "w", owner=A)
+
+        assert await take(cluster, mover, widget, Drain(A)) == Drain(A)
+
+    last = secrets[-1].metadata.name
+    assert withheld == [(DEMO, "handOver")]
+    assert (let_go[last], handed_over[last]) == (A, A + "*")

@@ -19,7 +19,7 @@ from sharder.errors import Forbidden, NotFound, Rejected, Unavailable
 from sharder.names import GroupResource
 from sharder.runtime.polled import POLL_SECONDS
 from tests.support.cluster import Call, Cluster, on, once, raising
-from tests.support.movement import SOON, moving, patched
+from tests.support.movement import SOON, moving, patched, resync
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,
@@ -550,6 +550,33 @@ async def test_with_the_rights_to_list_and_patch_alone_everything_is_found() -> 
     assert await cluster.owners(CONFIGMAPS) == {"c": B}
     assert refused == (CONFIGMAPS, SECRETS, WIDGETS)
     assert around.told == [DEMO] * 5
+
+
+async def test_without_the_right_to_watch_what_was_let_go_is_found_within_seconds() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
+
+    async with moving(cluster, A, B):
+        secret = await cluster.add(SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
+        await resync(cluster).reconcile(DEMO)
+        await cluster.clock.advance(POLL_SECONDS / 2)
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(2 * SECOND)
+
+    assert await cluster.owners(SECRETS) == {name: B}
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+
+
+async def test_without_the_right_to_watch_nothing_is_listed_often_while_nothing_moves() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
+
+    async with moving(cluster, A, B):
+        await cluster.clock.advance(10 * POLL_SECONDS)
+    lists = [call for call in cluster.objects.calls if call[:2] == ("list", SECRETS)]
+
+    assert len(lists) <= 2 * 11  # of those without owner, and of those that are draining
 
 
 async def test_a_right_that_is_granted_is_told() -> None:
