@@ -9,8 +9,8 @@ import msgspec
 
 from sharder.cli.live import View, view_of
 from sharder.cli.operation_reports import OperationReport
-from sharder.cli.operations import Reach, evacuate
-from sharder.errors import Expired, SharderError, Unavailable
+from sharder.cli.operations import Reach, evacuate, other_open
+from sharder.errors import ApiError, Expired, SharderError, Unavailable
 from sharder.names import ShardName
 from sharder.preview.census import Census
 
@@ -36,16 +36,35 @@ class Left:
     """A few of them, as `resource namespace/name`."""
 
 
-async def preview(reach: Reach, *, ring: str, shard: str) -> OperationReport:
-    """Tell what an evacuation would write, and how many objects would leave.
+async def begin(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
+    """Mark a shard for evacuation, or only say so, and tell how many objects have to leave.
 
     Raises:
         ConfigError: there is no such ring or shard.
+        ApiError: in a dry run, its objects cannot be counted.
     """
-    report = await evacuate(reach, ring=ring, shard=shard, dry_run=True)
-    left = await _count(reach, await view_of(reach.cluster, ring), ShardName(shard))
-    told = f"{report.result}; it has {left.objects} objects"
+    report = await evacuate(reach, ring=ring, shard=shard, dry_run=dry_run)
+    try:
+        view = await view_of(reach.cluster, ring)
+        left = await _count(reach, view, ShardName(shard))
+    except ApiError:
+        if dry_run:
+            raise
+        return report  # what was asked for is done
+    told = f"{report.result}; {_outlook(view, shard, left.objects, dry_run=dry_run)}"
     return msgspec.structs.replace(report, objects=left.objects, result=told)
+
+
+def _outlook(view: View, shard: str, objects: int, *, dry_run: bool) -> str:
+    """Say what becomes of the shard's objects; nothing has moved yet."""
+    if not objects:
+        return "it has no objects"
+    counted = "1 object" if objects == 1 else f"{objects} objects"
+    if view.snapshot.ring.spec.movement.paused:
+        return f"nothing moves until sharder resume, it has {counted}"
+    if not other_open(view, shard):
+        return f"nothing moves until another shard is open, it has {counted}"
+    return f"{counted} {'would' if dry_run else 'will'} move"
 
 
 async def complete(

@@ -47,5 +47,5 @@ class OperationReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     result: str
     """One sentence for people."""
     objects: int | None
-    """That the shard has: told in a dry run of an evacuation, and after waiting for one."""
+    """That the shard has: told of an evacuation, as far as they can be counted."""
     warnings: tuple[str, ...]

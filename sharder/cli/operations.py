@@ -127,9 +127,8 @@ async def evacuate(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> Ope
             view,
             Operation.EVACUATE,
             {EVACUATE_ANNOTATION: "true"},
-            done=f"{shard} {{is_}} evacuated, so that it lets go of all its objects and gets "
-            "nothing new",
-            already=f"{shard} is evacuated already",
+            done=f"{shard} {{is_}} marked for evacuation, so that it gets nothing new",
+            already=f"{shard} is marked for evacuation already",
             warnings=warnings,
         )
 
@@ -225,15 +224,17 @@ def _of_lease(
     )
 
 
+def other_open(view: View, shard: str) -> bool:
+    """Tell whether another shard of the ring may get objects."""
+    members = view.snapshot.members
+    others = members.available - {ShardName(shard)}
+    return any(not members.shards[name].set_aside for name in others)
+
+
 def _closing(view: View, shard: str) -> list[str]:
     """Return a warning if no shard is open once this one is not."""
-    members = view.snapshot.members
-    others = [
-        name
-        for name in members.available - {ShardName(shard)}
-        if not members.shards[name].set_aside
-    ]
-    return [] if others else [f"no other shard of {view.snapshot.name} is open"]
+    is_last = not other_open(view, shard)
+    return [f"no other shard of {view.snapshot.name} is open"] if is_last else []
 
 
 def _is_evacuating(view: View, shard: str) -> bool:

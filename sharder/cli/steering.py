@@ -100,15 +100,13 @@ def evacuate(
         raise typer.BadParameter("there is nothing to --wait for in a --dry-run")
     if timeout is not None and not wait:
         raise typer.BadParameter("--timeout goes with --wait")
-    from sharder.cli import evacuation, operations
+    from sharder.cli import evacuation
 
     ask: Operate
-    if dry_run:
-        ask = partial(evacuation.preview, ring=ring, shard=shard)
-    elif wait:
+    if wait:
         ask = partial(evacuation.complete, ring=ring, shard=shard, within=timeout)
     else:
-        ask = partial(operations.evacuate, ring=ring, shard=shard, dry_run=False)
+        ask = partial(evacuation.begin, ring=ring, shard=shard, dry_run=dry_run)
     _operate(ask, kubeconfig, context, form)
 
 

@@ -15,12 +15,12 @@ from sharder.api.lease import Lease
 from sharder.api.meta import Json
 from sharder.api.ring import ControllerRing
 from sharder.cli.edits import MAX_TRIES
-from sharder.cli.evacuation import complete, preview
+from sharder.cli.evacuation import begin, complete
 from sharder.cli.operation_progress import QUIET_SECONDS, Progress, progress
 from sharder.cli.operation_reports import FieldChange, OperationReport
 from sharder.cli.operations import Operate, Reach, cordon, evacuate, pause, resume, uncordon
 from sharder.cli.pins import pin, unpin
-from sharder.errors import ConfigError, Conflict, SharderError, Unavailable
+from sharder.errors import ApiError, ConfigError, Conflict, SharderError, Unavailable
 from sharder.names import (
     CORDONED_ANNOTATION,
     EVACUATE_ANNOTATION,
@@ -195,7 +195,7 @@ async def test_an_operation_on_a_shard_writes_its_annotations_and_no_others(
     ("operation", "is_so", "told"),
     [
         (cordon, IS_CORDONED, "shard-a is cordoned already"),
-        (evacuate, IS_EVACUATED, "shard-a is evacuated already"),
+        (evacuate, IS_EVACUATED, "shard-a is marked for evacuation already"),
         (uncordon, IS_OPEN, "shard-a is open already"),
     ],
 )
@@ -602,11 +602,69 @@ async def test_a_dry_run_of_an_evacuation_counts_what_would_leave(cluster: Steer
     await cluster.add(CONFIGMAPS, obj(CONFIGMAPS, "of nobody", owner=A))
     await cluster.add(WIDGETS, obj(WIDGETS, "out of scope", owner=A, namespace="elsewhere"))
 
-    report = await cluster.run(partial(preview, ring=DEMO, shard=A))
+    report = await cluster.run(partial(begin, ring=DEMO, shard=A, dry_run=True))
 
     assert report.objects == 4
-    assert report.result.endswith("gets nothing new; it has 4 objects")
+    assert report.result.endswith("gets nothing new; 4 objects would move")
     assert await cluster.annotations() == {}
+
+
+def beginning() -> Operate:
+    return partial(begin, ring=DEMO, shard=A, dry_run=False)
+
+
+async def test_an_evacuation_that_has_only_begun_is_not_said_to_be_done(
+    cluster: Steered,
+) -> None:
+    await cluster.give(0)
+
+    report = await cluster.run(beginning())
+
+    assert report.result == (
+        "shard-a is marked for evacuation, so that it gets nothing new; 1 object will move"
+    )
+    assert report.objects == 1
+    assert await cluster.annotations() == IS_EVACUATED
+
+
+async def test_an_evacuation_in_a_paused_ring_is_said_to_move_nothing_yet(
+    cluster: Steered,
+) -> None:
+    await cluster.give(0)
+    await cluster.pause()
+
+    report = await cluster.run(beginning())
+
+    assert report.result.endswith("; nothing moves until sharder resume, it has 1 object")
+
+
+async def test_an_evacuation_of_the_last_open_shard_is_said_to_move_nothing_yet(
+    cluster: Steered,
+) -> None:
+    await cluster.give(0)
+    await cluster.annotate(B, {**IS_CORDONED})
+
+    report = await cluster.run(beginning())
+
+    assert report.result.endswith("; nothing moves until another shard is open, it has 1 object")
+
+
+async def test_an_evacuation_of_an_empty_shard_says_that_it_is_empty(cluster: Steered) -> None:
+    assert (await cluster.run(beginning())).result.endswith("; it has no objects")
+
+
+async def test_an_evacuation_is_told_also_where_objects_cannot_be_counted(
+    cluster: Steered,
+) -> None:
+    del cluster.objects._resources[SECRETS]
+
+    report = await cluster.run(beginning())
+
+    assert report.result.endswith("gets nothing new")
+    assert report.objects is None
+    assert await cluster.annotations() == IS_EVACUATED
+    with pytest.raises(ApiError):
+        await cluster.run(partial(begin, ring=DEMO, shard=A, dry_run=True))
 
 
 async def test_waiting_ends_when_the_shard_is_seen_empty_twice(cluster: Steered) -> None:
