@@ -26,12 +26,13 @@ from sharder.names import RING_LABEL, GroupResource, RingName, ShardName
 from sharder.placement.shards import OBJECTS, Shard, mistakes_in, shard_of
 from sharder.ports import Objects, Readable
 from sharder.preview.census import Census
-from sharder.preview.glance import members_of, selected_namespaces, states_of
+from sharder.preview.glance import members_of, not_ready, selected_namespaces, states_of
 from sharder.preview.planning import plan_ring
 from sharder.preview.report import PlanReport, report
 from sharder.preview.supposition import AS_IT_IS, Supposition
 from sharder.quantities import plain
 from sharder.snapshot import RingSnapshot, Role
+from sharder.validation import refusals
 
 T = TypeVar("T")
 
@@ -96,6 +97,7 @@ async def shards(cluster: Cluster, *, name: str) -> ShardsReport:
     return ShardsReport(
         ring=view.snapshot.name,
         paused=view.snapshot.ring.spec.movement.paused,
+        problem=_problem(view.snapshot),
         shards=tuple(_shard(lease, view.snapshot, census, cluster.now) for lease in view.leases),
         objects=census.objects,
         unassigned=census.unassigned,
@@ -182,11 +184,12 @@ async def _view(
 
 
 async def _row(cluster: Cluster, view: View) -> RingRow:
-    snapshot, problem, census = view.snapshot, None, None
+    snapshot, census = view.snapshot, None
+    problem = _problem(snapshot)
     try:
         census = await _count(cluster, snapshot)
     except ApiError as error:
-        problem = str(error)
+        problem = "; ".join(filter(None, (str(error), problem)))
     ready = (c.status for c in snapshot.ring.status.conditions if c.type == "Ready")
     return RingRow(
         name=snapshot.name,
@@ -201,6 +204,12 @@ async def _row(cluster: Cluster, view: View) -> RingRow:
         paused=snapshot.ring.spec.movement.paused,
         problem=problem,
     )
+
+
+def _problem(snapshot: RingSnapshot) -> str | None:
+    """Return why the ring does not work: what it says itself, else what is refused of it."""
+    refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
+    return not_ready(snapshot.ring) or "; ".join(map(str, refused)) or None
 
 
 async def _count(cluster: Cluster, snapshot: RingSnapshot) -> Census:

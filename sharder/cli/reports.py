@@ -11,7 +11,10 @@ from sharder.preview.planning import Action
 
 
 class RingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One ring; the counts are None if its objects cannot be read, `problem` says why."""
+    """One ring; the counts are None if its objects cannot be read.
+
+    `problem` says why, or why the ring does not work.
+    """
 
     name: RingName
     strategy: StrategyName
@@ -68,6 +71,8 @@ class ShardsReport(msgspec.Struct, frozen=True, kw_only=True):
     ring: RingName
     paused: bool = False
     """Whether `spec.movement.paused` keeps objects where they are."""
+    problem: str | None = None
+    """Why the ring does not work; None if nothing is known against it."""
     shards: tuple[ShardRow, ...]
     objects: int
     unassigned: int

@@ -86,6 +86,7 @@ def shards(report: ShardsReport) -> None:
         f"{report.objects} objects, {report.unassigned} without a working shard, "
         f"{report.draining} draining",
         *[f"{report.ring} {_PAUSED}"] * report.paused,
+        *[f"{report.ring}: {report.problem}"] * (report.problem is not None),
         *(f"{shard.name}: {shard.problem}" for shard in report.shards if shard.problem),
         *(f"{shard.name}: {text}" for shard in report.shards for text in shard.mistakes),
     )
@@ -154,6 +155,7 @@ def plan(report: PlanReport) -> None:
     reasons = Counter(report.reasons.values()).most_common(_SHOWN_REASONS)
     write(*(f"{many} without a working shard: {reason}" for reason, many in reasons))
     write(*(f"would be refused: {refusal}" for refusal in report.refusals))
+    write(*[f"{report.ring}: {report.problem}"] * (report.problem is not None))
     if report.rebalance is not None:
         write(_balance(report.rebalance))
     summary = report.summary

@@ -36,6 +36,14 @@ def selected_namespaces(
     return frozenset(selected) - {EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE}
 
 
+def not_ready(ring: ControllerRing) -> str | None:
+    """Return why the ring says that it does not work, None if it does not say so."""
+    ready = next((it for it in ring.status.conditions if it.type == "Ready"), None)
+    if ready is None or ready.status != "False":
+        return None
+    return ready.message or ready.reason
+
+
 def states_of(
     ring: RingName, leases: Iterable[Lease], now: datetime
 ) -> dict[ShardName, ShardState]:

@@ -16,6 +16,7 @@ from sharder.placement.shards import OBJECTS
 from sharder.placement.tally import Tally
 from sharder.preview.balancing import BalanceReport, balanced, is_rebalanced
 from sharder.preview.census import imbalance, is_unowned
+from sharder.preview.glance import not_ready
 from sharder.preview.planning import Action, Planned, tally_after, why
 from sharder.snapshot import RingSnapshot
 from sharder.validation import refusals
@@ -65,6 +66,8 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
     strategy: str
     paused: bool = False
     """Whether `spec.movement.paused` keeps objects where they are."""
+    problem: str | None = None
+    """Why the ring says that it does not work; None if it does not say so."""
     shards: tuple[ShardLoad, ...]
     assignments: tuple[Assignment, ...]
     unassigned: tuple[str, ...]
@@ -103,6 +106,7 @@ def report(
         ring=snapshot.name,
         strategy=snapshot.ring.spec.placement.strategy,
         paused=snapshot.ring.spec.movement.paused,
+        problem=not_ready(snapshot.ring),
         shards=tuple(
             ShardLoad(
                 name=name,

@@ -12,6 +12,7 @@ from sharder.api.ring import (
     RebalanceStrategy,
     StrategyName,
 )
+from sharder.cli import tables
 from sharder.cli.explanation import explain
 from sharder.cli.live import plan, rings, shards
 from sharder.errors import ConfigError, Forbidden, NotFound
@@ -70,6 +71,44 @@ async def test_a_ring_whose_resource_is_not_served_is_listed_with_its_problem() 
         None,
         "the API server does not serve widgets.example.com",
     )
+
+
+UNREADABLE = "cannot read secrets: no right to list them"
+
+
+async def unreadable() -> ReadCluster:
+    """A ring of which its status says that the sharder cannot read it."""
+    fake = await ReadCluster().filled()
+    failed: Json = {"type": "Ready", "status": "False", "message": UNREADABLE}
+    await fake.rings.patch(ObjectRef("", DEMO), {"status": {"conditions": [failed]}})
+    return fake
+
+
+async def test_a_ring_that_is_not_ready_says_why_wherever_it_is_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fake = await unreadable()
+
+    (row,) = (await rings(fake.cluster)).rings
+    tables.shards(await shards(fake.cluster, name=DEMO))
+    tables.plan(await plan(fake.cluster, name=DEMO))
+
+    assert (row.ready, row.problem) == ("False", UNREADABLE)
+    assert capsys.readouterr().out.count(f"{DEMO}: {UNREADABLE}\n") == 2
+
+
+async def test_a_ring_that_can_have_no_objects_says_why_before_a_sharder_has_seen_it() -> None:
+    fake = await ReadCluster().filled()
+    leases: Json = [{"group": "coordination.k8s.io", "resource": "leases"}]
+    await fake.rings.patch(ObjectRef("", DEMO), {"spec": {"resources": leases}})
+
+    (row,) = (await rings(fake.cluster)).rings
+    report = await shards(fake.cluster, name=DEMO)
+
+    assert row.objects == report.objects == 0
+    assert row.problem is not None
+    assert "by them shards and leaders hold their places" in row.problem
+    assert report.problem == row.problem
 
 
 async def test_shards_have_their_state_and_their_objects() -> None:

@@ -55,6 +55,7 @@ def test_a_report_is_json_as_documented() -> None:
         "ring": "demo",
         "strategy": "ConsistentHash",
         "paused": False,
+        "problem": None,
         "shards": [
             {"name": A, "state": "ready", "objects": 1, "load": None, "capacity": None},
             {"name": B, "state": "expired", "objects": 1, "load": None, "capacity": None},
