@@ -5,13 +5,14 @@ are, so the whole ring is counted first; the plan then shows what it comes to if
 writes: what shards have too many is let go, and placed together with what has no shard.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from sharder.api.meta import PartialObject
 from sharder.choosing import choose, directed_of
+from sharder.keys import main_key
 from sharder.membership import Members
 from sharder.names import ShardName
 from sharder.placement.distribution import Distribution, Placed, distribute
@@ -80,7 +81,10 @@ class Planned:
     step: Step
     """What the resync does now."""
     intent: Step
-    """The same, but a drain for an object whose shard has been asked to let go already."""
+    """The same, but a drain for an object whose shard has been asked to let go already.
+
+    After `followed`, of a controlled object what brings it to where its owner goes.
+    """
 
     @property
     def desired(self) -> ShardName | None:
@@ -112,6 +116,29 @@ def plan_ring(
     main = [obj for role, obj in ordered if role is not Role.CONTROLLED]
     whole, owners = distribution_of(snapshot, main), Owners()
     return [plan_object(snapshot, obj, role, owners, whole) for role, obj in ordered]
+
+
+def followed(snapshot: RingSnapshot, plan: Sequence[Planned]) -> list[Planned]:
+    """Return the plan with each controlled object where its owner is when all is carried out.
+
+    What is not planned with its owner stays as it is.
+    """
+    goals = {main_key(p.obj): p.to for p in plan if p.role is not Role.CONTROLLED}
+    return [_follow(snapshot, planned, goals) for planned in plan]
+
+
+def _follow(
+    snapshot: RingSnapshot, planned: Planned, goals: Mapping[str, ShardName | None]
+) -> Planned:
+    leader = snapshot.controller_key(planned.obj) if planned.role is Role.CONTROLLED else None
+    goal = goals.get(leader or "")
+    if goal in {None, planned.to} or goal not in snapshot.members.available:
+        return planned
+    if planned.current is None:
+        return replace(planned, intent=Assign(goal))
+    if planned.current == goal:
+        return replace(planned, intent=Keep("in place"))
+    return replace(planned, intent=Relabel(goal))
 
 
 def plan_object(

@@ -17,7 +17,7 @@ from sharder.placement.tally import Tally
 from sharder.preview.balancing import BalanceReport, balanced, is_rebalanced
 from sharder.preview.census import imbalance, is_unowned
 from sharder.preview.glance import not_ready
-from sharder.preview.planning import Action, Planned, tally_after, why
+from sharder.preview.planning import Action, Planned, followed, tally_after, why
 from sharder.snapshot import RingSnapshot
 from sharder.validation import refusals
 
@@ -90,7 +90,7 @@ def report(
     """
     plan = list(plan)
     for_balance = balanced(snapshot, plan) if is_rebalanced(snapshot) else None
-    plan = plan if for_balance is None else for_balance.plan
+    plan = followed(snapshot, plan if for_balance is None else for_balance.plan)
     ordered = sorted(plan, key=lambda planned: main_key(planned.obj))
     counted = [planned for planned in ordered if planned.key is not None]
     before = Counter(planned.current for planned in counted if planned.current is not None)

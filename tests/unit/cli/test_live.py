@@ -137,9 +137,27 @@ async def test_a_plan_of_a_cluster_lets_children_follow_their_owners() -> None:
     report = await plan(fake.cluster, name=DEMO)
 
     assert {a.object: (a.action, a.to) for a in report.assignments} == {
-        "/ConfigMap/default/child": (Action.ASSIGN, A),
+        "/ConfigMap/default/child": (Action.ASSIGN, B),
         f"/Secret/default/{name}": (Action.DRAIN, B),
     }
+
+
+async def test_a_plan_for_more_shards_counts_what_follows_its_owner_there() -> None:
+    fake = await ReadCluster().filled()
+    for number in range(12):
+        owner = snapshot().wanted(f"/Secret/default/s{number}")
+        await fake.add(SECRETS, obj(SECRETS, f"s{number}", owner=owner))
+        child = obj(CONFIGMAPS, f"c{number}", owner=owner, controlled_by=f"s{number}")
+        await fake.add(CONFIGMAPS, child)
+
+    report = await plan(fake.cluster, name=DEMO, what_if=Supposition(add=1))
+
+    to = {each.object.rpartition("/")[2]: each.to for each in report.assignments}
+    assert "demo-new-1" in to.values()
+    assert [n for n in range(12) if to[f"c{n}"] != to[f"s{n}"]] == []
+    moved = [a for a in report.assignments if a.to != a.origin]
+    assert report.summary.moves == len(moved) == sum(a.action != Action.KEEP for a in moved)
+    assert all(shard.objects % 2 == 0 for shard in report.shards)
 
 
 async def test_shards_are_listed_with_what_they_say_of_themselves() -> None:

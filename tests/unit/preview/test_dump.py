@@ -134,7 +134,7 @@ def test_controlled_objects_follow_their_owner_in_any_order_of_the_file() -> Non
     secret = thing("Secret", "s", labels={"shard.alpha.sharding.timebertt.dev/demo": present})
 
     assert planned(pod, lease("a"), lease("b"), secret) == {
-        "/Pod/default/p": present,
+        "/Pod/default/p": wanted,
         "/Secret/default/s": wanted,
     }
 

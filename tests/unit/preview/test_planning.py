@@ -13,7 +13,15 @@ from sharder.membership import Members, Standing
 from sharder.names import ShardName
 from sharder.plan import Withdraw
 from sharder.planner import Owners
-from sharder.preview.planning import Action, Planned, plan_object, plan_ring, tally_after, why
+from sharder.preview.planning import (
+    Action,
+    Planned,
+    followed,
+    plan_object,
+    plan_ring,
+    tally_after,
+    why,
+)
 from sharder.snapshot import RingSnapshot, Role
 from tests.support.values import (
     CONFIGMAPS,
@@ -321,3 +329,30 @@ def test_a_plan_during_a_rollout_moves_nothing_for_an_even_part() -> None:
 
     assert Counter(planned.to for planned in during.values()) == {A: 6, B: 2}
     assert Counter(planned.to for planned in after.values()) == {A: 4, B: 4}
+
+
+@pytest.mark.parametrize(
+    ("current", "action", "to"),
+    [(None, Action.ASSIGN, B), (A, Action.RELABEL, B), (B, Action.KEEP, B)],
+)
+def test_a_controlled_object_ends_where_its_owner_goes(
+    current: str | None, action: Action, to: str
+) -> None:
+    name = named(SECRETS, B, NOW)
+    owner, child = (
+        obj(SECRETS, name, owner=A),
+        obj(CONFIGMAPS, "c", owner=current, controlled_by=name),
+    )
+
+    plan = plan_ring(NOW, [(Role.LEADING, owner), (Role.CONTROLLED, child)])
+
+    *_, last = followed(NOW, plan)
+    assert (last.action, last.to) == (action, to)
+
+
+def test_a_controlled_object_whose_owner_is_not_planned_stays_as_it_is() -> None:
+    child = obj(CONFIGMAPS, "c", owner=A, controlled_by="unknown")
+
+    (plan,) = plan_ring(NOW, [(Role.CONTROLLED, child)])
+
+    assert followed(NOW, [plan]) == [plan]

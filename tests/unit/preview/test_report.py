@@ -140,7 +140,7 @@ def test_where_there_is_no_ceiling_there_is_no_capacity() -> None:
 
 
 def test_a_controlled_object_is_unassigned_for_the_reason_of_its_step() -> None:
-    at = snapshot(members({A: Standing.AVAILABLE, C: Standing.LEAVING}))
+    at = snapshot(members({A: Standing.AVAILABLE, C: Standing.MISSING}))
     owners, child = Owners(), obj(CONFIGMAPS, "c", controlled_by="s")
     owner = plan_object(at, obj(SECRETS, "s", owner=C), Role.LEADING, owners)
 
