@@ -95,8 +95,9 @@ def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
     """(e), (f): what the request says of a main object's owner counts for nothing."""
     obj = review.obj
     if role is Role.CONTROLLED:
-        pod = ShardName(review.writer.pod_name)
-        return _place_child(obj, snapshot, snapshot.owner_of(obj), pod)
+        pod, stamp = ShardName(review.writer.pod_name), snapshot.owner_of(obj) or ""
+        is_vouched_for = _may_speak_for(review.writer, stamp, snapshot)
+        return _place_child(obj, snapshot, ShardName(stamp) if is_vouched_for else None, pod)
     named = _named(obj, review.uid)
     if not named.metadata.name:
         return Decision(
@@ -152,13 +153,18 @@ def _place_child(obj: PartialObject, snapshot: RingSnapshot, *near: ShardName | 
     would be invisible there, and be created again.
     """
     if obj.metadata.controller is None:
-        return Decision(outcome="no_controller")
+        return _uncontrolled(obj.metadata, snapshot)
     shard = next((s for s in near if s is not None and _is_available(s, snapshot)), None)
     if shard is None:
         shard = expected_of(snapshot, obj)
     if shard is None or not _is_available(shard, snapshot):
         return _unassigned(obj.metadata, snapshot)
     return _assign(obj, snapshot, shard)
+
+
+def _uncontrolled(meta: ObjectMeta, snapshot: RingSnapshot) -> Decision:
+    """Leave an object of a controlled resource to no shard, whatever owner it names."""
+    return Decision(outcome="no_controller", operations=_owned(meta, snapshot, None))
 
 
 def _destination(review: Review, old: PartialObject, snapshot: RingSnapshot, role: Role) -> Choice:
@@ -256,9 +262,14 @@ def _restore(
 
 
 def _is_stale(review: Review, owner: ShardName, snapshot: RingSnapshot, role: Role) -> bool:
-    """Tell whether the owner left while the object was out of scope, which it enters again."""
-    was_in_scope = review.old is not None and snapshot.matches(review.old, role)
-    enters = snapshot.matches(review.obj, role) and not was_in_scope
+    """Tell whether the owner left while the object was out of scope, which it enters again.
+
+    Of what is out of scope because nothing controls it, no owner counts.
+    """
+    if role is Role.CONTROLLED:
+        return review.obj.metadata.controller is None
+    was_in_scope = review.old is not None and snapshot.matches(review.old)
+    enters = snapshot.matches(review.obj) and not was_in_scope
     return enters and snapshot.members.standing_of(owner) is Standing.GONE
 
 

@@ -62,6 +62,12 @@ def withdraw(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
     )
 
 
+def release(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
+    """Return the merge patch that leaves the object to no shard."""
+    owner, drain_key = snapshot.owner_label, snapshot.drain_label
+    return forget(meta, owner=owner, drain=drain_key, direction=snapshot.next_annotation)
+
+
 def acknowledge(meta: ObjectMeta, *, owner_label: str, drain_label: str) -> Json:
     """Return the merge patch with which a shard lets an object go: both labels in one write."""
     return _guarded(meta, labels={owner_label: None, drain_label: None})

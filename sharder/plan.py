@@ -60,7 +60,12 @@ class Withdraw:
     """Take the request to let go back: the object belongs where it is."""
 
 
-Step: TypeAlias = Keep | Drain | Assign | Relabel | Withdraw
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Take the owner off an object of a controlled resource: nothing controls it."""
+
+
+Step: TypeAlias = Keep | Drain | Assign | Relabel | Withdraw | Release
 
 
 def position_of(snapshot: RingSnapshot, obj: PartialObject, desired: ShardName | None) -> Position:

@@ -21,7 +21,17 @@ from sharder.membership import Standing
 from sharder.names import ShardName
 from sharder.placement.displacement import Hold
 from sharder.placement.tally import Reservation
-from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw, next_step, position_of
+from sharder.plan import (
+    Assign,
+    Drain,
+    Keep,
+    Relabel,
+    Release,
+    Step,
+    Withdraw,
+    next_step,
+    position_of,
+)
 from sharder.snapshot import RingSnapshot, Role
 
 PAUSED: Final = Keep("movement is paused")
@@ -206,7 +216,8 @@ def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) 
     It waits where the owner's shard may not get anything new: it will move with the owner.
     """
     if snapshot.controller_key(obj) is None:
-        return Keep("nothing controls it")
+        # Such a label was forged, or is from before the object was orphaned.
+        return Keep("nothing controls it") if snapshot.owner_of(obj) is None else Release()
     desired = owners.shard_for(snapshot, obj)
     step = next_step(position_of(snapshot, obj, desired), snapshot.members, Role.CONTROLLED)
     if not isinstance(step, Assign | Relabel):

@@ -135,7 +135,7 @@ def match_conditions(
         "concerns-owner": _concerns_owner(ring, registration.sharders, part.selector),
     }
     if part.controlled:
-        conditions["has-controller"] = _has_controller(part.controlled)
+        conditions["has-controller"] = _has_controller(ring, part.controlled)
     return conditions
 
 
@@ -166,11 +166,12 @@ def _concerns_owner(
     )
 
 
-def _has_controller(controlled: Iterable[GroupResource]) -> str:
+def _has_controller(ring: ControllerRing, controlled: Iterable[GroupResource]) -> str:
     """Match what something controls; of resources that are only controlled the rest is no shard's.
 
-    Such as most ConfigMaps of a cluster.
+    Such as most ConfigMaps of a cluster.  One that names an owner all the same loses it.
     """
+    owner = json.dumps(owner_label(ring.name))
     names = json.dumps([str(resource) for resource in controlled])
     resource = (
         "(request.resource.group == '' ? request.resource.resource"
@@ -179,6 +180,7 @@ def _has_controller(controlled: Iterable[GroupResource]) -> str:
     return (
         f"!({resource} in {names}) || object.metadata.?ownerReferences.orValue([])"
         ".exists(reference, reference.?controller.orValue(false))"
+        f" || object.metadata.?labels[{owner}].orValue('') != ''"
     )
 
 

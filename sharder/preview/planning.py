@@ -24,6 +24,7 @@ from sharder.plan import (
     Keep,
     Position,
     Relabel,
+    Release,
     Step,
     Withdraw,
     next_step,
@@ -94,7 +95,7 @@ class Planned:
     @property
     def action(self) -> Action:
         """What happens to the object."""
-        staying = Action.NONE if self.current is None else Action.KEEP
+        staying = Action.NONE if self.to is None else Action.KEEP
         return _ACTIONS.get(type(self.intent), staying)
 
     @property
@@ -102,6 +103,8 @@ class Planned:
         """The shard that the object is on when its step has been taken to its end."""
         if isinstance(self.intent, Assign | Relabel):
             return self.intent.shard
+        if isinstance(self.intent, Release):
+            return None
         return self.desired if isinstance(self.intent, Drain) else self.current
 
 
@@ -221,6 +224,8 @@ def why(planned: Planned) -> str:
         return step.why
     if isinstance(step, Withdraw):
         return "it belongs where it is: the request to let go is taken back"
+    if isinstance(step, Release):
+        return "nothing controls it, so it is no shard's: its owner label is removed"
     if isinstance(step, Drain):
         return _why_drained(planned, step.shard)
     if isinstance(step, Relabel):

@@ -467,10 +467,24 @@ def test_a_controlled_object_without_owner_stays_with_the_shard_that_updates_it(
     assert update(bare, bare, of=CONFIGMAPS, writer=pod).assigned == A
 
 
-def test_an_object_that_nothing_controls_passes_untouched() -> None:
-    old, new = obj(CONFIGMAPS), obj(CONFIGMAPS, owner=A)
+@pytest.mark.parametrize("old", [obj(CONFIGMAPS), obj(CONFIGMAPS, owner=A)])
+def test_an_owner_that_somebody_gives_to_what_nothing_controls_is_taken_off(
+    old: PartialObject,
+) -> None:
+    new = obj(CONFIGMAPS, owner=B, drain="true", labels={"x": "1"})
 
-    assert update(old, new, of=CONFIGMAPS) == Decision(outcome="no_controller")
+    decision = update(old, new, of=CONFIGMAPS)
+
+    assert (decision.outcome, decision.assigned) == ("no_controller", None)
+    assert stored(new, decision).labels == {"x": "1"}
+
+
+def test_the_sharder_may_take_the_owner_off_what_nothing_controls() -> None:
+    old, new = obj(CONFIGMAPS, owner=A), obj(CONFIGMAPS)
+
+    decision = update(old, new, of=CONFIGMAPS, writer=THE_SHARDER)
+
+    assert decision == Decision(outcome="no_controller")
 
 
 def test_an_empty_owner_label_is_no_owner() -> None:
@@ -559,8 +573,11 @@ def unnamed(labels: dict[str, str] | None, *, generate_name: str = "") -> Partia
 @pytest.mark.parametrize(
     ("asked", "writer", "owner"),
     [
-        (A, OTHER_POD, A),
+        (A, OWNERS_POD, A),
+        (A, OWNERS_ACCOUNT, A),
         (A, PERSON, A),
+        (A, OTHER_POD, B),
+        (A, STRANGE_ACCOUNT, B),
         (C, OWNERS_POD, A),
         (None, OWNERS_POD, A),
         (None, OTHER_POD, B),
@@ -571,8 +588,11 @@ def unnamed(labels: dict[str, str] | None, *, generate_name: str = "") -> Partia
         ("no such shard", PERSON, B),
     ],
     ids=[
-        "an available owner stays, whoever writes",
-        "an available owner stays without a pod's claim",
+        "the owner stays that its pod names",
+        "the owner stays that an account of its namespace names",
+        "the owner stays that a person names",
+        "another pod names nobody but itself",
+        "an account of another namespace names nobody",
         "another owner yields to the creator's pod",
         "the creator's pod",
         "the creator's pod, another one",
@@ -617,6 +637,15 @@ def test_a_controlled_object_whose_name_is_generated_is_assigned_all_the_same() 
 
 def test_a_new_object_that_nothing_controls_is_not_assigned() -> None:
     assert create(obj(CONFIGMAPS), of=CONFIGMAPS) == Decision(outcome="no_controller")
+
+
+def test_a_new_object_that_nothing_controls_loses_an_owner_that_it_brings() -> None:
+    new = obj(CONFIGMAPS, owner=A, drain="true")
+
+    decision = create(new, of=CONFIGMAPS, writer=OWNERS_POD)
+
+    assert decision.outcome == "no_controller"
+    assert not stored(new, decision).labels
 
 
 def test_a_new_controlled_object_loses_its_owner_while_no_shard_is_available() -> None:

@@ -9,7 +9,7 @@ from sharder.building import build
 from sharder.keys import main_key
 from sharder.membership import Members, Standing
 from sharder.names import ShardName
-from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw
+from sharder.plan import Assign, Drain, Keep, Relabel, Release, Step, Withdraw
 from sharder.planner import Owners, plan_controlled, plan_main
 from sharder.snapshot import RingSnapshot
 
@@ -175,10 +175,9 @@ def test_children_on_the_missing_shard_of_their_owner_stay_there() -> None:
     assert steps == (Keep("its shard is missing and may still be working"), Keep("in place"))
 
 
-def test_an_object_that_nothing_controls_is_left_alone() -> None:
-    step = plan_controlled(BOTH, child(None, A), Owners())
-
-    assert step == Keep("nothing controls it")
+def test_an_object_that_nothing_controls_loses_its_owner_and_gets_none() -> None:
+    assert plan_controlled(BOTH, child(None, A), Owners()) == Release()
+    assert plan_controlled(BOTH, child(None, None), Owners()) == Keep("nothing controls it")
 
 
 def test_nothing_moves_while_no_shard_is_available() -> None:

@@ -24,8 +24,8 @@ from sharder.controllers.movement.waiting import Flow, Subject
 from sharder.controllers.world import World
 from sharder.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError
 from sharder.names import GroupResource, ObjectRef, RingName, ShardName
-from sharder.patches import assign, drain, withdraw
-from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw
+from sharder.patches import assign, drain, release, withdraw
+from sharder.plan import Assign, Drain, Keep, Relabel, Release, Step, Withdraw
 from sharder.ports import Objects
 from sharder.snapshot import RingSnapshot
 
@@ -212,7 +212,7 @@ class Mover:
                 self._counter.drained(snapshot.name, resource.id)
             case Drain():
                 raise _undone(snapshot.drain_label, resource, result)
-            case Withdraw() | Keep():
+            case Withdraw() | Release() | Keep():
                 pass
         fields = {"ring": snapshot.name, "object": str(result.metadata.ref), "step": repr(step)}
         _log.debug("carried out", extra=fields)
@@ -234,5 +234,7 @@ def patch_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Json | N
             return drain(snapshot, obj.metadata, to)
         case Withdraw():
             return withdraw(snapshot, obj.metadata)
+        case Release():
+            return release(snapshot, obj.metadata)
         case Keep():
             return None

@@ -169,6 +169,7 @@ def test_what_nothing_controls_is_not_asked_about_where_a_resource_is_only_contr
     )
 
     assert '["configmaps"]' in conditions()["has-controller"]
+    assert f"labels[\"{OWNER}\"].orValue('') != ''" in conditions()["has-controller"]
     assert "has-controller" not in conditions(of=only_main)
 
 

@@ -234,7 +234,19 @@ async def test_what_strayed_from_its_controller_is_brought_to_it() -> None:
         await cluster.add(CONFIGMAPS, "uncontrolled", owner=C)
         await resync(cluster).reconcile(DEMO)
 
-    assert await cluster.owners(CONFIGMAPS) == {"c1": B, "c2": B, "c3": B, "uncontrolled": C}
+    assert await cluster.owners(CONFIGMAPS) == {"c1": B, "c2": B, "c3": B, "uncontrolled": ""}
+
+
+async def test_an_owner_of_what_nothing_controls_is_taken_off() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        for name, owner in (("works", A), ("gone", C), ("none", None)):
+            await cluster.add(CONFIGMAPS, name, owner=owner, draining=owner is C)
+        await resync(cluster).reconcile(DEMO)
+
+    assert await cluster.owners(CONFIGMAPS) == {"works": "", "gone": "", "none": ""}
+    assert sorted(writes(cluster)) == [(CONFIGMAPS, "gone"), (CONFIGMAPS, "works")]
 
 
 def selecting(strategy: StrategyName = StrategyName.CONSISTENT_HASH) -> ControllerRing:

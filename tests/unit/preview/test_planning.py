@@ -356,3 +356,10 @@ def test_a_controlled_object_whose_owner_is_not_planned_stays_as_it_is() -> None
     (plan,) = plan_ring(NOW, [(Role.CONTROLLED, child)])
 
     assert followed(NOW, [plan]) == [plan]
+
+
+def test_a_label_on_what_nothing_controls_is_shown_to_be_taken_off() -> None:
+    plan = plan_object(NOW, obj(CONFIGMAPS, "c", owner=A), Role.CONTROLLED, Owners())
+
+    assert (plan.action, plan.to, plan.key) == (Action.NONE, None, None)
+    assert why(plan) == "nothing controls it, so it is no shard's: its owner label is removed"
