@@ -62,6 +62,9 @@ def run_command(arguments: list[str], program: str = "sharder") -> int:
         sys.stdout = None  # whoever read it has seen enough; nothing is left to flush at exit
         return FAILED
     except OSError as error:
+        sys.stdout = (
+            None  # or Python 3.13 tries once more at exit, and exits with a code of its own
+        )
         return _fail(f"cannot print: {error.strerror or error}", FAILED)
     return code if isinstance(code, int) else 0
 

@@ -21,7 +21,8 @@ from webhook.review import (
     printable,
 )
 
-DEEP = '{"a":' * 5_000 + "1" + "}" * 5_000
+DEEP = '{"a":' * 20_000 + "1" + "}" * 20_000
+"""Deeper than the decoder of any Python takes."""
 
 
 def test_a_create_shows_the_object_and_its_resource() -> None:
