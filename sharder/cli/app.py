@@ -186,6 +186,27 @@ def explain(
 
 
 @_app.command()
+def dump(
+    ring: RingArgument,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Print what sharder plan --file needs of a ring: of objects the metadata alone.
+
+    No data of an object is read, and of its annotations only those by which it is placed are
+    printed.
+
+    \b
+    sharder dump my-ring > dump.json
+    sharder plan --file dump.json --add 2
+    """  # noqa: D301
+    from sharder.cli import dumping, live
+
+    written = asyncio.run(live.read(kubeconfig, context, partial(dumping.dump, name=ring)))
+    sys.stdout.buffer.write(written)
+
+
+@_app.command()
 def plan(
     *,
     ring: Annotated[
@@ -213,16 +234,16 @@ def plan(
     """Show what the next resync would do, as things are or with other shards; changes nothing.
 
     A dump is a YAML or JSON stream with one ControllerRing, its Leases and any objects; with
-    Namespaces in it the ring's namespaceSelector counts, without them every namespace does.
+    Namespaces in it the ring's namespaceSelector counts, without them every namespace does but
+    kube-system and sharding-system.
 
     \b
     sharder plan my-ring
     sharder plan my-ring --add 2 --remove my-controller-7d4b9
     sharder plan my-ring --strategy BoundedLoad -o json | jq .summary
     sharder plan my-ring --resume
-    kubectl get controllerring/my-ring -o yaml > dump.yaml; echo --- >> dump.yaml
-    kubectl get leases,secrets -A -o yaml >> dump.yaml
-    sharder plan --file dump.yaml -o json | jq .summary
+    sharder dump my-ring > dump.json
+    sharder plan --file dump.json -o json | jq .summary
     """  # noqa: D301
     from sharder.cli import live, offline, output, tables
     from sharder.preview.supposition import Supposition

@@ -18,7 +18,13 @@ from sharder.api.ring import ControllerRing
 from sharder.api.selector import LabelSelector
 from sharder.building import build
 from sharder.errors import ConfigError
-from sharder.names import API_GROUP, GroupResource, ObjectRef
+from sharder.names import (
+    API_GROUP,
+    EXCLUDED_NAMESPACE,
+    SYSTEM_NAMESPACE,
+    GroupResource,
+    ObjectRef,
+)
 from sharder.placement.strategy import CustomFunction
 from sharder.preview.glance import members_of, selected_namespaces, states_of
 from sharder.preview.kinds import resource_of
@@ -78,8 +84,9 @@ def plan_dump(
 ) -> PlanReport:
     """Return the plan for the objects of the ring's resources; `now` is aware.
 
-    Every namespace is selected if the file has no Namespaces; else those that the ring selects,
-    or `default_namespaces` if it does not say.  `custom` are the installed strategies.
+    If the file has no Namespaces all are selected but those of the system; else those that the
+    ring selects, or `default_namespaces` if it does not say.  `custom` are the strategies that
+    are installed.
 
     Raises:
         ConfigError: what is supposed is not possible.
@@ -129,7 +136,8 @@ def decode_dump(data: bytes) -> Dump:
 
 def _selected(dump: Dump, default: LabelSelector) -> frozenset[str]:
     if not dump.namespaces:
-        return frozenset(obj.metadata.namespace for _, obj in dump.objects)
+        present = frozenset(obj.metadata.namespace for _, obj in dump.objects)
+        return present - {EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE}
     return selected_namespaces(dump.ring, dump.namespaces, default)
 
 

@@ -144,6 +144,17 @@ def test_a_plan_from_a_dump_of_the_cluster_is_the_same(ring: Ring) -> None:
     assert ring.read(f"sharder plan --file {file}") == live
 
 
+def test_a_plan_from_what_the_sharder_dumps_is_the_same_and_holds_no_data(ring: Ring) -> None:
+    live = ring.read("sharder plan my-ring")
+    file = ring.folder / f"{ring.name}-dumped.json"
+
+    done = ring.shell(f"sharder dump my-ring > {file}")
+
+    assert done.returncode == 0
+    assert b'"data"' not in file.read_bytes()
+    assert ring.read(f"sharder plan --file {file}") == live
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [

@@ -60,7 +60,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("", "run", "rings", "rings cleanup", "shards", "explain", "plan", "certs"),
+        *("", "run", "rings", "rings cleanup", "shards", "explain", "plan", "dump", "certs"),
         *("certs rotate", "cordon", "uncordon", "evacuate", "pause", "resume", "pin", "unpin"),
     ],
 )

@@ -140,9 +140,7 @@ def test_controlled_objects_follow_their_owner_in_any_order_of_the_file() -> Non
 
 
 def test_without_namespaces_every_namespace_is_selected() -> None:
-    assert list(planned(thing("Secret", "s", namespace="kube-system"))) == [
-        "/Secret/kube-system/s"
-    ]
+    assert list(planned(thing("Secret", "s", namespace="any"))) == ["/Secret/any/s"]
 
 
 def test_with_namespaces_the_selector_decides() -> None:
@@ -280,3 +278,9 @@ def test_a_plan_of_a_file_shows_what_moves_for_balance() -> None:
     ]
     assert report.rebalance is not None
     assert report.rebalance.why.startswith("1 move: ")
+
+
+def test_without_namespaces_in_the_file_those_of_the_system_are_not_selected() -> None:
+    objects = [thing("Secret", "s", namespace=each) for each in ("kube-system", "sharding-system")]
+
+    assert planned(lease("a"), *objects) == {}
