@@ -62,9 +62,8 @@ def run_command(arguments: list[str], program: str = "sharder") -> int:
         sys.stdout = None  # whoever read it has seen enough; nothing is left to flush at exit
         return FAILED
     except OSError as error:
-        sys.stdout = (
-            None  # or Python 3.13 tries once more at exit, and exits with a code of its own
-        )
+        # Python 3.13 would flush once more at exit, and exit with a code of its own.
+        sys.stdout = None
         return _fail(f"cannot print: {error.strerror or error}", FAILED)
     return code if isinstance(code, int) else 0
 

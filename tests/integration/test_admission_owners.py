@@ -327,3 +327,36 @@ async def test_a_controller_makes_one_child_while_its_owner_waits_to_move(
 async def answers(service: Service, scene: Scene) -> float:
     """Return how often the webhook has answered for the ring."""
     return await service.metric("admission_answers_total", controllerring=scene.ring)
+
+
+async def test_an_owner_that_is_forged_on_what_nothing_controls_is_taken_off(
+    service: Service,
+) -> None:
+    async with service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene:
+        forged = {scene.owner: scene.shard("a")}
+
+        created = await scene.author.create(
+            CONFIGMAPS, "created", namespace=scene.namespace, labels={**forged}
+        )
+        plain = await scene.author.create(CONFIGMAPS, "plain", namespace=scene.namespace)
+        labelled = await scene.author.label(CONFIGMAPS, plain, {**forged})
+
+        assert scene.owner_of(created) == scene.owner_of(labelled) == ""
+
+
+async def test_an_account_that_is_no_shard_s_cannot_choose_the_shard_of_a_child(
+    service: Service,
+) -> None:
+    async with (
+        service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene,
+        worker(service, scene, "elsewhere", TENANTS) as pod,
+    ):
+        owner = await scene.create(SECRETS, "secret")
+        other = next(shard for shard in scene.shards if shard != scene.owner_of(owner))
+
+        child = await pod.create(
+            CONFIGMAPS, "child", namespace=scene.namespace,
+            labels={scene.owner: other}, ownerReferences=controlled_by(owner),
+        )  # fmt: skip
+
+        assert scene.owner_of(child) == scene.owner_of(owner)
