@@ -11,6 +11,11 @@ CORE := $(wildcard $(addprefix sharder/, names.py errors.py durations.py nesting
 	membership.py ring.py admission.py plan.py planner.py patches.py snapshot.py building.py choosing.py balance.py quantities.py exclusions.py placement/*.py rebalance/*.py \
 	api/*.py preview/*.py validation/*.py))
 
+# What an older API server could do in another way: match conditions, patches, watches, the CRD.
+OLDEST := tests/e2e/test_main_job.py tests/e2e/test_rings_apart.py tests/integration/test_chart.py \
+	tests/integration/test_helm_lifecycle.py tests/integration/test_working_shards.py \
+	$(wildcard tests/integration/test_admission_*.py)
+
 # Compiled modules go to .venv too, not beside their sources.  They are kept even where the
 # environment says otherwise: each program that a test starts would compile all it imports.
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
@@ -21,7 +26,7 @@ PREFLIGHT = command -v $(PYTHON) >/dev/null \
 	$(PYTHON) hack/preflight.py
 
 .NOTPARALLEL:
-.PHONY: help check test test-long demo demo-stop measure control-plane helm goshard reference lock fmt clean
+.PHONY: help check test test-long test-oldest demo demo-stop measure control-plane helm goshard reference lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
@@ -41,6 +46,10 @@ test: $(INSTALLED) control-plane helm goshard ## everything that CI runs: check,
 
 test-long: $(INSTALLED) control-plane ## a hostile tenant, random faults, a leader lost in a rebalance (about 8 minutes)
 	@$(VENV)/pytest -q tests/long
+
+test-oldest: $(INSTALLED) helm ## main job, admission and chart on the oldest Kubernetes that is supported
+	@assets="$$($(PYTHON) -m hack.binaries oldest-control-plane)" \
+		&& KUBEBUILDER_ASSETS="$$assets" $(VENV)/pytest -q $(OLDEST)
 
 demo: $(INSTALLED) control-plane ## watch a real API server hand objects to shards (STRATEGY=..., KEEP=1 leaves it running)
 	@$(VENV)/python -m hack.demo

@@ -2,6 +2,7 @@
 
 Standard library only, because it runs before there is a virtual environment:
 `python3 -m hack.binaries control-plane` prints the directory of etcd, kube-apiserver and kubectl,
+`oldest-control-plane` that of the oldest Kubernetes that is supported,
 `python3 -m hack.binaries helm` the path of helm, and `goshard` that of the shard in Go.
 Progress goes to standard error.
 
@@ -21,7 +22,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hack.go_build import GoError, Progress, find_go
@@ -89,6 +90,9 @@ CONTROL_PLANE = Toolset(
     },
     environment="KUBEBUILDER_ASSETS",
 )
+OLDEST_CONTROL_PLANE = replace(
+    CONTROL_PLANE, name="oldest-control-plane", module=ROOT / "hack/controlplane-oldest"
+)
 HELM = Toolset(
     name="helm",
     module=ROOT / "hack/helm",
@@ -130,6 +134,15 @@ def control_plane() -> Path:
             "name a directory that does, or unset it and install Go to build them"
         )
     return Path(named).absolute()
+
+
+def oldest_control_plane() -> Path:
+    """Return the same directory of the oldest Kubernetes that is supported; build it if need be.
+
+    Raises:
+        BinariesError: The build failed.
+    """
+    return build_once(OLDEST_CONTROL_PLANE)
 
 
 def helm() -> Path:
@@ -230,7 +243,12 @@ def main() -> int:
         prog="python3 -m hack.binaries",
         description="Find or build programs, print where they are.",
     )
-    finders = {"control-plane": control_plane, "helm": helm, "goshard": goshard}
+    finders = {
+        "control-plane": control_plane,
+        "oldest-control-plane": oldest_control_plane,
+        "helm": helm,
+        "goshard": goshard,
+    }
     parser.add_argument("tools", choices=finders)
     find = finders[parser.parse_args().tools]
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -1,6 +1,7 @@
 """Where the control plane's programs come from; a shell script stands in for Go."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.binaries import GOSHARD
+from hack.binaries import CONTROL_PLANE, GOSHARD, OLDEST_CONTROL_PLANE
 
 ROOT = Path(__file__).parents[2]
 FAKE_GO = """#!/bin/sh
@@ -181,3 +182,12 @@ def test_a_program_is_built_anew_when_its_source_has_changed(tmp_path: Path) -> 
         source.write("// changed\n")
 
     assert tools.cached != before
+
+
+def test_the_oldest_control_plane_is_that_of_the_version_that_is_promised() -> None:
+    (row,) = re.findall(
+        r"^\| Kubernetes \| (\S+) \|", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
+
+    assert OLDEST_CONTROL_PLANE.version.startswith(f"v{row}.")
+    assert OLDEST_CONTROL_PLANE.cached != CONTROL_PLANE.cached
