@@ -12,7 +12,7 @@ from sharder.kube.stores import RINGS
 from sharder.names import API_GROUP, API_VERSION, next_annotation
 
 _READ = frozenset(value for name, value in vars(names).items() if name.endswith("_ANNOTATION"))
-"""Annotations by which objects are placed; others may hold what nobody wants on a disk."""
+"""Annotations by which objects are placed; others may hold the data of the object."""
 
 
 async def dump(cluster: Cluster, *, name: str) -> bytes:
