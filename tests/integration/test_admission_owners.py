@@ -4,6 +4,7 @@ Every write here succeeds: `User` forgives no error.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -51,9 +52,13 @@ async def test_a_replace_without_labels_by_kubectl_leaves_the_owner(service: Ser
 
         await asyncio.to_thread(
             service.plane.kubectl, "replace", "-f", "-", kubeconfig=service.author,
-            stdin=(
-                "{apiVersion: v1, kind: ConfigMap, data: {key: new},"
-                f" metadata: {{name: config, namespace: {scene.namespace}}}}}"
+            stdin=json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "data": {"key": "new"},
+                    "metadata": {"name": "config", "namespace": scene.namespace},
+                }
             ),
         )  # fmt: skip
 
