@@ -63,7 +63,7 @@ async def _play(replicas: Replicas, *, kills: bool) -> Handover:
     shards = [shard_of(RING, name) for name in names]
     await wait_until_ready(playground)
     async with (
-        observing(playground.viewer) as (observer, client),
+        observing(playground.author) as (observer, client),
         asyncio.TaskGroup() as group,
     ):
         watching = group.create_task(recording.follow(playground.plane.etcd_url))

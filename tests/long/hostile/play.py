@@ -82,7 +82,7 @@ def play(seconds: float, only: Sequence[str] = ()) -> Played:
 
 
 async def _play(found: Stage, phases: Sequence[Phase], seconds: float, capacity: int) -> Played:
-    client = await connect(str(found.playground.viewer))
+    client = await connect(str(found.playground.author))
     admin = await connect(str(found.plane.admin_kubeconfig))
     recording = Recording(found, client, admin)
     attacks: dict[str, str] = {}

@@ -83,7 +83,7 @@ async def _play(
     actors: Actors, seconds: float, seed: int, *, rate: float, population: int
 ) -> Played:
     recording, rng = actors.recording, Random(seed)
-    client = await connect(str(actors.playground.viewer))
+    client = await connect(str(actors.playground.author))
     users = Users(client, NAMESPACE, Random(rng.random()))
     loop = asyncio.get_running_loop()
     try:
