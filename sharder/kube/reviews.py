@@ -8,10 +8,11 @@ from sharder.api.meta import Json
 from sharder.api.user import User
 from sharder.kube.client import Client
 from sharder.kube.errors import understand
-from sharder.names import METRICS_PATH
+from sharder.names import METRICS_PATH, GroupResource
 
 _TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_OWN_ACCESS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
@@ -79,3 +80,23 @@ async def whoami(client: Client) -> str:
     body: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     answer = await client.request("POST", _SELF, body=body)
     return understand(answer, _SelfReview, _SELF).status.user_info.username
+
+
+async def may_i(
+    client: Client, verb: str, resource: GroupResource, *, namespace: str = "", name: str = ""
+) -> bool:
+    """Tell whether we may do so; an empty namespace means in all, an empty name on all objects."""
+    attributes: Json = {
+        "verb": verb,
+        "group": resource.group,
+        "resource": resource.resource,
+        "namespace": namespace,
+        "name": name,
+    }
+    body: Json = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = await client.request("POST", _OWN_ACCESS, body=body)
+    return understand(answer, _AccessReview, _OWN_ACCESS).status.allowed

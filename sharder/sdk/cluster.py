@@ -5,18 +5,21 @@ from typing import Protocol
 import msgspec
 
 from sharder.api.resource import Resource
+from sharder.api.ring import ControllerRing
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
+from sharder.kube.reviews import may_i
 from sharder.kube.store import KubeStore
-from sharder.kube.stores import leases
-from sharder.names import GroupResource
+from sharder.kube.stores import leases, rings
+from sharder.names import GroupResource, ObjectRef, RingName
 from sharder.runtime.holder import Leases
 from sharder.sdk.request import Documents
+from sharder.sdk.rights import Right
 from sharder.sdk.work import OwnObjects
 
 
 class Cluster(Protocol):
-    """Leases, metadata to follow, and whole objects to read and write."""
+    """Leases, ring and rights, metadata to follow, and whole objects to read and write."""
 
     def leases(self) -> Leases:
         """Return the Leases."""
@@ -24,6 +27,14 @@ class Cluster(Protocol):
 
     async def find(self, resource: GroupResource) -> Resource:
         """Look the resource up; `NotFound` if it is not served."""
+        ...
+
+    async def ring(self, name: RingName) -> ControllerRing:
+        """Return the ring; `NotFound` if there is none."""
+        ...
+
+    async def may(self, right: Right) -> bool:
+        """Tell whether the shard's own user has the right."""
         ...
 
     def objects(self, resource: Resource, labels: str) -> OwnObjects:
@@ -53,6 +64,20 @@ class KubeCluster:
     async def find(self, resource: GroupResource) -> Resource:
         """Look the resource up; `NotFound` if it is not served."""
         return await self._objects.find(resource)
+
+    async def ring(self, name: RingName) -> ControllerRing:
+        """Return the ring; `NotFound` if there is none."""
+        return await rings(self._client).get(ObjectRef("", name))
+
+    async def may(self, right: Right) -> bool:
+        """Tell whether the shard's own user has the right."""
+        return await may_i(
+            self._client,
+            right.verb,
+            right.resource,
+            namespace=right.namespace,
+            name=right.name,
+        )
 
     def objects(self, resource: Resource, labels: str) -> OwnObjects:
         """Return the metadata of the objects that match the label selector."""

@@ -3,14 +3,15 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from random import SystemRandom  # noqa: TID251 - where an SDK process is put together
 from typing import Final
 
 from sharder.api.resource import Resource
 from sharder.clock import Clock, SystemClock
-from sharder.errors import LeaseLost, SharderError, Unavailable
+from sharder.errors import ConfigError, LeaseLost, SharderError
 from sharder.kube.client import connect
 from sharder.names import REVISION_LABEL, ObjectRef, RingName, ShardName
 from sharder.runtime.backoff import Rng
@@ -18,13 +19,16 @@ from sharder.runtime.holder import LeaseHolder
 from sharder.sdk.attempt import Attempts, Reconcile
 from sharder.sdk.cluster import Cluster, KubeCluster
 from sharder.sdk.holding import Holding, Identity
+from sharder.sdk.preparation import Preparation
 from sharder.sdk.request import Collected, Workplace, parse_resource
 from sharder.sdk.settings import Settings, local_settings
 from sharder.sdk.tenure import serve_tenure
 from sharder.sdk.work import Work
-from sharder.trouble import Trouble, ignore
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+_LEASES_IN_USE: Final = set[tuple[str, ObjectRef]]()
+"""Kubeconfig and Lease of each shard that this process serves."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,11 +63,19 @@ class Shard:
                 controls it.  The ring lists them as controlledResources.
             settings: Who this replica is; by default what its environment says.  They are
                 checked when it starts.
+
+        Raises:
+            ConfigError: `resource` stands in `owns`, which no ring allows.
         """
         self._ring = RingName(ring)
         self._settings = settings
         self._resource = parse_resource(resource)
         self._owns = tuple(parse_resource(child) for child in owns)
+        if self._resource in self._owns:
+            raise ConfigError(
+                f"{resource} is the shard's resource and stands in `owns` too: each child would "
+                "be reconciled and get children of its own; give children another resource"
+            )
         self._reconcile = reconcile
         self._stop = asyncio.Event()
 
@@ -89,8 +101,8 @@ class Shard:
 
         Raises:
             LeaseLost: no work is running any more; not raised with `settings.reacquire`.
-            ConfigError: there is no usable kubeconfig, or the settings are wrong; says all that
-                is wrong with them.
+            ConfigError: there is no usable kubeconfig, another Shard of this process uses the
+                Lease, or the settings are wrong; says all that is wrong with them.
             NotFound: the server does not have one of the resources.
         """
         client = await connect(self._checked_settings().kubeconfig or None)
@@ -110,14 +122,43 @@ class Shard:
     async def serve_on(self, cluster: Cluster, *, clock: Clock, rng: Rng) -> None:
         """Do as `serve` does on a cluster that is connected already."""
         settings = self._checked_settings()
-        # Before the Lease, so that a shard that cannot work is given nothing.
-        found = await self._look_up(cluster, clock, pause=settings.lease.retry_period)
-        if found is None:
-            return
-        main, *children = found
-        holder = LeaseHolder(
+        lease = ObjectRef(settings.namespace, settings.name)
+        with _alone_on(lease, settings.kubeconfig):
+            # Before the Lease, so that a shard that cannot work is given nothing.
+            preparation = Preparation(cluster, self._stop, clock=clock, rng=rng)
+            found = await preparation.look_up(
+                (self._resource, *self._owns), pause=settings.lease.retry_period
+            )
+            if found is None:
+                return
+            await preparation.compare(self._ring, self._resource, self._owns)
+            holder = self._holder(cluster, lease, settings, clock=clock, rng=rng)
+            while await preparation.until_allowed(self._resource, self._owns, lease):
+                # What was seen in an earlier tenure counts for nothing.
+                work = self._work(cluster, found, holder, settings, clock=clock, rng=rng)
+                try:
+                    await serve_tenure(
+                        holder,
+                        work,
+                        self._stop,
+                        drain_on_stop=settings.drain_on_stop_seconds,
+                        stop_grace=settings.stop_grace,
+                        clock=clock,
+                    )
+                except LeaseLost as error:
+                    if self._stop.is_set() or not settings.reacquire:
+                        raise
+                    fields = {**self._fields(), "error": str(error)}
+                    _log.warning("joining again: %s", error, extra=fields)
+                else:
+                    return
+
+    def _holder(
+        self, cluster: Cluster, lease: ObjectRef, settings: Settings, *, clock: Clock, rng: Rng
+    ) -> LeaseHolder:
+        return LeaseHolder(
             cluster.leases(),
-            ObjectRef(settings.namespace, settings.name),
+            lease,
             settings.name,
             clock=clock,
             rng=rng,
@@ -126,65 +167,18 @@ class Shard:
             labels={REVISION_LABEL: None, **settings.lease_labels(self._ring)},
             annotations=settings.lease_annotations(),
         )
-        while True:
-            work = self._work(
-                cluster,
-                main,
-                children,
-                settings=settings,
-                holds_lease=lambda: holder.valid(clock.monotonic()),
-                clock=clock,
-                rng=rng,
-            )
-            try:
-                await serve_tenure(
-                    holder,
-                    work,
-                    self._stop,
-                    drain_on_stop=settings.drain_on_stop_seconds,
-                    stop_grace=settings.stop_grace,
-                    clock=clock,
-                )
-            except LeaseLost as error:
-                if self._stop.is_set() or not settings.reacquire:
-                    raise
-                fields = {**self._fields(), "error": str(error)}
-                _log.warning("joining again: %s", error, extra=fields)
-            else:
-                return
-
-    async def _look_up(
-        self, cluster: Cluster, clock: Clock, *, pause: float
-    ) -> Sequence[Resource] | None:
-        """Return main and child resources; None if the stop came before an answer.
-
-        An API server that is away is waited for, as with the Lease.  Who ended instead would be
-        kept waiting by Kubernetes' own back-off, and might come back after its Lease was taken.
-        """
-        trouble = Trouble("look up resources", ignore)
-        while not self._stop.is_set():
-            try:
-                found = [await cluster.find(each) for each in (self._resource, *self._owns)]
-            except Unavailable as error:
-                trouble.failed(error)
-                await clock.sleep(pause)
-            else:
-                trouble.over()
-                return found
-        return None
 
     def _work(
         self,
         cluster: Cluster,
-        main: Resource,
-        children: Sequence[Resource],
-        *,
+        found: Sequence[Resource],
+        holder: LeaseHolder,
         settings: Settings,
-        holds_lease: Callable[[], bool],
+        *,
         clock: Clock,
         rng: Rng,
     ) -> Work:
-        """Return the work of one tenure: what was seen in an earlier one counts for nothing."""
+        main, *children = found
         identity = Identity(ring=self._ring, shard=ShardName(settings.name))
         workplace = Workplace(
             identity=identity,
@@ -194,7 +188,7 @@ class Shard:
             children=tuple(
                 Collected(resource=child, documents=cluster.documents(child)) for child in children
             ),
-            holds_lease=holds_lease,
+            holds_lease=lambda: holder.valid(clock.monotonic()),
         )
         selector = identity.selector
         return Work(
@@ -242,3 +236,19 @@ class Shard:
         finally:
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
+
+
+@contextmanager
+def _alone_on(lease: ObjectRef, kubeconfig: str) -> Iterator[None]:
+    """Refuse a second shard of this process on one Lease: it would wait for the first for ever."""
+    key = (kubeconfig, lease)
+    if key in _LEASES_IN_USE:
+        raise ConfigError(
+            f"another Shard of this process uses Lease {lease}: give each a name of its own, "
+            "and each resource a ring of its own"
+        )
+    _LEASES_IN_USE.add(key)
+    try:
+        yield
+    finally:
+        _LEASES_IN_USE.discard(key)

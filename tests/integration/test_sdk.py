@@ -14,6 +14,7 @@ import sys
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from sharder.api.lease import Lease, format_time
 from sharder.api.meta import Json, PartialObject
 from sharder.api.resource import Resource
 from sharder.clock import SystemClock
+from sharder.errors import NotFound
 from sharder.kube.client import Client, connect
 from sharder.kube.store import KubeStore
 from sharder.kube.stores import SECRETS, leases
@@ -96,9 +98,17 @@ class Bench:
         self._kubeconfig = kubeconfig
         self._directory = directory
 
+    def without_rights(self, kubeconfig: Path) -> "Bench":
+        """Return the same bench for a shard that starts as another user."""
+        other = copy(self)
+        other._kubeconfig = kubeconfig
+        return other
+
     @asynccontextmanager
-    async def shard(self, name: str, **environment: str) -> AsyncGenerator[Process, None]:
-        """Start the example as a process and wait until it holds its Lease."""
+    async def shard(
+        self, name: str, *, is_joining: bool = True, **environment: str
+    ) -> AsyncGenerator[Process, None]:
+        """Start the example as a process and wait until it holds its Lease, unless told not to."""
         unique = f"{name}-{self.ring}"
         flags = {
             "--kubeconfig": str(self._kubeconfig),
@@ -108,14 +118,21 @@ class Bench:
         }
         arguments = [text for pair in flags.items() for text in pair]
         program = EXAMPLE / "controller.py"
-        async with self.process(unique, program, *arguments, **environment) as shard:
+        async with self.process(
+            unique, program, *arguments, is_joining=is_joining, **environment
+        ) as shard:
             yield shard
 
     @asynccontextmanager
     async def process(
-        self, name: str, program: Path, *arguments: str, **environment: str
+        self,
+        name: str,
+        program: Path,
+        *arguments: str,
+        is_joining: bool = True,
+        **environment: str,
     ) -> AsyncGenerator[Process, None]:
-        """Start a shard of that name as a process and wait until it holds its Lease."""
+        """Start a shard of that name as a process; wait until it holds its Lease."""
         log = self._directory / f"{name}.log"
         with log.open("wb") as stderr:
             process = await asyncio.create_subprocess_exec(
@@ -127,7 +144,8 @@ class Bench:
             )
         running = Process(process, name, log)
         try:
-            await eventually(lambda: self._has_lease(running), within=WITHIN)
+            if is_joining:
+                await eventually(lambda: self.has_lease(running), within=WITHIN)
             yield running
         finally:
             if process.returncode is None:
@@ -167,7 +185,7 @@ class Bench:
         wanted = hashlib.sha256(value.encode()).hexdigest()
         return (await self.checksums(ref)).data == {"key": wanted}
 
-    async def _has_lease(self, shard: Process) -> Lease:
+    async def has_lease(self, shard: Process) -> Lease:
         lease = await self.leases.get(shard.lease)
         assert lease.spec.holder_identity == shard.name
         return lease
@@ -348,6 +366,31 @@ async def test_a_shard_whose_lease_is_stolen_ends_with_an_error(bench: Bench) ->
         assert shard.records()[-1]["message"].startswith("shard failed: lost lease ")
 
 
+async def test_a_shard_takes_no_lease_before_it_has_its_rights(
+    bench: Bench, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    account = f"late-{bench.ring}"
+    kubectl = control_plane.kubectl
+    kubectl("create", "serviceaccount", account, "-n", NAMESPACE)
+    late = bench.without_rights(control_plane.token_kubeconfig(NAMESPACE, account))
+    subject = f"--serviceaccount={NAMESPACE}:{account}"
+
+    async with late.shard("a", is_joining=False) as shard:
+        await eventually(lambda: _says_that_rights_are_missing(shard), within=WITHIN)
+        with pytest.raises(NotFound):
+            await bench.leases.get(shard.lease)
+        role = f"--clusterrole={ACCOUNT}"
+        await asyncio.to_thread(kubectl, "create", "clusterrolebinding", account, role, subject)
+        role = f"--role={ACCOUNT}"
+        await asyncio.to_thread(
+            kubectl, "create", "rolebinding", account, "-n", NAMESPACE, role, subject
+        )
+
+        await eventually(lambda: bench.has_lease(shard), within=WITHIN)
+        ref = await bench.create_secret(shard.name, "v1")
+        await eventually(lambda: bench.has_checksum(ref, "v1"), within=WITHIN)
+
+
 @pytest.mark.slow
 async def test_a_shard_that_wakes_up_after_its_lease_was_stolen_writes_nothing(
     bench: Bench,
@@ -402,6 +445,15 @@ def test_the_server_accepts_the_manifests_of_the_example(control_plane: ControlP
 
     assert "controllerring.sharding.timebertt.dev/checksum serverside-applied" in accepted
     assert "deployment.apps/checksum-controller serverside-applied" in accepted
+
+
+async def _says_that_rights_are_missing(shard: Process) -> None:
+    (told,) = [r["message"] for r in shard.records() if "rights are missing" in r["message"]]
+    assert (
+        '{apiGroups: [""], resources: [secrets], verbs: [get, list, watch, patch]} '
+        "to its ClusterRole" in told
+    )
+    assert f"verbs: [get, create, patch]}} to its Role in namespace {NAMESPACE}" in told
 
 
 async def _says(bench: Bench, ref: ObjectRef, data: dict[str, str]) -> bool:

@@ -10,9 +10,10 @@ from datetime import timedelta
 import msgspec
 
 from sharder.api.lease import Lease
-from sharder.api.meta import Json, PartialObject
+from sharder.api.meta import Json, ObjectMeta, PartialObject
 from sharder.api.resource import Resource
-from sharder.errors import ApiError, NotFound
+from sharder.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
+from sharder.errors import ApiError, NotFound, SharderError
 from sharder.names import (
     EVACUATE_ANNOTATION,
     GroupResource,
@@ -23,6 +24,7 @@ from sharder.names import (
 )
 from sharder.ports import Listed, WatchEvent
 from sharder.sdk import LeaseTiming, Reconcile, Request, Settings, Shard
+from sharder.sdk.rights import Right
 from tests.support.fake_clock import FakeClock, settle
 from tests.support.fakes import FakeStore, Tree, fake_leases
 
@@ -105,6 +107,19 @@ class FakeCluster:
         self.answers_flow = asyncio.Event()
         self.answers_flow.set()
         self.find_faults: deque[ApiError] = deque()
+        self.ring_found: ControllerRing | SharderError = ControllerRing(
+            metadata=ObjectMeta(name=RING),
+            spec=RingSpec(
+                resources=(
+                    RingResource(
+                        resource="secrets",
+                        controlled_resources=(ControlledResource(resource="configmaps"),),
+                    ),
+                )
+            ),
+        )
+        self.denied: set[Right] = set()
+        self.review_faults: deque[ApiError] = deque()
         self.admit: Callable[[Json], Json] = lambda body: body
         """What webhooks make of a shard's acknowledgements."""
 
@@ -118,6 +133,16 @@ class FakeCluster:
             if known.id == resource:
                 return known
         raise NotFound(f"the API server does not serve {resource}")
+
+    async def ring(self, name: RingName) -> ControllerRing:
+        if isinstance(self.ring_found, SharderError):
+            raise self.ring_found
+        return self.ring_found
+
+    async def may(self, right: Right) -> bool:
+        if self.review_faults:
+            raise self.review_faults.popleft()
+        return right not in self.denied
 
     def objects(self, resource: Resource, labels: str) -> OwnView:
         view = FakeStore(PartialObject, resource, labels=labels)
