@@ -14,6 +14,7 @@ within lease duration / renew deadline.  The time of a renewal counts from when 
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
+from datetime import timedelta
 from typing import Final, NoReturn, Protocol, TypeVar
 
 import msgspec
@@ -87,6 +88,8 @@ class LeaseHolder:
         self._written: set[str] = set()
         self._renewing = asyncio.Lock()
         self._wants_evacuation = False
+        self._waits_for = ""
+        """The holder that was logged."""
         self._renewed: float | None = None
 
     def valid(self, now: float) -> bool:
@@ -99,7 +102,9 @@ class LeaseHolder:
     async def acquire(self) -> None:
         """Wait until the Lease is free and take it; errors are retried for ever."""
         while not await self._try_to_take():
+            self._tell_holder()
             await self._clock.sleep(self._until_next_look())
+        self._waits_for = ""
         _log.info("lease acquired", extra={"object": str(self._ref)})
 
     async def keep(self) -> NoReturn:
@@ -109,10 +114,11 @@ class LeaseHolder:
             LeaseLost: another holder was seen, or the renew deadline has passed.
         """
         while True:
-            await self._clock.sleep(min(self._timing.retry_period, max(self._left(), 0)))
+            due = self._clock.monotonic() + min(self._timing.retry_period, max(self._left(), 0))
+            await self._clock.sleep(due - self._clock.monotonic())
             left = self._left()
             if left <= 0:
-                self._lose(f"it was not renewed for {self._timing.renew_deadline:g} s")
+                self._lose(self._why_not_renewed(late=self._clock.monotonic() - due))
             await self._try_to_renew(left)
 
     async def evacuate(self) -> None:
@@ -152,6 +158,25 @@ class LeaseHolder:
             return pause
         left = runs_out_at(self._seen, self._timing) - self._clock.monotonic()
         return min(pause, left) if left > 0 else pause
+
+    def _tell_holder(self) -> None:
+        """Log whom we wait for, and how long at most if that one is dead; once for each."""
+        match self._judge():
+            case Held(holder) if self._seen and holder != self._waits_for:
+                self._waits_for = holder
+                left = runs_out_at(self._seen, self._timing) - self._clock.monotonic()
+                until = self._clock.now() + timedelta(seconds=left)
+                own = " (our own name: a killed predecessor, or another process)"
+                # Not a constant message: a program that uses the SDK may show no fields.
+                _log.info(
+                    "waiting for lease %s, held by %r%s, "
+                    "until %s at the latest unless it is renewed",
+                    self._ref,
+                    holder,
+                    own if holder == self._identity else "",
+                    until.isoformat(timespec="seconds"),
+                    extra={"object": str(self._ref)},
+                )
 
     async def _try_to_take(self) -> bool:
         try:
@@ -283,6 +308,12 @@ class LeaseHolder:
         if self._renewed is None:
             return 0.0
         return self._renewed + self._timing.renew_deadline - self._clock.monotonic()
+
+    def _why_not_renewed(self, *, late: float) -> str:
+        why = f"it was not renewed for {self._timing.renew_deadline:g} s"
+        if late < self._timing.retry_period:
+            return why
+        return f"{why}: the event loop was blocked, or the process paused, for {late:.1f} s"
 
     def _lose(self, why: str) -> NoReturn:
         self._renewed = None

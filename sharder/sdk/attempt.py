@@ -8,12 +8,15 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from math import inf
 from typing import Final, TypeAlias
 
+from sharder.clock import Clock
 from sharder.errors import SharderError
 from sharder.names import ObjectRef
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.sdk.request import Request, Workplace
+from sharder.sdk.steps import BLOCKED_SECONDS, stepwise
 
 Reconcile: TypeAlias = Callable[[Request], Awaitable[float | timedelta | None]]
 """Brings one object into its wanted state; may be run at any time, any number of times.
@@ -31,11 +34,22 @@ _log = logging.getLogger(__name__)
 class Attempts:
     """One run of the function at a time per object, as its caller must see to."""
 
-    def __init__(self, reconcile: Reconcile, workplace: Workplace, *, rng: Rng) -> None:
+    def __init__(
+        self, reconcile: Reconcile, workplace: Workplace, *, clock: Clock, rng: Rng
+    ) -> None:
         self._reconcile = reconcile
         self._workplace = workplace
+        self._clock = clock
         self._rng = rng
         self._failures: dict[ObjectRef, int] = {}
+        self._block: tuple[str, float] = ("", -inf)
+        """What blocked the event loop last, and when (monotonic seconds) that was over."""
+
+    @property
+    def blocked(self) -> str:
+        """What has kept the event loop from running until a moment ago, empty if nothing."""
+        what, ended = self._block
+        return what if self._clock.monotonic() - ended < BLOCKED_SECONDS else ""
 
     async def run(self, ref: ObjectRef) -> float | None:
         """Run the function; return the seconds after which to look again, None for never."""
@@ -45,7 +59,11 @@ class Attempts:
         request = Request(ref, meta, self._workplace)
         try:
             with self._recorded(request):
-                after = await self._reconcile(request)
+                after = await stepwise(
+                    self._call(request),
+                    clock=self._clock,
+                    on_block=lambda seconds: self._tell_block(ref, seconds),
+                )
         except SharderError as error:
             self._warn(ref, str(error))
             return self._back_off(ref)
@@ -58,6 +76,17 @@ class Attempts:
     def forget(self, ref: ObjectRef) -> None:
         """Begin the back-off of an object anew."""
         self._failures.pop(ref, None)
+
+    async def _call(self, request: Request) -> float | timedelta | None:
+        return await self._reconcile(request)
+
+    def _tell_block(self, ref: ObjectRef, seconds: float) -> None:
+        what = f"reconcile of {ref} blocked the event loop for {seconds:.1f} s"
+        self._block = (what, self._clock.monotonic())
+        # Not a constant message, as in `_warn`.
+        _log.warning(
+            "%s: the Lease is not renewed meanwhile", what, extra=self._workplace.fields(ref)
+        )
 
     @contextmanager
     def _recorded(self, request: Request) -> Iterator[None]:

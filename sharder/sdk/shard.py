@@ -193,7 +193,7 @@ class Shard:
         selector = identity.selector
         return Work(
             workplace,
-            Attempts(self._reconcile, workplace, rng=rng),
+            Attempts(self._reconcile, workplace, clock=clock, rng=rng),
             objects=cluster.objects(main, selector),
             children=[cluster.objects(child, selector) for child in children],
             workers=settings.workers,

@@ -55,7 +55,8 @@ async def serve_tenure(
         if lost is None or others is not None:
             raise
         is_lost = True
-        raise LeaseLost(_message(lost)) from group
+        cause = f" ({work.blocked})" if work.blocked else ""
+        raise LeaseLost(f"{_message(lost)}{cause}") from group
     finally:
         if not is_lost:
             await holder.release()

@@ -91,6 +91,11 @@ class Work:
         """How many objects the shard has, as far as it has seen them."""
         return len(self._holding)
 
+    @property
+    def blocked(self) -> str:
+        """What has kept the event loop from running until a moment ago, empty if nothing."""
+        return self._attempts.blocked
+
     async def until_empty(self) -> None:
         """Return when the shard has no objects; before the first list that is not known."""
         while self._holding or not self._is_listed:

@@ -1,6 +1,7 @@
 """Facts about `sharder.runtime.holder`."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -86,6 +87,56 @@ class World:
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+def messages(caplog: pytest.LogCaptureFixture, start: str) -> list[str]:
+    return [m for m in caplog.messages if m.startswith(start)]
+
+
+async def test_a_candidate_logs_once_whom_it_waits_for_and_until_when(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    await world.give("shardlease-controller", 30)
+
+    async with world.running(world.holder().acquire()):
+        assert messages(caplog, "waiting") == [
+            "waiting for lease ns/shard-a, held by 'shardlease-controller', "
+            "until 2026-03-01T12:00:30+00:00 at the latest unless it is renewed"
+        ]
+        await world.clock.advance(20)
+        assert len(messages(caplog, "waiting")) == 1
+        await world.give("somebody-else", 10)
+        await world.clock.advance(2)
+
+        assert "'somebody-else', until 2026-03-01T12:00:3" in messages(caplog, "waiting")[1]
+
+
+async def test_a_process_that_finds_its_own_name_in_the_lease_says_so_at_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    await world.give("me")
+
+    async with world.running(world.holder().acquire()):
+        (told,) = messages(caplog, "waiting")
+        assert "held by 'me' (our own name: a killed predecessor, or another process)" in told
+
+
+async def test_a_lease_that_was_lost_because_nothing_could_run_says_for_how_long(
+    world: World,
+) -> None:
+    holder = world.holder()
+    await holder.acquire()
+
+    async with world.running(holder.keep()) as keeping:
+        world.clock._elapsed += 13
+        await world.clock.advance(0)
+
+        assert str(keeping.exception()) == (
+            "lost lease ns/shard-a: it was not renewed for 10 s: "
+            "the event loop was blocked, or the process paused, for 11.0 s"
+        )
 
 
 async def test_a_missing_lease_is_created_with_its_labels(world: World) -> None:

@@ -1,0 +1,41 @@
+"""Drive a coroutine step by step, to see how long each keeps the event loop for itself."""
+
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from types import coroutine
+from typing import Final, TypeVar
+
+from sharder.clock import Clock
+
+BLOCKED_SECONDS: Final = 2.0
+"""A step that takes longer is reported: the default retry period, so a renewal came late."""
+
+T = TypeVar("T")
+
+
+@coroutine
+def stepwise(
+    inner: Coroutine[object, object, T], *, clock: Clock, on_block: Callable[[float], None]
+) -> Generator[object, object, T]:
+    """Await `inner`; call `on_block` with the seconds of each step that blocked the loop.
+
+    All that runs between two awaits is one step.  A process that was paused within one looks
+    the same.
+    """
+    step = partial(inner.send, None)
+    while True:
+        began = clock.monotonic()
+        try:
+            awaited = step()
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            if (seconds := clock.monotonic() - began) >= BLOCKED_SECONDS:
+                on_block(seconds)
+        try:
+            received = yield awaited
+        except BaseException as error:  # noqa: BLE001 - a cancellation is the inner one's too
+            step = partial(inner.throw, error)
+        else:
+            step = partial(inner.send, received)
