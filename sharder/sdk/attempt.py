@@ -81,11 +81,15 @@ class Attempts:
         return await self._reconcile(request)
 
     def _tell_block(self, ref: ObjectRef, seconds: float) -> None:
-        what = f"reconcile of {ref} blocked the event loop for {seconds:.1f} s"
+        told = f"{seconds:.1f}"
+        what = f"reconcile of {ref} blocked the event loop for {told} s"
         self._block = (what, self._clock.monotonic())
         # Not a constant message, as in `_warn`.
         _log.warning(
-            "%s: the Lease is not renewed meanwhile", what, extra=self._workplace.fields(ref)
+            "reconcile of %s blocked the event loop for %s s: the Lease is not renewed meanwhile",
+            ref,
+            told,
+            extra=self._workplace.fields(ref),
         )
 
     @contextmanager

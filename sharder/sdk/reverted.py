@@ -15,6 +15,12 @@ from sharder.runtime.backoff import Backoff, Rng
 BACKOFF: Final = Backoff(base=1.0, cap=60.0)
 """Seconds; each try is a write that every webhook is called for."""
 
+_CAUSES: Final = (
+    "either the sharder does not take this writer for the shard (name the pod like the shard, or "
+    "run it with a ServiceAccount of its Lease's namespace), or another webhook changes labels in "
+    "the same write"
+)
+
 _log = logging.getLogger(__name__)
 
 
@@ -47,11 +53,9 @@ class RevertedDrains:
         if before is None:
             # Not a constant message: an author's program may show no fields.
             _log.warning(
-                "drain of %s not acknowledged: its labels were put back, will retry; either the "
-                "sharder does not take this writer for the shard (name the pod like the shard, "
-                "or run it with a ServiceAccount of its Lease's namespace), or another webhook "
-                "changes labels in the same write",
+                "drain of %s not acknowledged: its labels were put back, will retry; %s",
                 ref,
+                _CAUSES,
                 extra=fields,
             )
         return seconds

@@ -418,13 +418,14 @@ async def test_the_controller_in_the_documentation_works(
     program = tmp_path / "snippet.py"
     program.write_text(snippet)
     bench = Bench(admin, "my-ring", kubeconfig=kubeconfig, directory=tmp_path)
-    identity = {
-        "SHARD_NAME": "snippet",
-        "SHARD_NAMESPACE": NAMESPACE,
-        "KUBECONFIG": str(kubeconfig),
-    }
 
-    async with bench.process("snippet", program, **identity):
+    async with bench.process(
+        "snippet",
+        program,
+        SHARD_NAME="snippet",
+        SHARD_NAMESPACE=NAMESPACE,
+        KUBECONFIG=str(kubeconfig),
+    ):
         ref = await bench.create_secret("snippet", "v1")
 
         made = await eventually(
