@@ -42,6 +42,12 @@ class Story:
     exit_code: int
     robbed_exit_code: int
     """Of go-2, when another holder stood in its Lease."""
+    pause: Change
+    """go-3 stands still, by SIGSTOP, until its objects are elsewhere."""
+    paused_exit_code: int
+    """Of go-3, when it went on."""
+    written_late: set[str]
+    """Names of the objects that were written after go-3 went on."""
     kill: Change
     """go-0 gets SIGKILL."""
     trace: Trace
@@ -94,15 +100,45 @@ class MixedTeller(Teller):
         patch = ("--type=merge", "-p", json.dumps({"spec": spec}))
         await asyncio.to_thread(kubectl, "patch", *lease, *patch)
 
+        code = await self._exit_code(name)
+        self.live.discard(name)
+        await self.settled()
+        return code
+
+    async def pause(self, name: str) -> tuple[Change, int, set[str]]:
+        """Let a shard stand still until it has lost everything, and then go on to its end."""
+        before, mark = await self.observer.look(), self.trace.last_revision()
+        began = time.monotonic()
+        self.playground.pause(name)
+        self.live.discard(name)
+        after = await self.settled()
+        change = Change(
+            before=before,
+            after=after,
+            seconds=time.monotonic() - began,
+            drained=frozenset(self.trace.drained_after(mark)),
+        )
+        mark = await eventually(self._quiet, within=LEASE_SECONDS)
+        self.playground.resume(name)
+        code = await self._exit_code(name)
+        await eventually(self._quiet, within=LEASE_SECONDS)
+        writes = (*self.trace.secrets, *self.trace.configmaps)
+        return change, code, {w.obj.metadata.name for w in writes if w.revision > mark}
+
+    async def _quiet(self) -> int:
+        """Return the last revision of an object once nothing is written for a second."""
+        versions = self.trace.versions()
+        await asyncio.sleep(1)
+        assert self.trace.versions() == versions
+        return max(versions.values())
+
+    async def _exit_code(self, name: str) -> int:
         async def ended() -> int:
             code = self.playground.plane.supervisor.exit_code(name)
             assert code is not None
             return code
 
-        code = await eventually(ended, within=LEASE_SECONDS)
-        self.live.discard(name)
-        await self.settled()
-        return code
+        return await eventually(ended, within=LEASE_SECONDS)
 
 
 async def play(plane: ControlPlane) -> Story:
@@ -128,6 +164,9 @@ async def play(plane: ControlPlane) -> Story:
         await teller.start("go-2")
         await teller.settled()
         robbed_exit_code = await teller.rob("go-2")
+        await teller.start("go-3")
+        await teller.settled()
+        pause, paused_exit_code, written_late = await teller.pause("go-3")
         kill, _ = await teller.lose("go-0", kill=True)
         return Story(
             created=created,
@@ -139,6 +178,9 @@ async def play(plane: ControlPlane) -> Story:
             stop=stop,
             exit_code=exit_code,
             robbed_exit_code=robbed_exit_code,
+            pause=pause,
+            paused_exit_code=paused_exit_code,
+            written_late=written_late,
             kill=kill,
             trace=trace,
         )

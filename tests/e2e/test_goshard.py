@@ -25,6 +25,7 @@ def story(request: pytest.FixtureRequest) -> Story:
         story = asyncio.run(play(plane))
     changes = {"Go joins": story.go_joins, "Python joins": story.python_joins}
     changes |= {"clean stop of Go": story.stop, "kill of Go": story.kill}
+    changes |= {"pause of Go": story.pause}
     told = [f"{k} {c.seconds:.1f} s ({len(c.moved)} moved)" for k, c in changes.items()]
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         rate = f"{story.writes_per_second:.0f} creates/s"
@@ -115,8 +116,23 @@ def test_a_killed_shard_in_go_is_replaced_within_two_durations(story: Story) -> 
     assert story.kill.seconds - writing <= 2 * LEASE_SECONDS + 2
 
 
+def test_a_shard_in_go_that_stands_still_loses_its_objects_and_nobody_else_any(
+    story: Story,
+) -> None:
+    assert givers(story.pause) == {"go-3"}
+    assert len(story.pause.moved) == story.pause.before.shares()["go-3"] > 0
+
+
+def test_a_shard_in_go_that_stood_still_ends_when_it_goes_on_and_writes_nothing(
+    story: Story,
+) -> None:
+    assert (story.paused_exit_code, story.written_late) == (1, set())
+
+
 def test_nobody_is_asked_to_move_when_a_shard_in_go_is_lost(story: Story) -> None:
-    assert (story.stop.drained, story.kill.drained) == (frozenset(), frozenset())
+    drained = [change.drained for change in (story.stop, story.pause, story.kill)]
+
+    assert drained == [frozenset()] * 3
 
 
 def test_no_object_is_taken_from_a_working_shard(story: Story) -> None:
