@@ -20,6 +20,7 @@ from sharder.controllers.load import Series as LoadSeries
 from sharder.controllers.mistakes import Mistakes
 from sharder.controllers.movement.resync import AGAIN_SECONDS, Resync
 from sharder.controllers.movement.rights import Watching
+from sharder.controllers.movement.standby import StandBy
 from sharder.controllers.movement.wiring import Means, Meter, Movement
 from sharder.controllers.rings import Problems, RingController
 from sharder.controllers.subscribers import Subscriber
@@ -34,6 +35,7 @@ from sharder.ports import Objects, Recorder, WebhookConfigurations, Writable
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.holder import Leases
 from sharder.runtime.queue import K, Worker, WorkQueue
+from sharder.runtime.supervise import supervise
 
 RING_BACKOFF = Backoff(base=5.0, cap=300.0)
 """Between attempts at a ring that fails, as in the reference."""
@@ -74,6 +76,10 @@ class Holder(Protocol):
 
 class Instruments(Meter, LoadSeries, Protocol):
     """Everything that the leader measures."""
+
+    def crashed(self, task: str) -> None:
+        """A task failed and began anew."""
+        ...
 
 
 class AlwaysLeader:
@@ -129,7 +135,7 @@ class Leader:
         `on_change` is told when leadership begins and, after the work has stopped, ends.
         """
         while True:
-            await self.holder.acquire()
+            await self._stand_by()
             on_change(True)  # noqa: FBT003 - an observer of one flag
             try:
                 await self._lead()
@@ -138,6 +144,32 @@ class Leader:
             finally:
                 on_change(False)  # noqa: FBT003
                 await self.holder.release()
+
+    async def _stand_by(self) -> None:
+        """Wait until we lead, and meanwhile hand over what a leader leaves lying."""
+
+        async def stand_by() -> None:
+            # Anew each time: what an earlier one has seen is long over.
+            await StandBy(
+                world=self.world,
+                objects=self.objects,
+                counter=self.meter,
+                clock=self.clock,
+                rng=self.rng,
+                limit=self.limit,
+            ).run()
+
+        async with asyncio.TaskGroup() as group:
+            standing_by = group.create_task(
+                supervise(
+                    {"stand-by": stand_by},
+                    clock=self.clock,
+                    rng=self.rng,
+                    on_crash=self.meter.crashed,
+                )
+            )
+            await self.holder.acquire()
+            standing_by.cancel()
 
     async def _lead(self) -> None:
         async with asyncio.TaskGroup() as group:

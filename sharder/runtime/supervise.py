@@ -34,7 +34,6 @@ async def supervise(
     crashes: raised by a task itself they end all the others and come out in an
     ExceptionGroup.  Cancellation is the signal to stop, also for a task that fails on its way out.
     """
-
     is_stopping = False
 
     async def keep_running(name: str, task: Callable[[], Awaitable[None]]) -> None:

@@ -80,6 +80,7 @@ class Tally:
         self.loads: dict[RingName, tuple[int, tuple[ShardLoad, ...]]] = {}
         self.rebalances = 0
         self.planned: dict[RingName, int] = {}
+        self.crashes: list[str] = []
 
     def moved(self, ring: RingName, resource: GroupResource) -> None:
         self.moves += 1
@@ -119,6 +120,9 @@ class Tally:
 
     def show_planned_moves(self, ring: RingName, moves: int) -> None:
         self.planned[ring] = moves
+
+    def crashed(self, task: str) -> None:
+        self.crashes.append(task)
 
     def hide_planned_moves(self, ring: RingName) -> None:
         self.planned.pop(ring, None)

@@ -12,7 +12,7 @@ class Batch:
         self._group = group
         self._room = asyncio.Semaphore(limit)
 
-    async def add(self, work: Coroutine[None, None, None]) -> None:
+    async def add(self, work: Coroutine[None, None, object]) -> None:
         """Start `work` as soon as there is room."""
         try:
             await self._room.acquire()

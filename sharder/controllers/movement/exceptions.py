@@ -6,7 +6,7 @@ each object before it does anything (docs/protocol.md, "Exceptions").
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
@@ -58,10 +58,11 @@ class Exceptions:
         watching: Watching,
         told: Callable[[RingName], None],
         drains: Drains,
-        overdue: OverdueDrains,
+        overdue: OverdueDrains | None,
         series: Series,
         clock: Clock,
         rng: Rng,
+        roles: Collection[Role] = tuple(Role),
     ) -> None:
         """Start without watches.
 
@@ -73,12 +74,14 @@ class Exceptions:
             watching: Notes which watches are refused.
             told: Called when that changes for a ring.
             drains: Is told of objects that are being drained.
-            overdue: Looks for those that are for too long.
+            overdue: Looks for those that are for too long, if anybody is to.
             series: Shows how many exceptions there are.
             clock: To tell their age by.
             rng: For the jitter of back-offs.
+            roles: What is watched are resources of these.
         """
         self._world = world
+        self._roles = frozenset(roles)
         self._objects = objects
         self._waiting = waiting
         self._forget = forget
@@ -105,13 +108,15 @@ class Exceptions:
 
     def overdue(self, ring: RingName) -> Overdue | None:
         """Return which drains of a ring are overdue, None if none is."""
-        return self._overdue.of(ring)
+        return None if self._overdue is None else self._overdue.of(ring)
 
     async def run(self) -> None:
         """Watch until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._overdue.run(self._draining), name="overdue drains")
+                if self._overdue is not None:
+                    looking = self._overdue.run(self._draining)
+                    group.create_task(looking, name="overdue drains")
                 while True:
                     self._changed.clear()
                     while self._stale:
@@ -136,7 +141,7 @@ class Exceptions:
         if state.scope == scope:
             return
         state.scope, state.cover = scope, cover_of(snapshot.namespaces, known, state.cover)
-        wanted = set(watches_of(snapshot, state.cover))
+        wanted = {w for w in watches_of(snapshot, state.cover) if w.role in self._roles}
         for watch in state.tasks.keys() - wanted:
             state.tasks.pop(watch).cancel()
         self._see(snapshot, state)
@@ -169,7 +174,7 @@ class Exceptions:
                 seen.keep_namespaces(snapshot.namespaces)
         for resource, role in snapshot.roles.items():
             flow = Flow(snapshot.name, resource)
-            if flow in state.backlogs:
+            if flow in state.backlogs or role not in self._roles:
                 continue
             state.backlogs[flow] = seen = Backlogs(
                 flow,

@@ -60,11 +60,12 @@ class Failures:
         *,
         clock: Clock,
         rng: Rng,
-        recorder: Recorder,
+        recorder: Recorder | None,
         counter: FailureCounter,
         report: Report,
         retry: Retry,
     ) -> None:
+        """Without `recorder` nobody is told: another replica does that."""
         self._clock = clock
         self._rng = rng
         self._recorder = recorder
@@ -108,7 +109,7 @@ class Failures:
         self._retry(subject, seconds)
         self._note_rights(subject, error)
         reason = LABEL_REMOVED if isinstance(error, Undone) else WRITE_FAILED
-        if reason not in failure.told:
+        if self._recorder is not None and reason not in failure.told:
             failure.told.add(reason)
             fields = {"ring": ring, "object": f"{resource} {subject.ref}", "error": str(error)}
             _log.warning("cannot move object", extra=fields)

@@ -114,6 +114,8 @@ class HandOver:
             snapshot, resource, objects=objects, failures=failures, limit=mover.limit
         )
         found = await reading.run(shards)
+        if not mover.takes:
+            found = [obj for obj in found if snapshot.owner_of(obj) is None]
         if snapshot.roles[flow.resource] is Role.CONTROLLED:
             following = Following(snapshot, objects=objects, mover=mover, failures=failures)
             await following.run(resource, found)

@@ -27,7 +27,7 @@ from sharder.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.patches import assign, drain, release, withdraw
 from sharder.plan import Assign, Drain, Keep, Relabel, Release, Step, Withdraw
 from sharder.ports import Objects
-from sharder.snapshot import RingSnapshot
+from sharder.snapshot import RingSnapshot, Role
 
 MAX_ATTEMPTS = 5
 """Lost races on one object before it is left to the back-off: somebody writes it all the time."""
@@ -61,14 +61,26 @@ class Mover:
         *,
         world: World,
         objects: Objects,
-        claims: Claims,
+        claims: Claims | None,
         leads: Callable[[], bool],
         failures: Failures,
         drains: Drains,
         counter: Counter,
         limit: int,
     ) -> None:
-        """`leads` tells whether our leader Lease is unexpired at this moment."""
+        """Wire it.
+
+        Args:
+            world: Has the rings.
+            objects: What is written.
+            claims: Keep shards away whose objects are taken.  None: nothing is taken from a shard
+                and no shard is asked, only what has no owner is given one, and what it controls.
+            leads: Tells whether we may write at this moment.
+            failures: Leave alone what could not be written.
+            drains: The budgets.
+            counter: Counts.
+            limit: Of writes under way at once.
+        """
         self._world = world
         self._objects = objects
         self._claims = claims
@@ -77,6 +89,8 @@ class Mover:
         self._drains = drains
         self._counter = counter
         self.limit = limit
+        self.takes = claims is not None
+        """Whether it may take objects from shards, and ask shards for them."""
         self._slots = asyncio.Semaphore(limit)
         self._turns = WeakValueDictionary[Subject, asyncio.Lock]()
 
@@ -144,7 +158,7 @@ class Mover:
         """Write until no race is lost; `NotFound` if the object is gone."""
         ref = subject.ref
         for _ in range(MAX_ATTEMPTS):
-            step = decide(obj)
+            step = self._allowed(snapshot, resource, obj, decide(obj))
             body = patch_of(snapshot, obj, step)
             if body is None:
                 return step
@@ -171,13 +185,26 @@ class Mover:
                 return step
         raise Conflict(f"{resource.id} {ref} is written by others all the time")
 
+    def _allowed(
+        self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
+    ) -> Step:
+        """Leave to the leader what only the leader may do."""
+        if self.takes or isinstance(step, Keep):
+            return step
+        is_controlled = snapshot.roles[resource.id] is Role.CONTROLLED
+        if is_controlled or (isinstance(step, Assign) and snapshot.owner_of(obj) is None):
+            return step
+        return Keep("it has an owner, and is the leader's")
+
     def _keeping_away(
         self, snapshot: RingSnapshot, obj: PartialObject, step: Step
     ) -> AbstractAsyncContextManager[None]:
         """Keep the shard away whose object is taken: no resourceVersion of ours tells of it."""
         owner = snapshot.owner_of(obj)
         namespace = None if owner is None else snapshot.members.namespaces.get(owner)
-        if owner is None or namespace is None or not isinstance(step, Assign):
+        if self._claims is None or owner is None or namespace is None:
+            return nullcontext()
+        if not isinstance(step, Assign):
             return nullcontext()
         ref = ObjectRef(namespace, owner)
         if ref in snapshot.members.roster.problems:

@@ -4,7 +4,7 @@ One transfer takes many objects of one resource at once, so that what they contr
 (docs/protocol.md, "Moving objects").
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from functools import partial
 
 from sharder.api.meta import PartialObject
@@ -13,6 +13,7 @@ from sharder.api.ring import ControlledResource, RingResource
 from sharder.controllers.movement.batch import batch
 from sharder.controllers.movement.cover import MAX_NAMESPACES
 from sharder.controllers.movement.failures import Failures, HeldBack
+from sharder.controllers.movement.following import Following
 from sharder.controllers.movement.moves import Decide, Mover
 from sharder.controllers.movement.waiting import BACKOFF, UNKNOWN, Flow, Subject
 from sharder.errors import ApiError, InvalidObject, NotFound
@@ -37,6 +38,8 @@ class Transfer:
         self._failures = failures
         self._promises = Promises(snapshot)
         self._stuck = dict[str, float]()
+        self._lost = dict[str, PartialObject]()
+        """Objects that somebody else has given away meanwhile, by uid."""
 
     async def run(
         self, main: Resource, found: list[PartialObject], shards: Mapping[ObjectRef, ShardName]
@@ -68,12 +71,40 @@ class Transfer:
         async with batch(self._mover.limit) as writes:
             for obj in found:
                 uid = obj.metadata.uid
-                decide = self._promises.keep if uid in placed else follow
-                if uid not in self._stuck:
-                    await writes.add(self._move(main, obj, decide, uid))
+                if uid in self._stuck:
+                    continue
+                if uid in placed:
+                    await writes.add(self._give(main, obj))
+                else:
+                    await writes.add(self._move(main, obj, follow, uid))
+        for entry in self._snapshot.resources:
+            if entry.id == main.id and self._lost:
+                await self._rejoin(entry)
         return {
             o.metadata.ref: self._stuck[uid] for uid, o in placed.items() if uid in self._stuck
         }
+
+    async def _give(self, main: Resource, obj: PartialObject) -> None:
+        """Give a main object away; note whether somebody else was faster."""
+        uid = obj.metadata.uid
+        step = await self._move(main, obj, self._promises.keep, uid)
+        if step is not None and not isinstance(step, Assign):
+            self._lost[uid] = obj
+
+    async def _rejoin(self, entry: RingResource) -> None:
+        """Bring what lost objects control to where these are by now."""
+        for controlled in entry.controlled_resources:
+            if self._snapshot.roles[controlled.id] is not Role.CONTROLLED:
+                continue
+            try:
+                resource = await self._objects.find(controlled.id)
+            except NotFound:
+                continue
+            followers = [child async for child in self._followers(resource, self._lost, "")]
+            following = Following(
+                self._snapshot, objects=self._objects, mover=self._mover, failures=self._failures
+            )
+            await following.run(resource, followers)
 
     def _plan(self, obj: PartialObject) -> Step:
         step = self._promises.plan(obj)
@@ -115,24 +146,31 @@ class Transfer:
     ) -> None:
         resource = await self._objects.find(controlled.id)
         async with batch(self._mover.limit) as writes:
-            for namespace in _namespaces_of(resource, owners):
-                children = self._objects.of(resource, labels, namespace=namespace).stream()
-                async for child in children:
-                    reference = child.metadata.controller
-                    if reference is not None and reference.uid in owners:
-                        decide = partial(self._follow, owners[reference.uid])
-                        await writes.add(self._move(resource, child, decide, reference.uid))
+            async for child in self._followers(resource, owners, labels):
+                uid = _controller_of(child)
+                decide = partial(self._follow, owners[uid])
+                await writes.add(self._move(resource, child, decide, uid))
+
+    async def _followers(
+        self, resource: Resource, owners: Mapping[str, PartialObject], labels: str
+    ) -> AsyncGenerator[PartialObject, None]:
+        """Yield what `owners` control, of what matches."""
+        for namespace in _namespaces_of(resource, owners):
+            async for child in self._objects.of(resource, labels, namespace=namespace).stream():
+                if _controller_of(child) in owners:
+                    yield child
 
     async def _move(
         self, resource: Resource, obj: PartialObject, decide: Decide, owner_uid: str
-    ) -> None:
+    ) -> Step | None:
         """Move an owner or what it controls; a failure keeps that owner back and no other."""
         try:
-            await self._mover.move(self._snapshot, resource, obj, decide)
+            return await self._mover.move(self._snapshot, resource, obj, decide)
         except (ApiError, InvalidObject, HeldBack):
             subject = Subject(Flow(self._snapshot.name, resource.id), obj.metadata.ref)
             seconds = max(BACKOFF.base, self._failures.wait(subject))
             self._stuck[owner_uid] = max(seconds, self._stuck.get(owner_uid, 0.0))
+            return None
 
     def _follow(self, owner: PartialObject, child: PartialObject) -> Step:
         reference = child.metadata.controller
@@ -141,6 +179,12 @@ class Transfer:
         desired = self._promises.goal_of(owner)
         position = position_of(self._snapshot, child, desired)
         return next_step(position, self._snapshot.members, Role.CONTROLLED)
+
+
+def _controller_of(child: PartialObject) -> str:
+    """Return the uid of what controls the object, empty if nothing does."""
+    reference = child.metadata.controller
+    return "" if reference is None else reference.uid
 
 
 def _namespaces_of(resource: Resource, owners: Mapping[str, PartialObject]) -> Iterator[str]:

@@ -53,27 +53,34 @@ class _Turn(NamedTuple):
 class Waiting:
     """A queue of resources, and of each the objects with the shards that have let go of them."""
 
-    def __init__(self, *, clock: Clock, rng: Rng) -> None:
+    def __init__(self, *, clock: Clock, rng: Rng, patience: float = 0.0) -> None:
+        """`patience` is for how many seconds others are given the chance to do the work."""
         self._clock = clock
+        self._patience = patience
         self._queue = WorkQueue[Flow](clock=clock, rng=rng, backoff=BACKOFF)
         self._turns: dict[Flow, dict[ObjectRef, _Turn]] = {}
 
     def release(self, flow: Flow, shards: Mapping[ObjectRef, ShardName]) -> None:
         """Take on objects that these shards have let go."""
         for ref, shard in shards.items():
-            self._wait(flow, ref, shard, GATHER_SECONDS, held=False)
+            self._wait(flow, ref, shard, self._patience + GATHER_SECONDS, held=False)
 
     def look(self, flow: Flow, refs: Iterable[ObjectRef]) -> None:
         """Take on objects that have no owner."""
         for ref in refs:
-            self._wait(flow, ref, UNKNOWN, LOOK_SECONDS, held=False)
+            self._wait(flow, ref, UNKNOWN, self._patience + LOOK_SECONDS, held=False)
 
     def settle(self, flow: Flow, refs: Iterable[ObjectRef]) -> None:
-        """Drop those of which nobody knows but that they had no owner, for they have one now."""
+        """Drop those of which nobody knows but that they had no owner, for they have one now.
+
+        Where others do the work, all of them: it has been done.
+        """
         turns = self._turns.get(flow, {})
         for ref in refs:
             turn = turns.get(ref)
-            if turn is not None and not turn.held and turn.shard == UNKNOWN:
+            if turn is None or turn.held:
+                continue
+            if turn.shard == UNKNOWN or self._patience:
                 del turns[ref]
 
     def retry(self, subject: Subject, seconds: float) -> None:

@@ -1,0 +1,126 @@
+"""Hand over what leads others and was let go, while another replica leads.
+
+An object without owner is nobody's to work on and every write is guarded, so any replica may give
+it away: if the leader fails in the middle of a rebalance, what was let go does not wait for the
+next one.  The leader comes first, and nothing is taken from a shard here, nor is any asked
+(docs/protocol.md, "What moves first").
+"""
+
+import asyncio
+from collections import defaultdict
+
+from sharder.clock import Clock
+from sharder.controllers.movement.backlogs import Size
+from sharder.controllers.movement.drains import Drains
+from sharder.controllers.movement.exceptions import Exceptions
+from sharder.controllers.movement.failures import Failures
+from sharder.controllers.movement.handover import HandOver
+from sharder.controllers.movement.moves import Counter, Mover
+from sharder.controllers.movement.resync import Locks
+from sharder.controllers.movement.rights import Watching
+from sharder.controllers.movement.waiting import Waiting
+from sharder.controllers.subscribers import Subscriber
+from sharder.controllers.world import World
+from sharder.names import GroupResource, RingName
+from sharder.ports import Objects
+from sharder.runtime.backoff import Rng
+from sharder.snapshot import Role
+
+PATIENCE_SECONDS = 1.0
+"""The leader takes less, unless it is gone or has very much to do."""
+
+
+class Unseen:
+    """What the leader shows, and nobody else."""
+
+    def failed(self, ring: RingName, resource: GroupResource) -> None:
+        """Leave it to the leader."""
+
+    def withheld(self, ring: RingName, limit: str) -> None:
+        """Leave it to the leader."""
+
+    def show_backlogs(
+        self, ring: RingName, resource: GroupResource, *, unassigned: Size, draining: Size
+    ) -> None:
+        """Leave it to the leader."""
+
+    def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
+        """Leave it to the leader."""
+
+
+def _nobody(*_about: object) -> None:
+    """Tell nobody: the leader does."""
+
+
+class StandBy:
+    """The watches and the hand-over of leading resources alone, a second late and silent."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        objects: Objects,
+        counter: Counter,
+        clock: Clock,
+        rng: Rng,
+        limit: int,
+    ) -> None:
+        """`limit` bounds the writes under way at once."""
+        self._world = world
+        locks: Locks = defaultdict(asyncio.Lock)
+        unseen = Unseen()
+        waiting = Waiting(clock=clock, rng=rng, patience=PATIENCE_SECONDS)
+        failures = Failures(
+            clock=clock,
+            rng=rng,
+            recorder=None,
+            counter=unseen,
+            report=_nobody,
+            retry=waiting.retry,
+        )
+        drains = Drains(counter=unseen, clock=clock)
+        mover = Mover(
+            world=world,
+            objects=objects,
+            claims=None,
+            leads=lambda: True,
+            failures=failures,
+            drains=drains,
+            counter=counter,
+            limit=limit,
+        )
+        self._hand_over = HandOver(
+            world=world,
+            objects=objects,
+            mover=mover,
+            failures=failures,
+            at_fault=_nobody,
+            waiting=waiting,
+            locks=locks,
+            rng=rng,
+        )
+        self._exceptions = Exceptions(
+            world=world,
+            objects=objects,
+            waiting=waiting,
+            forget=self._hand_over.forget,
+            watching=Watching(),
+            told=_nobody,
+            drains=drains,
+            overdue=None,
+            series=unseen,
+            clock=clock,
+            rng=rng,
+            roles=(Role.LEADING,),
+        )
+
+    async def run(self) -> None:
+        """Watch and hand over until cancelled."""
+        changed = self._exceptions.ring_changed
+        subscriber = Subscriber(
+            ring=changed, steps=_nobody, scope=lambda ring, _: changed(ring), lease=_nobody
+        )
+        with self._world.subscribed(subscriber):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._hand_over.run(), name="hand-over")
+                group.create_task(self._exceptions.run(), name="exceptions")
