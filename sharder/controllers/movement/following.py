@@ -1,17 +1,17 @@
 """Bring single controlled objects to the shard on which their owners are now."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 
 from sharder.api.meta import OwnerReference, PartialObject
 from sharder.api.resource import Resource
 from sharder.controllers.movement.batch import batch
-from sharder.controllers.movement.failures import Failures, HeldBack
+from sharder.controllers.movement.failures import HeldBack
 from sharder.controllers.movement.moves import Mover
 from sharder.controllers.movement.rights import read
 from sharder.controllers.movement.waiting import Flow, Subject
 from sharder.errors import ApiError, InvalidObject, NotFound
-from sharder.names import GroupResource, ObjectRef
+from sharder.names import ObjectRef
 from sharder.plan import Keep, Step
 from sharder.planner import Owners, Promises, plan_controlled
 from sharder.ports import Objects
@@ -21,13 +21,11 @@ from sharder.snapshot import RingSnapshot
 class Following:
     """Reads the owners of controlled objects, each once, and plans after them; by one snapshot."""
 
-    def __init__(
-        self, snapshot: RingSnapshot, *, objects: Objects, mover: Mover, failures: Failures
-    ) -> None:
+    def __init__(self, snapshot: RingSnapshot, *, objects: Objects, mover: Mover) -> None:
         self._snapshot = snapshot
         self._objects = objects
         self._mover = mover
-        self._failures = failures
+        self._failures = mover.failures
         self._owners = Owners()
         self._promises = Promises(snapshot)
         self._unread = dict[str, ApiError | InvalidObject]()
@@ -43,7 +41,7 @@ class Following:
             for obj in found
             if (reference := obj.metadata.controller) is not None
         }
-        kinds = await self._leading_kinds(controlled.id)
+        kinds = await self._main_kinds({(r.group, r.kind) for r, _ in references.values()})
         async with batch(self._mover.limit) as reads:
             for reference, namespace in references.values():
                 main = kinds.get((reference.group, reference.kind))
@@ -53,17 +51,25 @@ class Following:
             for obj in found:
                 await writes.add(self._move(controlled, obj))
 
-    async def _leading_kinds(self, controlled: GroupResource) -> dict[tuple[str, str], Resource]:
-        """Return the resources whose objects control such objects, by group and kind."""
-        kinds = dict[tuple[str, str], Resource]()
+    async def _main_kinds(self, wanted: Set[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
+        """Return the main resources by group and kind; any may control, whatever it lists.
+
+        Raises:
+            ApiError: one that is `wanted` may be among those that could not be looked up.
+        """
+        kinds, unknown = dict[tuple[str, str], Resource](), list[ApiError]()
         for entry in self._snapshot.resources:
-            if controlled in {each.id for each in entry.controlled_resources}:
-                try:
-                    main = await self._objects.find(entry.id)
-                except NotFound:
-                    # None of its objects exist that could have an owner label.
-                    continue
-                kinds[main.id.group, main.kind] = main
+            try:
+                main = await self._objects.find(entry.id)
+            except NotFound:
+                # None of its objects exist that could have an owner label.
+                continue
+            except ApiError as error:
+                unknown.append(error)
+                continue
+            kinds[main.id.group, main.kind] = main
+        if unknown and not wanted <= kinds.keys():
+            raise unknown[0]
         return kinds
 
     async def _learn(self, main: Resource, reference: OwnerReference, namespace: str) -> None:

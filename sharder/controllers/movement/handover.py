@@ -117,7 +117,7 @@ class HandOver:
         if not mover.takes:
             found = [obj for obj in found if snapshot.owner_of(obj) is None]
         if snapshot.roles[flow.resource] is Role.CONTROLLED:
-            following = Following(snapshot, objects=objects, mover=mover, failures=failures)
+            following = Following(snapshot, objects=objects, mover=mover)
             await following.run(resource, found)
             return {}
         transfer = Transfer(snapshot, objects=objects, mover=mover, failures=failures)

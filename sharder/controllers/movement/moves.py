@@ -85,7 +85,7 @@ class Mover:
         self._objects = objects
         self._claims = claims
         self._leads = leads
-        self._failures = failures
+        self.failures = failures
         self._drains = drains
         self._counter = counter
         self.limit = limit
@@ -134,9 +134,9 @@ class Mover:
                 self._drains.gone(subject)
                 step = Keep("it is gone")
             except (ApiError, InvalidObject) as error:
-                await self._failures.failed(subject, obj, error)
+                await self.failures.failed(subject, obj, error)
                 raise
-        self._failures.over(subject)
+        self.failures.over(subject)
         return step
 
     @asynccontextmanager
@@ -162,7 +162,7 @@ class Mover:
             body = patch_of(snapshot, obj, step)
             if body is None:
                 return step
-            self._failures.insist(subject)
+            self.failures.insist(subject)
             try:
                 self.check(snapshot)
                 with (

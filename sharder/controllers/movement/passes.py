@@ -135,8 +135,8 @@ class Pass:
                 continue
             try:
                 resource = await self._sweep.find(controlled.id)
-                await self._sweep.move_all(resource, self._stranded, decide)
-                await self._sweep.move_all(resource, self._settled, decide)
+                for labels in (self._stranded, self._settled):
+                    await self._sweep.move_controlled(resource, labels, decide)
             except NotFound as error:
                 # Nothing of it exists that the main objects would have to wait for.
                 self._sweep.unreadable(controlled.id, error)

@@ -11,6 +11,7 @@ from sharder.controllers.movement.batch import batch
 from sharder.controllers.movement.cover import Cover
 from sharder.controllers.movement.drains import Withheld
 from sharder.controllers.movement.failures import HeldBack
+from sharder.controllers.movement.following import Following
 from sharder.controllers.movement.listing import stream
 from sharder.controllers.movement.moves import Decide, Mover
 from sharder.controllers.movement.muster import Muster
@@ -18,9 +19,12 @@ from sharder.controllers.movement.patience import LOOK_SECONDS, Patience
 from sharder.controllers.movement.rights import naming_the_rule
 from sharder.errors import ApiError, Expired, InvalidObject, NotFound
 from sharder.names import GroupResource
-from sharder.plan import Keep, Step
+from sharder.plan import Keep, Relabel, Step
 from sharder.ports import Objects
 from sharder.snapshot import RingSnapshot
+
+AT_ONCE = 100
+"""Controlled objects whose owners are read together."""
 
 
 class Sweep:
@@ -74,6 +78,38 @@ class Sweep:
                     self._mover.check(self._snapshot)
                     if self._snapshot.selects(obj, role) and not isinstance(first(obj), Keep):
                         await writes.add(self.move(resource, obj, decide))
+
+    async def move_controlled(self, resource: Resource, labels: str, decide: Decide) -> None:
+        """Move what matches; what would leave a shard that works goes by its owner as read now.
+
+        What is known of owners is as old as their list.  One that came since, or is of a resource
+        that does not list what it controls, may be at work where that is.
+        """
+        leaving, role = list[PartialObject](), self._snapshot.roles[resource.id]
+
+        def first(obj: PartialObject) -> Step:
+            step = decide(obj)
+            if not isinstance(step, Relabel):
+                return step
+            leaving.append(obj)
+            return Keep("its owner is read first")
+
+        with naming_the_rule(resource.id):
+            async with batch(self._mover.limit) as writes:
+                async for obj in self.stream(resource, labels):
+                    self._mover.check(self._snapshot)
+                    if self._snapshot.selects(obj, role) and not isinstance(first(obj), Keep):
+                        await writes.add(self.move(resource, obj, first))
+                    if len(leaving) >= AT_ONCE:
+                        await self._follow(resource, leaving)
+            await self._follow(resource, leaving)
+
+    async def _follow(self, resource: Resource, leaving: list[PartialObject]) -> None:
+        if not leaving:
+            return
+        found, leaving[:] = list(leaving), []
+        following = Following(self._snapshot, objects=self._objects, mover=self._mover)
+        await following.run(resource, found)
 
     async def stream(
         self, resource: Resource, labels: str = ""

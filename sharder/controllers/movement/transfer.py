@@ -101,9 +101,7 @@ class Transfer:
             except NotFound:
                 continue
             followers = [child async for child in self._followers(resource, self._lost, "")]
-            following = Following(
-                self._snapshot, objects=self._objects, mover=self._mover, failures=self._failures
-            )
+            following = Following(self._snapshot, objects=self._objects, mover=self._mover)
             await following.run(resource, followers)
 
     def _plan(self, obj: PartialObject) -> Step:

@@ -666,3 +666,56 @@ async def test_a_strategy_that_works_again_is_told_after_a_pass() -> None:
 
     assert [fault is None for fault in faults.all] == [False, True]
     assert await cluster.owners(WIDGETS) == {"w": A}
+
+
+async def test_what_an_owner_controls_without_listing_it_does_not_leave_before_it() -> None:
+    widgets = RingResource(group=WIDGETS.group, resource=WIDGETS.resource)
+    secrets = RingResource(resource=SECRETS.resource, controlled_resources=(MAPS,))
+    cluster = Cluster(ring_of(widgets, secrets))
+
+    async with cluster.watched(A, B):
+        name = named(WIDGETS, B, cluster.snapshot)
+        widget = await cluster.add(WIDGETS, name, owner=A)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=widget)
+        await resync(cluster).reconcile(DEMO)
+        asked = await cluster.owners(WIDGETS), await cluster.owners(CONFIGMAPS)
+        await cluster.label(widget, WIDGETS, owner=B, drain=None)
+        await resync(cluster).reconcile(DEMO)
+
+    assert asked == ({name: A + "*"}, {"c": A})
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+
+
+async def test_what_an_owner_controls_that_came_during_the_pass_stays_with_it() -> None:
+    cluster = Cluster()
+
+    async def create() -> None:
+        secret = await cluster.add(SECRETS, named(SECRETS, B, cluster.snapshot), owner=A)
+        await cluster.label(secret, SECRETS, **{cluster.snapshot.pin_label: A})
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
+
+    async with cluster.watched(A, B):
+        cluster.objects.before.append(on("stream", CONFIGMAPS, once(create)))
+        await resync(cluster).reconcile(DEMO)
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+
+
+async def test_what_was_handed_over_meanwhile_is_not_brought_back() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        secret = await cluster.add(
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+        )
+        child = await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
+
+        async def hand_over() -> None:
+            await cluster.label(child, CONFIGMAPS, owner=B)
+            await cluster.label(secret, SECRETS, owner=B, drain=None)
+
+        cluster.objects.before.append(on("stream", CONFIGMAPS, once(hand_over)))
+        await resync(cluster).reconcile(DEMO)
+
+    assert await cluster.owners(SECRETS) == {name: B}
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
