@@ -24,6 +24,7 @@ from sharder.controllers.movement.claims import Claims
 from sharder.controllers.movement.drains import Drains
 from sharder.controllers.movement.failures import Failures
 from sharder.controllers.movement.moves import Mover
+from sharder.controllers.movement.orphans import Orphans
 from sharder.controllers.movement.resync import Locks
 from sharder.controllers.movement.waiting import Waiting
 from sharder.controllers.subscribers import Subscriber
@@ -234,6 +235,7 @@ class Cluster:
             report=lambda _, problem: self.forbidden.append(problem),
             retry=self.waiting.retry,
         )
+        self.orphans = Orphans(self.clock)
         self.drains = Drains(counter=self.tally, clock=self.clock)
         self._demo = demo or ring()
 
@@ -265,6 +267,7 @@ class Cluster:
             leads=lambda: self.leads,
             failures=self.failures,
             drains=self.drains,
+            orphans=self.orphans,
             counter=self.tally,
             limit=limit,
         )
@@ -410,6 +413,7 @@ class Cluster:
                 "name": name,
                 "labels": labels | ({DRAIN: "true"} if draining else {}),
                 "ownerReferences": references,
+                "creationTimestamp": self.clock.now().isoformat(),
             }
         }
         return await self.store(resource).create(namespace, body)

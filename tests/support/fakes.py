@@ -213,7 +213,7 @@ class FakeStore(Generic[T]):
                 "name": ref.name,
                 "namespace": namespace,
                 "uid": f"uid-{number}",
-                "creationTimestamp": "2026-03-01T12:00:00Z",
+                "creationTimestamp": meta.creation_timestamp or "2026-03-01T12:00:00Z",
             },
         }
         return self._decode(self._state.commit(ref, _merged(body, identity)))

@@ -4,15 +4,18 @@ from asyncio import TaskGroup
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from sharder.api.meta import PartialObject
 from sharder.controllers.movement.exceptions import Exceptions
 from sharder.controllers.movement.handover import HandOver
 from sharder.controllers.movement.overdue import OverdueDrains
 from sharder.controllers.movement.resync import Resync
 from sharder.controllers.movement.rights import Watching
+from sharder.controllers.movement.waiting import Flow
 from sharder.controllers.subscribers import Subscriber
 from sharder.figures import OverdueOf
 from sharder.names import GroupResource, RingName, ShardName
 from tests.support.cluster import Cluster, Told
+from tests.support.values import DEMO
 
 SOON = 0.1
 """Longer than acknowledgements are gathered, shorter than the patience with other exceptions."""
@@ -52,6 +55,7 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
         watching=around.watching,
         told=around.told.append,
         drains=cluster.drains,
+        orphans=cluster.orphans,
         overdue=OverdueDrains(
             world=cluster.world,
             objects=cluster.objects,
@@ -81,6 +85,19 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
             finally:
                 for task in tasks:
                     task.cancel()
+
+
+class _ForLong:
+    """Objects that have been without owner for long."""
+
+    def wait(self, obj: PartialObject) -> float:
+        return 0.0
+
+
+def without_owner_for_long(cluster: Cluster, *resources: GroupResource) -> None:
+    """Let it be known that what has no owner has lost none lately."""
+    for resource in resources:
+        cluster.orphans.watch(Flow(DEMO, resource), _ForLong())
 
 
 def resync(

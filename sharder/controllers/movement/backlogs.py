@@ -1,6 +1,6 @@
 """What the watches of one resource of a ring have seen, and what is to be looked at for it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
 from sharder.api.meta import PartialObject
@@ -8,6 +8,7 @@ from sharder.clock import Clock
 from sharder.controllers.movement.backlog import Backlog, Room
 from sharder.controllers.movement.cover import Slice
 from sharder.controllers.movement.drains import OpenDrains
+from sharder.controllers.movement.orphans import UNSEEN_SECONDS
 from sharder.controllers.movement.waiting import UNKNOWN, Flow, Waiting
 from sharder.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.ports import Changed, Listed, Removed
@@ -79,6 +80,11 @@ class Backlogs:
         self._snapshot = snapshot
         self._waiting = waiting
         self._drains = drains
+        self._clock = clock
+        self._let_go: dict[ObjectRef, float] = {}
+        """What has ceased to drain, and until when that is remembered; the oldest first."""
+        self._overflowed = clock.monotonic()
+        """When something without owner was last seen that could not be remembered."""
         self.unassigned = Backlog(clock, rooms.unassigned)
         self.draining = Backlog(clock, rooms.draining, drains)
 
@@ -98,10 +104,12 @@ class Backlogs:
             case Listed(items):
                 refs = [obj.metadata.ref for obj in items]
                 gone = self.unassigned.replace(within, dict.fromkeys(refs, UNKNOWN))
+                self._note_overflow(refs)
                 self._settle(gone)
                 self._look(refs)
             case Changed(obj) if self.is_in_scope(obj):
-                self.unassigned.note(obj.metadata.ref, UNKNOWN)
+                if not self.unassigned.note(obj.metadata.ref, UNKNOWN):
+                    self._note_overflow([obj.metadata.ref])
                 self._look([obj.metadata.ref])
             case Changed(obj) | Removed(obj):
                 self.unassigned.drop(obj.metadata.ref)
@@ -112,19 +120,33 @@ class Backlogs:
         match event:
             case Listed(items):
                 now = {obj.metadata.ref: self._shard_of(obj) for obj in items}
-                self._waiting.release(self._flow, self.draining.replace(within, now))
+                self._release(self.draining.replace(within, now))
             case Changed(obj) if self.is_in_scope(obj):
                 self.draining.note(obj.metadata.ref, self._shard_of(obj))
             case Changed(obj):
                 self.draining.drop(obj.metadata.ref)
             case Removed(obj):
-                self._waiting.release(self._flow, {obj.metadata.ref: self._shard_of(obj)})
+                self._release({obj.metadata.ref: self._shard_of(obj)})
                 self.draining.drop(obj.metadata.ref)
 
     def keep_namespaces(self, namespaces: frozenset[str]) -> None:
         """Forget what lies in other namespaces."""
         for backlog in (self.unassigned, self.draining):
             backlog.keep(lambda ref: not ref.namespace or ref.namespace in namespaces)
+
+    def wait(self, obj: PartialObject) -> float:
+        """Return for how many seconds an object without owner is left alone yet.
+
+        What was let go has nobody who works on it.  Of the rest the time counts from
+        when we first saw it so; what cannot be remembered waits for the next pass.
+        """
+        ref, now = obj.metadata.ref, self._clock.monotonic()
+        if self._let_go.get(ref, 0.0) > now or self._drains.asked(ref) is not None:
+            return 0.0
+        since = self.unassigned.since(ref)
+        if since is None:
+            since = now if self.unassigned.note(ref, UNKNOWN) else self._overflowed
+        return max(0.0, since + UNSEEN_SECONDS - now)
 
     def is_moving(self) -> bool:
         """Tell whether objects may be let go at any moment."""
@@ -148,11 +170,27 @@ class Backlogs:
             self._waiting.release(self._flow, released)
             self._waiting.look(self._flow, [ref for ref in known if ref not in released])
 
+    def _note_overflow(self, refs: Collection[ObjectRef]) -> None:
+        """Take note that something has lost its owner of which no more can be remembered."""
+        if any(ref not in self.unassigned for ref in refs):
+            self._overflowed = self._clock.monotonic()
+
+    def _release(self, shards: Mapping[ObjectRef, ShardName]) -> None:
+        """Take note of what was let go, and have it handed over."""
+        now = self._clock.monotonic()
+        while self._let_go and next(iter(self._let_go.values())) <= now:
+            del self._let_go[next(iter(self._let_go))]
+        for ref in shards:
+            self._let_go.pop(ref, None)
+            self._let_go[ref] = now + UNSEEN_SECONDS
+        self._waiting.release(self._flow, shards)
+
     def _settle(self, refs: Collection[ObjectRef]) -> None:
         """Take note of what has an owner again, or is gone."""
         self._waiting.settle(self._flow, refs)
         for ref in refs:
             self._drains.arrived(ref)
+            self._let_go.pop(ref, None)
 
     def _shard_of(self, obj: PartialObject) -> ShardName:
         """Return the owner; who lets go in two writes may take the owner label off first."""

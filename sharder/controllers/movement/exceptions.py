@@ -18,6 +18,7 @@ from sharder.controllers.movement.backlogs import Backlogs, Rooms, Series
 from sharder.controllers.movement.batch import batch
 from sharder.controllers.movement.cover import WHOLE, Cover, Slice, Watch, cover_of, watches_of
 from sharder.controllers.movement.drains import Drains
+from sharder.controllers.movement.orphans import Orphans
 from sharder.controllers.movement.overdue import OverdueDrains
 from sharder.controllers.movement.rights import Watching
 from sharder.controllers.movement.waiting import Flow, Waiting
@@ -58,6 +59,7 @@ class Exceptions:
         watching: Watching,
         told: Callable[[RingName], None],
         drains: Drains,
+        orphans: Orphans,
         overdue: OverdueDrains | None,
         series: Series,
         clock: Clock,
@@ -74,6 +76,7 @@ class Exceptions:
             watching: Notes which watches are refused.
             told: Called when that changes for a ring.
             drains: Is told of objects that are being drained.
+            orphans: Asks what is known of objects without owner.
             overdue: Looks for those that are for too long, if anybody is to.
             series: Shows how many exceptions there are.
             clock: To tell their age by.
@@ -88,6 +91,7 @@ class Exceptions:
         self._watching = watching
         self._told = told
         self._drains = drains
+        self._orphans = orphans
         self._overdue = overdue
         self._series = series
         self._clock = clock
@@ -185,11 +189,13 @@ class Exceptions:
                 rooms=state.rooms,
                 drains=self._drains.of(flow),
             )
+            self._orphans.watch(flow, seen)
             unassigned, draining = seen.unassigned, seen.draining
             self._series.show_backlogs(*flow, unassigned=unassigned, draining=draining)
 
     def _drop(self, state: _State, flow: Flow) -> None:
         state.backlogs.pop(flow).clear()
+        self._orphans.forget(flow)
         self._series.hide_backlogs(*flow)
         self._forget(flow)
 

@@ -28,6 +28,8 @@ class Following:
         self._failures = mover.failures
         self._owners = Owners()
         self._promises = Promises(snapshot)
+        self._waiting = set[str]()
+        """Owners that have just lost their own owner, by uid."""
         self._unread = dict[str, ApiError | InvalidObject]()
 
     async def run(self, controlled: Resource, found: Sequence[PartialObject]) -> None:
@@ -84,10 +86,12 @@ class Following:
             return
         if owner.metadata.uid != reference.uid:
             return
-        if self._snapshot.selects(owner):
-            self._owners.note(self._snapshot, owner, self._promises.plan(owner))
-        else:
+        if not self._snapshot.selects(owner):
             self._owners.leave(self._snapshot, owner)
+        elif self._mover.wait(self._snapshot, main, owner) > 0:
+            self._waiting.add(reference.uid)
+        else:
+            self._owners.note(self._snapshot, owner, self._promises.plan(owner))
 
     async def _move(self, resource: Resource, obj: PartialObject) -> None:
         reference = obj.metadata.controller
@@ -107,4 +111,6 @@ class Following:
         reference = obj.metadata.controller
         if reference is None or reference.uid != uid:
             return Keep("somebody else controls it by now")
+        if uid in self._waiting and self._snapshot.owner_of(obj) is not None:
+            return Keep("its owner has just lost its own")
         return plan_controlled(self._snapshot, obj, self._owners)

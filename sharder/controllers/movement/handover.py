@@ -120,8 +120,14 @@ class HandOver:
             following = Following(snapshot, objects=objects, mover=mover)
             await following.run(resource, found)
             return {}
+        early = {
+            obj.metadata.ref: seconds
+            for obj in found
+            if not shards[obj.metadata.ref] and (seconds := mover.wait(snapshot, resource, obj))
+        }
+        due = [obj for obj in found if obj.metadata.ref not in early]
         transfer = Transfer(snapshot, objects=objects, mover=mover, failures=failures)
-        left = await transfer.run(resource, found, shards)
+        left = early | await transfer.run(resource, due, shards)
         if transfer.fault is not None:
             self._blame(snapshot, transfer.fault)
         return left

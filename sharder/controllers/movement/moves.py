@@ -18,6 +18,7 @@ from sharder.budgets import Refusal
 from sharder.controllers.movement.claims import Claims, ShardIsBack
 from sharder.controllers.movement.drains import Drains, Withheld
 from sharder.controllers.movement.failures import FailureCounter, Failures, Undone
+from sharder.controllers.movement.orphans import Orphans
 from sharder.controllers.movement.promise import counting
 from sharder.controllers.movement.rights import naming_the_rule, read
 from sharder.controllers.movement.waiting import Flow, Subject
@@ -65,6 +66,7 @@ class Mover:
         leads: Callable[[], bool],
         failures: Failures,
         drains: Drains,
+        orphans: Orphans,
         counter: Counter,
         limit: int,
     ) -> None:
@@ -78,6 +80,7 @@ class Mover:
             leads: Tells whether we may write at this moment.
             failures: Leave alone what could not be written.
             drains: The budgets.
+            orphans: What is known of objects without owner.
             counter: Counts.
             limit: Of writes under way at once.
         """
@@ -87,6 +90,7 @@ class Mover:
         self._leads = leads
         self.failures = failures
         self._drains = drains
+        self._orphans = orphans
         self._counter = counter
         self.limit = limit
         self.takes = claims is not None
@@ -214,6 +218,15 @@ class Mover:
     def refusal(self, snapshot: RingSnapshot, shard: ShardName) -> Refusal | None:
         """Return why a drain of the shard would be withheld now, None if it would not."""
         return self._drains.refusal(snapshot, shard)
+
+    def wait(self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject) -> float:
+        """Return for how many seconds a main object without owner is not to be given away yet.
+
+        Those who decide ask, before what it controls is moved.  0 for one that has an owner.
+        """
+        if snapshot.owner_of(obj) is not None:
+            return 0.0
+        return self._orphans.wait(Flow(snapshot.name, resource.id), obj)
 
     def check(self, snapshot: RingSnapshot) -> RingSnapshot:
         """Return the ring's snapshot of now; a step of `snapshot` may be written by it.

@@ -8,6 +8,7 @@ drain and control others (docs/protocol.md, "Moving objects").
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Final
 
 from sharder.api.meta import PartialObject
 from sharder.api.resource import Resource
@@ -25,6 +26,8 @@ from sharder.snapshot import RingSnapshot, Role
 NAMESPACES = GroupResource("", "namespaces")
 """The resource of which an object is its own namespace."""
 
+LOST: Final = Keep("its last owner may not have seen yet that it lost it")
+
 
 class Pass:
     """One pass over a ring's objects, all decided from one snapshot."""
@@ -36,6 +39,9 @@ class Pass:
         self._promises = Promises(snapshot)
         self._relief = Relief(snapshot, self._sweep, limit=mover.limit)
         self._mover = mover
+        self._has_lost = False
+        """Whether an object that leads others had just lost its owner label.  It has nothing moved
+        ahead of it, so this pass gives away none without owner: the hand-over does."""
         names = ",".join(sorted(snapshot.members.available))
         self._stranded = f"{snapshot.owner_label} notin ({names})"
         self._settled = f"{snapshot.owner_label} in ({names})"
@@ -96,7 +102,7 @@ class Pass:
         resource = await self._sweep.find(main.id)
         if self._snapshot.roles[main.id] is not Role.LEADING:
             await self._sweep.move_main(
-                resource, self._stranded, partial(plan_main, self._snapshot)
+                resource, self._stranded, partial(self._plan_free, resource)
             )
             return
         async with lock:
@@ -122,10 +128,12 @@ class Pass:
         with naming_the_rule(resource.id):
             for labels in self._displacing:
                 async for obj in self._sweep.stream(resource, labels):
-                    if self._snapshot.selects(obj):
-                        owners.note(self._snapshot, obj, self._promises.plan(obj))
-                    else:
+                    if not self._snapshot.selects(obj):
                         owners.leave(self._snapshot, obj)
+                    elif self._mover.wait(self._snapshot, resource, obj) > 0:
+                        self._has_lost = True
+                    else:
+                        owners.note(self._snapshot, obj, self._promises.plan(obj))
 
     async def _gather(self, main: RingResource, owners: Owners) -> None:
         """Bring what the main objects control to where these are, or will be in a moment."""
@@ -141,10 +149,18 @@ class Pass:
                 # Nothing of it exists that the main objects would have to wait for.
                 self._sweep.unreadable(controlled.id, error)
 
+    def _plan_free(self, resource: Resource, obj: PartialObject) -> Step:
+        """Leave an object that has just lost its owner label to the hand-over."""
+        if self._mover.wait(self._snapshot, resource, obj) > 0:
+            return LOST
+        return plan_main(self._snapshot, obj)
+
     def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
         """Leave an object that let go a moment ago to the hand-over: its children go first."""
         if owners.waits(obj):
             return Keep("its shard has just let go, what it controls goes first")
+        if self._snapshot.owner_of(obj) is None and self._has_lost:
+            return LOST
         return self._promises.keep(obj)
 
     async def _follow(self, main: RingResource) -> None:

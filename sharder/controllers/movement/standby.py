@@ -16,6 +16,7 @@ from sharder.controllers.movement.exceptions import Exceptions
 from sharder.controllers.movement.failures import Failures
 from sharder.controllers.movement.handover import HandOver
 from sharder.controllers.movement.moves import Counter, Mover
+from sharder.controllers.movement.orphans import Orphans
 from sharder.controllers.movement.resync import Locks
 from sharder.controllers.movement.rights import Watching
 from sharder.controllers.movement.waiting import Waiting
@@ -79,6 +80,7 @@ class StandBy:
             retry=waiting.retry,
         )
         drains = Drains(counter=unseen, clock=clock)
+        orphans = Orphans(clock)
         mover = Mover(
             world=world,
             objects=objects,
@@ -86,6 +88,7 @@ class StandBy:
             leads=lambda: True,
             failures=failures,
             drains=drains,
+            orphans=orphans,
             counter=counter,
             limit=limit,
         )
@@ -107,6 +110,7 @@ class StandBy:
             watching=Watching(),
             told=_nobody,
             drains=drains,
+            orphans=orphans,
             overdue=None,
             series=unseen,
             clock=clock,

@@ -16,6 +16,7 @@ from sharder.controllers.movement.exceptions import Exceptions
 from sharder.controllers.movement.failures import Failures, Report
 from sharder.controllers.movement.handover import HandOver
 from sharder.controllers.movement.moves import Counter, Mover
+from sharder.controllers.movement.orphans import Orphans
 from sharder.controllers.movement.overdue import OverdueDrains, OverdueSeries
 from sharder.controllers.movement.rebalancing import Rebalancing
 from sharder.controllers.movement.rebalancing import Series as BalanceSeries
@@ -92,6 +93,7 @@ class Movement:
         )
         self._claims = Claims(world=world, leases=means.leases, clock=clock)
         drains = Drains(counter=means.meter, clock=clock)
+        orphans = Orphans(clock)
         mover = Mover(
             world=world,
             objects=objects,
@@ -99,6 +101,7 @@ class Movement:
             leads=means.leads,
             failures=failures,
             drains=drains,
+            orphans=orphans,
             counter=means.meter,
             limit=means.limit,
         )
@@ -146,6 +149,7 @@ class Movement:
             watching=watching,
             told=told,
             drains=drains,
+            orphans=orphans,
             overdue=OverdueDrains(
                 world=world,
                 objects=objects,

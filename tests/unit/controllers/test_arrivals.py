@@ -11,7 +11,7 @@ from sharder.controllers.movement.cover import MAX_NAMESPACES
 from sharder.errors import Expired, Unavailable
 from sharder.names import GroupResource, RingName
 from tests.support.cluster import NAMESPACES, Call, Cluster, on, raising
-from tests.support.movement import patched
+from tests.support.movement import patched, without_owner_for_long
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, named, ring
 
 OTHER = RingName("other")
@@ -74,6 +74,7 @@ async def test_what_has_no_namespace_is_not_listed_again_but_namespaces_themselv
     cluster = Cluster(ring_of(spaces, RingResource(resource="secrets")))
 
     async with cluster.watched(A):
+        without_owner_for_long(cluster, NAMESPACES)
         passing = arrivals(cluster)
         passing.add(DEMO, DEFAULT)
         await passing.reconcile(DEMO)

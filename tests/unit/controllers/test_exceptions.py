@@ -13,6 +13,7 @@ from sharder.api.ring import (
 )
 from sharder.api.selector import LabelSelector
 from sharder.controllers.movement.cover import MAX_NAMESPACES
+from sharder.controllers.movement.orphans import UNSEEN_SECONDS
 from sharder.controllers.movement.reading import LIST_FROM
 from sharder.controllers.movement.waiting import Flow, Subject
 from sharder.errors import Forbidden, NotFound, Rejected, Unavailable
@@ -75,9 +76,43 @@ async def test_what_has_no_owner_from_before_is_found() -> None:
     await cluster.add(WIDGETS, "w")
 
     async with moving(cluster, A):
-        await cluster.clock.advance(SECOND)
+        await cluster.clock.advance(UNSEEN_SECONDS + SECOND)
 
     assert await cluster.owners(WIDGETS) == {"w": A}
+
+
+async def test_what_loses_its_label_waits_until_its_last_owner_has_surely_seen_that() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        widget = await cluster.add(WIDGETS, w := named(WIDGETS, B, cluster.snapshot), owner=A)
+        secret = await cluster.add(SECRETS, s := named(SECRETS, B, cluster.snapshot), owner=A)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
+        await cluster.clock.advance(60)
+        await cluster.label(widget, WIDGETS, owner=None)
+        await cluster.label(secret, SECRETS, owner=None)
+        await cluster.clock.advance(UNSEEN_SECONDS / 2)
+        await resync(cluster).reconcile(DEMO)
+        await cluster.clock.advance(UNSEEN_SECONDS / 2 - SOON)
+        before = [await cluster.owners(each) for each in (WIDGETS, SECRETS, CONFIGMAPS)]
+        await cluster.clock.advance(SECOND)
+        after = [await cluster.owners(each) for each in (WIDGETS, SECRETS, CONFIGMAPS)]
+
+    assert before == [{w: ""}, {s: ""}, {"c": A}]
+    assert after == [{w: B}, {s: B}, {"c": B}]
+
+
+async def test_what_was_let_go_does_not_wait_like_what_lost_its_label() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        name = named(WIDGETS, B, cluster.snapshot)
+        widget = await cluster.add(WIDGETS, name, owner=A, draining=True)
+        await cluster.clock.advance(60)
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(WIDGETS) == {name: B}
 
 
 async def test_an_object_whose_owner_somebody_takes_off_is_assigned_again() -> None:

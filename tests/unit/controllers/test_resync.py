@@ -21,7 +21,7 @@ from sharder.keys import main_key
 from sharder.names import GroupResource, RingName
 from tests.support.cluster import NAMESPACES, Call, Cluster, on, once, raising
 from tests.support.counting import tally_of
-from tests.support.movement import SYNC_PERIOD, resync
+from tests.support.movement import SYNC_PERIOD, resync, without_owner_for_long
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,
@@ -171,6 +171,7 @@ async def test_objects_out_of_scope_are_left_alone() -> None:
     cluster = Cluster(ring_of(RingResource(resource="namespaces"), *ring().spec.resources))
 
     async with cluster.watched(A):
+        without_owner_for_long(cluster, NAMESPACES)
         await cluster.add_namespace("other", team="blue")
         await cluster.put_ring(selecting_blue(cluster._demo))
         await cluster.settle()

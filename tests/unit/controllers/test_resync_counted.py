@@ -15,7 +15,7 @@ from sharder.placement.entries import Entry
 from sharder.placement.tally import Reservation
 from tests.support.cluster import Call, Cluster, on
 from tests.support.counting import bounded, counted, tally_of
-from tests.support.movement import resync
+from tests.support.movement import resync, without_owner_for_long
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C
 
 PIN = pin_label(DEMO)
@@ -33,6 +33,7 @@ async def loads(cluster: Cluster) -> dict[str, int]:
 async def test_objects_without_owner_fill_the_shards_up_to_their_ceilings_and_no_further() -> None:
     cluster = Cluster(bounded(3))
     await fill(cluster, None, 10)
+    without_owner_for_long(cluster, WIDGETS)
 
     async with counted(cluster, A, B):
         await resync(cluster).reconcile(DEMO)
@@ -205,6 +206,7 @@ async def test_what_was_promised_but_not_written_is_given_back() -> None:
 async def test_a_pass_keeps_what_an_admission_has_promised_to_others() -> None:
     cluster = Cluster(bounded(1))
     await fill(cluster, None, 1)
+    without_owner_for_long(cluster, WIDGETS)
 
     async with counted(cluster, A, B):
         tally_of(cluster).assume(Reservation(1, Entry(A)))
@@ -217,6 +219,7 @@ async def test_a_pass_reports_what_it_has_done() -> None:
     cluster = Cluster(bounded(3))
     await fill(cluster, A, 5)
     await fill(cluster, None, 1, "new")
+    without_owner_for_long(cluster, WIDGETS)
     await fill(cluster, C, 1, "lost")
 
     async with counted(cluster, A, B):

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sharder.api.meta import Json
+from sharder.controllers.movement.orphans import UNSEEN_SECONDS
 from sharder.controllers.movement.standby import PATIENCE_SECONDS, StandBy
 from sharder.errors import Rejected
 from tests.support.cluster import Cluster, on, once, raising
@@ -161,3 +162,18 @@ async def test_a_replica_stands_by_until_it_leads() -> None:
     assert changes == []
     assert owners == {name: B}
     assert cluster.tally.crashes == []
+
+
+async def test_who_stands_by_waits_as_well_where_an_object_has_just_lost_its_label() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        secret = await cluster.add(SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A)
+        await cluster.clock.advance(60)
+        await cluster.label(secret, SECRETS, owner=None)
+        await cluster.clock.advance(UNSEEN_SECONDS - SOON)
+        before = await cluster.owners(SECRETS)
+        await cluster.clock.advance(1)
+
+    assert before == {name: ""}
+    assert await cluster.owners(SECRETS) == {name: B}
