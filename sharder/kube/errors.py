@@ -49,6 +49,10 @@ _POLICIES: Final = (
 """What a 403 says that is no matter of rights: webhooks, policies, quotas and pod security."""
 
 
+_TOO_LARGE: Final = ("request is too large", "trying to send message larger than max")
+"""What etcd, or the client that the API server has of it, says of an object; with a 500."""
+
+
 def refusal(code: int, body: bytes, what: str) -> ApiError:
     """Return the error for an answer with HTTP status `code`.
 
@@ -67,6 +71,8 @@ def refusal(code: int, body: bytes, what: str) -> ApiError:
 
 def from_status(code: int, status: Status, what: str) -> ApiError:
     """Return the error for a Status, which also stands in the middle of a watch."""
+    if any(words in status.message for words in _TOO_LARGE):
+        return Rejected(f"{what}: {status.message} [{code}]")
     kind = _BY_CODE.get(code, Rejected if 400 <= code < 500 else Unavailable)
     if kind is Forbidden and any(words in status.message for words in _POLICIES):
         return Rejected(f"{what}: {status.message} [{code}]")

@@ -9,10 +9,11 @@ the leader does to Leases").
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -39,6 +40,13 @@ REST = Backoff(base=5.0, cap=2 * HOLD.total_seconds())
 """For how long a Lease is left alone after holds in a row during which nothing could be written:
 objects that nobody can write must not keep their shard away.  At first it is just enough for a
 shard to try, as the objects of a dead one wait for a broken connection."""
+
+QUIET_SECONDS = 20.0
+"""For how long objects that could not be written do not have a Lease held that was given back: a
+shard that is back asks for it every 2 s."""
+
+REQUEST_SECONDS = 10.0
+"""How long a write may take, and more."""
 
 _log = logging.getLogger(__name__)
 
@@ -79,24 +87,32 @@ class Claims:
         self._clock = clock
         self._claims: dict[ObjectRef, _Claim] = {}
         self._resting: dict[ObjectRef, _Rest] = {}
+        self._quiet: dict[ObjectRef, float] = {}
+        """Until when what could not be written takes no new hold."""
         self._locks = WeakValueDictionary[ObjectRef, asyncio.Lock]()
 
     @asynccontextmanager
-    async def holding(self, ref: ObjectRef) -> AsyncIterator[None]:
+    async def holding(
+        self, ref: ObjectRef, *, again: bool = False
+    ) -> AsyncIterator[Callable[[], None]]:
         """Keep the shard with this Lease away while the body writes; no Lease, no hold.
+
+        Yields what raises `Unavailable` if that does not last for a request any more.  Who tries
+        `again` what could not be written takes no hold soon after one was given back: the shard
+        may want it.
 
         Raises:
             ShardIsBack: it holds its Lease.
             ApiError: the Lease could not be written, or is left alone for a while.
         """
         async with self._lock(ref):
-            claim = await self._fresh(ref)
+            claim = await self._fresh(ref, again=again)
         if claim is None:
-            yield
+            yield lambda: None
             return
         claim.users += 1
         try:
-            yield
+            yield partial(self._insist, ref, claim)
             claim.useful = True
             self._resting.pop(ref, None)
         finally:
@@ -125,6 +141,10 @@ class Claims:
             # Raised from here it would take the place of the cancellation.
             _log.info("no time to give leases back", extra={"why": "stopping"})
 
+    def _insist(self, ref: ObjectRef, claim: _Claim) -> None:
+        if claim.until - self._clock.monotonic() <= REQUEST_SECONDS:
+            raise Unavailable(f"lease {ref} is not held for long enough any more")
+
     def _lock(self, ref: ObjectRef) -> asyncio.Lock:
         return self._locks.setdefault(ref, asyncio.Lock())
 
@@ -132,18 +152,20 @@ class Claims:
         now = self._clock.monotonic()
         known = self._resting.items()
         self._resting = {ref: rest for ref, rest in known if now < rest.until + REST.cap}
+        self._quiet = {ref: until for ref, until in self._quiet.items() if now < until}
         for ref, claim in list(self._claims.items()):
             async with self._lock(ref):
                 if not claim.users and now - claim.used >= IDLE_SECONDS:
                     await self._give_back(ref, claim)
 
-    async def _fresh(self, ref: ObjectRef) -> _Claim | None:
+    async def _fresh(self, ref: ObjectRef, *, again: bool) -> _Claim | None:
         """Return our claim with at least half of its time left, None if there is no Lease."""
         now, claim = self._clock.monotonic(), self._claims.get(ref)
         if claim is not None and claim.until - now > HOLD.total_seconds() / 2:
             return claim
         rest = self._resting.get(ref, _Rest(now))
-        if now < rest.until or (claim is not None and not claim.useful):
+        is_too_soon = again and claim is None and now < self._quiet.get(ref, now)
+        if is_too_soon or now < rest.until or (claim is not None and not claim.useful):
             raise Unavailable(f"lease {ref} is left alone for a while: its shard may want it")
         try:
             return await self._hold(ref, claim)
@@ -204,6 +226,7 @@ class Claims:
     async def _give_back(self, ref: ObjectRef, claim: _Claim) -> None:
         """Give a Lease back as it was found; if that fails the shard waits until it runs out."""
         del self._claims[ref]
+        self._quiet[ref] = self._clock.monotonic() + QUIET_SECONDS
         if not claim.useful:
             in_vain = self._resting.get(ref, _Rest(0.0)).in_vain + 1
             self._resting[ref] = _Rest(self._clock.monotonic() + REST.whole(in_vain), in_vain)

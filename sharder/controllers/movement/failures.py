@@ -20,6 +20,9 @@ from sharder.runtime.backoff import Rng
 MAX_REMEMBERED = 10_000
 """Objects with a back-off; the resync alone tries what fails beyond."""
 
+MAX_TIMES = 3
+"""Failures in a row after which what an object controls does not keep it any more: some 10 s."""
+
 WRITE_FAILED, LABEL_REMOVED = "ShardWriteFailed", "ShardLabelRemoved"
 """Reasons of Events."""
 
@@ -82,6 +85,25 @@ class Failures:
         """Return for how many seconds the object is left alone yet; 0 if it may be written."""
         failure = self._failures.get(subject)
         return 0.0 if failure is None else max(0.0, failure.until - self._clock.monotonic())
+
+    def keeps_owner(self, subject: Subject) -> bool:
+        """Tell whether the owner of a controlled object that failed is to wait for it.
+
+        Not for ever: one child that nobody can write must not leave its owner without a shard.
+        """
+        failure = self._failures.get(subject)
+        return failure is not None and failure.times < MAX_TIMES
+
+    def is_stubborn(self, subject: Subject) -> bool:
+        """Tell whether so many writes in a row have failed that the next one is like to fail."""
+        failure = self._failures.get(subject)
+        return failure is not None and failure.times >= MAX_TIMES
+
+    def put_off(self, subject: Subject, seconds: float) -> None:
+        """Have an object tried again later that waits for others: nothing of it has failed."""
+        if subject not in self._failures and len(self._failures) < MAX_REMEMBERED:
+            self._failures[subject] = _Failure(until=self._clock.monotonic() + seconds)
+        self._retry(subject, seconds)
 
     def insist(self, subject: Subject) -> None:
         """Raise `HeldBack` unless the object may be written."""

@@ -30,6 +30,8 @@ class Following:
         self._promises = Promises(snapshot)
         self._waiting = set[str]()
         """Owners that have just lost their own owner, by uid."""
+        self.left_behind = dict[str, ObjectRef]()
+        """Owners of what could not be written, by uid: they are to wait for it."""
         self._unread = dict[str, ApiError | InvalidObject]()
 
     async def run(self, controlled: Resource, found: Sequence[PartialObject]) -> None:
@@ -105,7 +107,8 @@ class Following:
             await self._mover.move(self._snapshot, resource, obj, partial(self._plan, uid))
         except (ApiError, InvalidObject, HeldBack):
             # It is tried again after its back-off.
-            return
+            if reference is not None and self._failures.keeps_owner(subject):
+                self.left_behind[uid] = ObjectRef(obj.metadata.namespace, reference.name)
 
     def _plan(self, uid: str, obj: PartialObject) -> Step:
         reference = obj.metadata.controller

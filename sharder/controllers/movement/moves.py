@@ -173,7 +173,12 @@ class Mover:
                     self._drains.begun(snapshot, subject, step) as sent,
                     counting(snapshot, resource, obj, step) as uncount,
                 ):
-                    async with self._slots, self._keeping_away(snapshot, obj, step):
+                    # Whoever waits for a Lease waits without a slot: the others go on.
+                    async with (
+                        self._keeping_away(snapshot, resource, obj, step) as insist,
+                        self._slots,
+                    ):
+                        insist()
                         if not self.check(snapshot).selects(obj, snapshot.roles[resource.id]):
                             uncount()
                             return Keep("out of scope")
@@ -201,19 +206,20 @@ class Mover:
         return Keep("it has an owner, and is the leader's")
 
     def _keeping_away(
-        self, snapshot: RingSnapshot, obj: PartialObject, step: Step
-    ) -> AbstractAsyncContextManager[None]:
+        self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
+    ) -> AbstractAsyncContextManager[Callable[[], None]]:
         """Keep the shard away whose object is taken: no resourceVersion of ours tells of it."""
         owner = snapshot.owner_of(obj)
         namespace = None if owner is None else snapshot.members.namespaces.get(owner)
         if self._claims is None or owner is None or namespace is None:
-            return nullcontext()
+            return nullcontext(_pass)
         if not isinstance(step, Assign):
-            return nullcontext()
+            return nullcontext(_pass)
         ref = ObjectRef(namespace, owner)
         if ref in snapshot.members.roster.problems:
-            return nullcontext()  # an invalid Lease is never written
-        return self._claims.holding(ref)
+            return nullcontext(_pass)  # an invalid Lease is never written
+        subject = Subject(Flow(snapshot.name, resource.id), obj.metadata.ref)
+        return self._claims.holding(ref, again=self.failures.is_stubborn(subject))
 
     def refusal(self, snapshot: RingSnapshot, shard: ShardName) -> Refusal | None:
         """Return why a drain of the shard would be withheld now, None if it would not."""
@@ -256,6 +262,10 @@ class Mover:
                 pass
         fields = {"ring": snapshot.name, "object": str(result.metadata.ref), "step": repr(step)}
         _log.debug("carried out", extra=fields)
+
+
+def _pass() -> None:
+    """No Lease has to be held."""
 
 
 def _undone(label: str, resource: Resource, result: PartialObject) -> Undone:

@@ -38,6 +38,9 @@ class Muster:
             return
         if isinstance(step, Keep) and step.fault:
             self.fault = self.fault or step.why
+        self._count(obj)
+
+    def _count(self, obj: PartialObject) -> None:
         owner = self._snapshot.owner_of(obj)
         self._draining += self._snapshot.is_draining(obj)
         if owner is None:
@@ -46,6 +49,10 @@ class Muster:
             self._by_shard[owner] += 1
         works = owner and self._snapshot.members.standing_of(owner) is Standing.AVAILABLE
         self._unowned += not works
+
+    def left(self, obj: PartialObject) -> None:
+        """Count an object that was to be assigned, and could not be written."""
+        self._count(obj)
 
     def carried_out(self, obj: PartialObject, step: Step) -> None:
         """Count a step; `obj` is the object before it."""

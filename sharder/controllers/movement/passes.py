@@ -17,6 +17,7 @@ from sharder.controllers.movement.moves import Mover
 from sharder.controllers.movement.relief import Relief
 from sharder.controllers.movement.rights import naming_the_rule
 from sharder.controllers.movement.sweep import Sweep
+from sharder.controllers.movement.waiting import BACKOFF, Flow, Subject
 from sharder.errors import NotFound
 from sharder.names import GroupResource
 from sharder.plan import Keep, Step
@@ -108,9 +109,17 @@ class Pass:
         async with lock:
             owners = await self._displaced(main)
             await self._gather(main, owners)
+            self._put_off(resource)
             await self._sweep.move_main(
                 resource, self._stranded, partial(self._plan_stranded, owners)
             )
+
+    def _put_off(self, main: Resource) -> None:
+        """Leave owners whose controlled objects could not be written to the hand-over."""
+        for ref in self._sweep.left_behind.values():
+            where = ref if main.namespaced else ref._replace(namespace="")
+            subject = Subject(Flow(self._snapshot.name, main.id), where)
+            self._mover.failures.put_off(subject, BACKOFF.base)
 
     async def _displaced(self, main: RingResource) -> Owners:
         """Learn who waits for a drain, of all resources that control what `main` controls."""
@@ -161,6 +170,8 @@ class Pass:
             return Keep("its shard has just let go, what it controls goes first")
         if self._snapshot.owner_of(obj) is None and self._has_lost:
             return LOST
+        if obj.metadata.uid in self._sweep.left_behind:
+            return Keep("what it controls could not be moved yet")
         return self._promises.keep(obj)
 
     async def _follow(self, main: RingResource) -> None:

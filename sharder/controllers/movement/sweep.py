@@ -17,11 +17,12 @@ from sharder.controllers.movement.moves import Decide, Mover
 from sharder.controllers.movement.muster import Muster
 from sharder.controllers.movement.patience import LOOK_SECONDS, Patience
 from sharder.controllers.movement.rights import naming_the_rule
+from sharder.controllers.movement.waiting import Flow, Subject
 from sharder.errors import ApiError, Expired, InvalidObject, NotFound
-from sharder.names import GroupResource
-from sharder.plan import Keep, Relabel, Step
+from sharder.names import GroupResource, ObjectRef
+from sharder.plan import Assign, Keep, Relabel, Step
 from sharder.ports import Objects
-from sharder.snapshot import RingSnapshot
+from sharder.snapshot import RingSnapshot, Role
 
 AT_ONCE = 100
 """Controlled objects whose owners are read together."""
@@ -46,6 +47,8 @@ class Sweep:
         self.problem: str | None = None
         self.expired: Expired | None = None
         """A list took too long, which is nobody's fault: not all objects were seen."""
+        self.left_behind = dict[str, ObjectRef]()
+        """Owners of what could not be written, by uid: they are to wait for it."""
         self._snapshot = snapshot
         self._objects = objects
         self._mover = mover
@@ -110,6 +113,7 @@ class Sweep:
         found, leaving[:] = list(leaving), []
         following = Following(self._snapshot, objects=self._objects, mover=self._mover)
         await following.run(resource, found)
+        self.left_behind |= following.left_behind
 
     async def stream(
         self, resource: Resource, labels: str = ""
@@ -127,8 +131,18 @@ class Sweep:
             self.patience.add(resource, obj, decide, error)
         except (ApiError, InvalidObject, HeldBack) as error:
             self.muster.failed(error)
+            if self._snapshot.roles[resource.id] is Role.CONTROLLED:
+                self._keep_owner(resource, obj)
+            elif isinstance(decide(obj), Assign):
+                self.muster.left(obj)
         else:
             self.muster.carried_out(obj, step)
+
+    def _keep_owner(self, resource: Resource, obj: PartialObject) -> None:
+        reference = obj.metadata.controller
+        subject = Subject(Flow(self._snapshot.name, resource.id), obj.metadata.ref)
+        if reference is not None and self._mover.failures.keeps_owner(subject):
+            self.left_behind[reference.uid] = ObjectRef(obj.metadata.namespace, reference.name)
 
     async def wait(self) -> None:
         """Move what was withheld as soon as there is room, as long as it is worth waiting."""

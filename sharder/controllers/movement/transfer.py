@@ -166,6 +166,9 @@ class Transfer:
             return await self._mover.move(self._snapshot, resource, obj, decide)
         except (ApiError, InvalidObject, HeldBack):
             subject = Subject(Flow(self._snapshot.name, resource.id), obj.metadata.ref)
+            is_owner = obj.metadata.uid == owner_uid
+            if not is_owner and not self._failures.keeps_owner(subject):
+                return None
             seconds = max(BACKOFF.base, self._failures.wait(subject))
             self._stuck[owner_uid] = max(seconds, self._stuck.get(owner_uid, 0.0))
             return None

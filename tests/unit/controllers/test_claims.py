@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from sharder.api.lease import Lease
 from sharder.api.meta import Json
-from sharder.controllers.movement.claims import REST, Claims, ShardIsBack
+from sharder.controllers.movement.claims import QUIET_SECONDS, REST, Claims, ShardIsBack
 from sharder.errors import Rejected, Unavailable
 from sharder.leases import ShardState
 from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
@@ -306,6 +306,25 @@ async def test_a_lease_that_cannot_be_given_back_runs_out_by_itself() -> None:
 
         assert (await lease(cluster)).spec.holder_identity == SHARDER_IDENTITY
         assert meta.resource_version != (await lease(cluster)).metadata.resource_version
+
+
+async def test_what_failed_again_and_again_leaves_a_lease_alone_that_was_given_back() -> None:
+    async with released() as (cluster, claims):
+        async with claims.holding(REF):
+            pass
+        await cluster.clock.advance(2)
+        with pytest.raises(Unavailable, match="left alone"):
+            async with claims.holding(REF, again=True):
+                pass
+        alone = (await lease(cluster)).spec.holder_identity
+        async with claims.holding(REF), claims.holding(REF, again=True):
+            held = (await lease(cluster)).spec.holder_identity
+        await cluster.clock.advance(QUIET_SECONDS + 2)
+        async with claims.holding(REF, again=True):
+            later = (await lease(cluster)).spec.holder_identity
+
+    assert not alone
+    assert held == later == SHARDER_IDENTITY
 
 
 class Slow(FakeStore[Lease]):

@@ -1,11 +1,13 @@
 """Facts about one guarded write, decided again at the moment it is sent."""
 
-from asyncio import TaskGroup
+from asyncio import Event, TaskGroup
 from functools import partial
 
 import pytest
+from typing_extensions import override
 
-from sharder.api.meta import PartialObject
+from sharder.api.lease import Lease
+from sharder.api.meta import Json, PartialObject
 from sharder.controllers.movement.failures import HeldBack
 from sharder.controllers.movement.moves import MAX_ATTEMPTS, Superseded, patch_of
 from sharder.controllers.movement.waiting import Flow, Subject
@@ -15,6 +17,7 @@ from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw
 from sharder.planner import plan_main
 from tests.support.cluster import Call, Cluster, on, once, raising
 from tests.support.counting import bounded, counted, tally_of
+from tests.support.fakes import LEASES, FakeStore
 from tests.support.values import DEMO, DRAIN, OWNER, WIDGETS, A, B, named, obj, snapshot
 
 
@@ -392,3 +395,37 @@ async def test_an_invalid_lease_is_not_even_held() -> None:
         assert await cluster.leases.get(ObjectRef("default", A)) == before
 
     assert await cluster.owners(WIDGETS) == {"w": B}
+
+
+async def test_who_waits_for_a_lease_keeps_nobody_else_waiting() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B), TaskGroup() as group:
+        await cluster.leave(A)
+        await cluster.settle()
+        stranded = await cluster.add(WIDGETS, "stranded", owner=A)
+        await cluster.add(WIDGETS, "w")
+        new = await cluster.store(WIDGETS).get(ObjectRef("default", "w"))
+        cluster.leases_of_mover = Hanging(Lease, LEASES)
+        mover, resource = cluster.mover(limit=1), await cluster.objects.find(WIDGETS)
+        waiting = group.create_task(
+            mover.move(cluster.snapshot, resource, stranded, lambda _: Assign(B))
+        )
+        await cluster.settle()
+
+        other = group.create_task(mover.move(cluster.snapshot, resource, new, lambda _: Assign(B)))
+        await cluster.settle()
+        is_written = other.done()
+        for task in (waiting, other):
+            task.cancel()
+
+    assert is_written
+
+
+class Hanging(FakeStore[Lease]):
+    """Leases of which no write gets an answer."""
+
+    @override
+    async def patch(self, ref: ObjectRef, body: Json) -> Lease:
+        await Event().wait()
+        raise AssertionError

@@ -21,7 +21,7 @@ from sharder.keys import main_key
 from sharder.names import GroupResource, RingName
 from tests.support.cluster import NAMESPACES, Call, Cluster, on, once, raising
 from tests.support.counting import tally_of
-from tests.support.movement import SYNC_PERIOD, resync, without_owner_for_long
+from tests.support.movement import SYNC_PERIOD, moving, resync, without_owner_for_long
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,
@@ -720,3 +720,54 @@ async def test_what_was_handed_over_meanwhile_is_not_brought_back() -> None:
 
     assert await cluster.owners(SECRETS) == {name: B}
     assert await cluster.owners(CONFIGMAPS) == {"c": B}
+
+
+async def test_an_owner_is_rescued_after_what_it_controls_though_that_failed_at_first() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A):
+        secret = await cluster.add(SECRETS, "s", owner=C)
+        await cluster.add(CONFIGMAPS, "c", owner=C, controlled_by=secret)
+        cluster.objects.before.append(on("patch", CONFIGMAPS, once(raise_busy)))
+        await resync(cluster).reconcile(DEMO)
+        before = await cluster.owners(SECRETS)
+        await cluster.clock.advance(5)
+
+    assert before == {"s": C}
+    assert writes(cluster) == [(CONFIGMAPS, "c"), (CONFIGMAPS, "c"), (SECRETS, "s")]
+    assert await cluster.owners(SECRETS) == {"s": A}
+
+
+async def test_an_owner_is_rescued_though_what_it_controls_can_never_be_written() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A):
+        secret = await cluster.add(SECRETS, "s", owner=C)
+        await cluster.add(CONFIGMAPS, "c", owner=C, controlled_by=secret)
+        cluster.objects.before.append(on("patch", CONFIGMAPS, raising(Rejected("too large"))))
+        await resync(cluster).reconcile(DEMO)
+        await cluster.clock.advance(60)
+
+    assert await cluster.owners(SECRETS) == {"s": A}
+    assert await cluster.owners(CONFIGMAPS) == {"c": C}
+
+
+async def test_what_could_not_be_taken_from_a_shard_that_is_gone_counts_as_unowned() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        await cluster.add(WIDGETS, "w", owner=A)
+        await cluster.add(WIDGETS, "large", owner=C)
+        cluster.objects.before.append(on("patch", WIDGETS, raising(Rejected("too large"))))
+        passes = resync(cluster)
+        await passes.reconcile(DEMO)
+        first = passes.results[DEMO].figures
+        await passes.reconcile(DEMO)
+        second = passes.results[DEMO].figures
+
+    assert (first.objects, first.unowned) == (2, 1)
+    assert (second.objects, second.unowned) == (2, 1)
+
+
+async def raise_busy() -> None:
+    raise Unavailable("busy")

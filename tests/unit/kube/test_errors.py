@@ -49,6 +49,12 @@ def test_the_message_says_what_was_asked_and_what_the_server_said() -> None:
     )
 
 
+def test_an_object_that_is_too_large_for_etcd_is_no_fault_of_the_server() -> None:
+    body = msgspec.json.encode(Status(message="etcdserver: request is too large"))
+
+    assert isinstance(refusal(500, body, "PATCH /x"), Rejected)
+
+
 def test_a_path_that_is_not_served_is_told_from_a_missing_object() -> None:
     missing = msgspec.json.encode(Status(message='leases "a" not found'))
 
