@@ -26,6 +26,9 @@ from sharder.runtime.polled import Polled
 from sharder.runtime.watch import follow
 from sharder.snapshot import RingSnapshot
 
+GIVE_UP_SECONDS = 10.0
+"""After which the other resources of a ring are placed without what cannot be listed."""
+
 Observe = Callable[[RingSnapshot, PartialObject], None]
 
 
@@ -66,6 +69,8 @@ class Counting:
         tally: Tally,
         is_known: Callable[[str], bool],
         listed: Callable[[Part], None],
+        unreadable: Callable[[Part], None],
+        listing: Callable[[Part], None],
     ) -> None:
         """Wire it.
 
@@ -77,7 +82,12 @@ class Counting:
             is_known: Tells of a namespace whether it has been seen, and the ring's snapshot was
                 built with it.
             listed: Is told whenever the whole part has been counted.
+            unreadable: Is told, maybe again and again, that it cannot be listed.
+            listing: Is told when a list of it begins.
         """
+        self._unreadable = unreadable
+        self._listing = listing
+        self._failing_since: float | None = None
         self._means = means
         self._ring = ring
         self._part = part
@@ -103,8 +113,8 @@ class Counting:
             except NotFound:
                 self._begin()
                 await self._finish()
-            except ApiError:
-                pass
+            except ApiError as error:
+                self._note(error)
             failures = failures_after(failures, clock.monotonic() - began)
             await clock.sleep(UNSERVED.delay(failures, self._means.rng))
 
@@ -151,8 +161,17 @@ class Counting:
         """Let the next list begin anew; end the watch of what is gone, or may not be listed."""
         if error is not None:
             self._is_listing = False
+            self._note(error)
         if isinstance(error, NotFound | Forbidden):
             raise error
+
+    def _note(self, error: ApiError) -> None:
+        """Give the part up that may not be listed, or could not be for a while."""
+        now = self._means.clock.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        if isinstance(error, Forbidden) or now - self._failing_since >= GIVE_UP_SECONDS:
+            self._unreadable(self._part)
 
     def _list(self, obj: PartialObject) -> bool:
         """Count an object of a page at once, and let nobody keep it."""
@@ -165,7 +184,8 @@ class Counting:
         return False
 
     def _begin(self) -> None:
-        self._is_listing = True
+        self._is_listing, self._failing_since = True, None
+        self._listing(self._part)
         self._unseen = self._tally.shown_by(self._part)
         self._early = {}
 

@@ -42,6 +42,8 @@ class _State:
     wanted: set[Part] = field(default_factory=set)
     unlisted: set[Part] = field(default_factory=set)
     """Those of the wanted ones that have not been counted yet."""
+    given_up: set[Part] = field(default_factory=set)
+    """Those of them that cannot be listed: the others do not wait for them."""
     running: dict[Part, _Running] = field(default_factory=dict)
     """The wanted ones, and others until these show what those do."""
 
@@ -146,6 +148,7 @@ class Tallies:
         for part in again & state.running.keys():
             state.running.pop(part).task.cancel()
         state.unlisted &= state.wanted
+        state.given_up &= state.wanted
         for part in sorted(state.wanted - state.running.keys()):
             state.unlisted.add(part)
             counting = Counting(
@@ -155,6 +158,8 @@ class Tallies:
                 tally=state.tally,
                 is_known=partial(self._world.is_scope_known, snapshot.name),
                 listed=partial(self._listed, state, group),
+                unreadable=partial(self._give_up, state, group),
+                listing=partial(self._take_up, state),
             )
             task = group.create_task(counting.run(), name=f"count {part}")
             state.running[part] = _Running(counting, task)
@@ -164,6 +169,18 @@ class Tallies:
         state.unlisted.discard(part)
         self._settle(state, group)
 
+    def _give_up(self, state: _State, group: asyncio.TaskGroup, part: Part) -> None:
+        """Count without a part; the resync says that it cannot be read."""
+        if part in state.unlisted:
+            state.given_up.add(part)
+            self._settle(state, group)
+
+    def _take_up(self, state: _State, part: Part) -> None:
+        """Wait for a part after all: half of a list would make others look too many."""
+        if part in state.given_up:
+            state.given_up.discard(part)
+            state.tally.synced = False
+
     def _settle(self, state: _State, group: asyncio.TaskGroup) -> None:
         """Drop what others show by now."""
         for part in state.running.keys() - state.wanted:
@@ -171,7 +188,7 @@ class Tallies:
                 state.running.pop(part).task.cancel()
                 steps = state.tally.dropping(part)
                 group.create_task(self._take(steps), name=f"drop {part}")
-        if not state.unlisted:
+        if state.unlisted <= state.given_up and not state.wanted <= state.given_up:
             state.tally.synced = True
 
     async def _take(self, steps: Iterator[None]) -> None:

@@ -10,9 +10,10 @@ from sharder.api.meta import PartialObject
 from sharder.api.resource import Resource
 from sharder.api.ring import ControllerRing, RingResource
 from sharder.api.selector import LabelSelector
+from sharder.controllers.counting import GIVE_UP_SECONDS
 from sharder.controllers.subscribers import Subscriber
 from sharder.controllers.tallies import figures_of
-from sharder.errors import Forbidden, NotFound, Unavailable
+from sharder.errors import ApiError, Forbidden, NotFound, Unavailable
 from sharder.figures import Figures
 from sharder.names import GroupResource, RingName, ShardName
 from sharder.placement.entries import Entry
@@ -20,6 +21,7 @@ from sharder.placement.tally import STEP, Reservation
 from tests.support.cluster import NAMESPACES, Call, Cluster, Hook, on, raising
 from tests.support.counting import bounded, counted, tally_of
 from tests.support.fakes import FakeStore
+from tests.support.movement import resync
 from tests.support.values import CONFIGMAPS, DEMO, OWNER, SECRETS, WIDGETS, A, B, ring
 
 THINGS = GroupResource("example.com", "things")
@@ -117,16 +119,6 @@ async def test_a_tally_is_synced_when_every_resource_has_been_listed_once() -> N
 
         assert before == (False, None)
         assert tally_of(cluster).synced
-
-
-async def test_a_resource_that_may_not_be_listed_keeps_the_tally_from_being_synced() -> None:
-    cluster = Cluster(bounded())
-    cluster.objects.before.append(on("list", SECRETS, raising(Forbidden("no"))))
-
-    async with counted(cluster, A):
-        await cluster.clock.advance(60)
-
-        assert not tally_of(cluster).synced
 
 
 async def test_an_object_of_an_unselected_namespace_does_not_count() -> None:
@@ -469,3 +461,41 @@ async def test_others_have_their_turn_while_much_is_found_to_be_gone() -> None:
 
     assert before == 2 * STEP + 1
     assert seen == {before, before - STEP, before - 2 * STEP, 0}
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"), [(Forbidden("no"), 0.0), (Unavailable("busy"), 2 * GIVE_UP_SECONDS)]
+)
+async def test_a_resource_that_cannot_be_listed_keeps_no_other_from_being_placed(
+    error: ApiError, seconds: float
+) -> None:
+    cluster = Cluster(bounded())
+    await cluster.add(WIDGETS, "w", owner="gone")
+    await cluster.add(SECRETS, "s", owner=A)
+    cluster.objects.before.append(on("list", SECRETS, raising(error)))
+
+    async with counted(cluster, A, B):
+        await cluster.clock.advance(seconds)
+        for verb in ("find", "stream"):
+            cluster.objects.before.append(on(verb, SECRETS, raising(error)))
+        with pytest.raises(Unavailable, match="cannot read secrets"):
+            await resync(cluster).reconcile(DEMO)
+        rescued = await cluster.owners(WIDGETS)
+        without = tally_of(cluster).objects
+        cluster.objects.before.clear()
+        await cluster.clock.advance(60)
+
+        assert rescued["w"] in {A, B}
+        assert (without, tally_of(cluster).objects) == (1, 2)
+        assert tally_of(cluster).synced
+
+
+async def test_where_nothing_can_be_listed_nothing_is_placed() -> None:
+    cluster = Cluster(bounded())
+    for resource in (WIDGETS, SECRETS):
+        cluster.objects.before.append(on("list", resource, raising(Forbidden("no"))))
+
+    async with counted(cluster, A, B):
+        await cluster.clock.advance(60)
+
+        assert not tally_of(cluster).synced
