@@ -1,13 +1,19 @@
 """Make errors visible that are retried for ever."""
 
 import logging
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from sharder.errors import ApiError
 
 OnError: TypeAlias = Callable[[ApiError | None], None]
 """Told each failure, and None once when it works again."""
+
+K = TypeVar("K", bound=Hashable)
+
+REPEAT_SECONDS: Final = 60.0
+"""Between two lines about a trouble that goes on."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,3 +55,41 @@ class Trouble:
         self._error = None
         _log.info("works again", extra={"why": self._doing})
         self._on_error(None)
+
+
+@dataclass(slots=True)
+class _Crowd(Generic[K]):
+    told_at: float
+    members: set[K] = field(default_factory=set)
+    times: int = 0
+    """Failures since something was last told."""
+
+
+class Crowds(Generic[K]):
+    """Many that fail for the same reason: told of once, then each minute, and when it is over.
+
+    No clock: every call is told when it happens, in monotonic seconds.
+    """
+
+    def __init__(self) -> None:
+        self._crowds: dict[Hashable, _Crowd[K]] = {}
+
+    def failed(self, reason: Hashable, member: K, now: float) -> int | None:
+        """Note a failure; return of how many failures to tell now, None if of none."""
+        first = reason not in self._crowds
+        crowd = self._crowds.setdefault(reason, _Crowd(now))
+        crowd.members.add(member)
+        crowd.times += 1
+        if not first and now - crowd.told_at < REPEAT_SECONDS:
+            return None
+        times, crowd.times, crowd.told_at = crowd.times, 0, now
+        return times
+
+    def over(self, member: K) -> bool:
+        """Note that one fails no more; return whether that was the last one for some reason."""
+        before = len(self._crowds)
+        for reason, crowd in list(self._crowds.items()):
+            crowd.members.discard(member)
+            if not crowd.members:
+                del self._crowds[reason]
+        return len(self._crowds) < before

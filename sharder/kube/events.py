@@ -22,6 +22,8 @@ class KubeRecorder:
         self._client = client
         self._clock = clock
         self._recorded: dict[tuple[str, str, str, str], float] = {}
+        self._missed = 0
+        """Events in a row that could not be recorded: the first one is told."""
 
     async def warn(self, about: PartialObject, reason: str, message: str) -> None:
         """Record a Warning; for cluster-scoped objects it lands in the namespace `default`."""
@@ -40,10 +42,14 @@ class KubeRecorder:
             )
         except ApiError as error:
             del self._recorded[key]
-            _log.warning(
-                "event not recorded",
-                extra={"object": str(about.metadata.ref), "why": reason, "error": str(error)},
-            )
+            if not self._missed:
+                fields = {"object": str(about.metadata.ref), "why": reason, "error": str(error)}
+                _log.warning("event not recorded", extra=fields)
+            self._missed += 1
+        else:
+            if self._missed:
+                _log.info("events are recorded again", extra={"why": f"{self._missed} missed"})
+            self._missed = 0
 
     def _forget_before(self, end: float) -> None:
         """Forget old Warnings, which stand first; thousands may come at a time."""

@@ -12,10 +12,18 @@ from typing import Protocol
 from sharder.api.meta import PartialObject
 from sharder.clock import Clock
 from sharder.controllers.movement.waiting import BACKOFF, Flow, Retry, Subject
-from sharder.errors import ApiError, Forbidden, InvalidObject, Rejected, SharderError
+from sharder.errors import (
+    ApiError,
+    Forbidden,
+    InvalidObject,
+    Rejected,
+    SharderError,
+    Unavailable,
+)
 from sharder.names import GroupResource, RingName
 from sharder.ports import Recorder
 from sharder.runtime.backoff import Rng
+from sharder.trouble import Crowds
 
 MAX_REMEMBERED = 10_000
 """Objects with a back-off; the resync alone tries what fails beyond."""
@@ -76,6 +84,7 @@ class Failures:
         self._report = report
         self._retry = retry
         self._failures: dict[Subject, _Failure] = {}
+        self._crowds = Crowds[Subject]()
         self._forbidden: dict[Flow, tuple[str, set[Subject]]] = {}
 
     def __contains__(self, subject: Subject) -> bool:
@@ -116,7 +125,8 @@ class Failures:
     ) -> None:
         """Leave the object alone for twice as long as the last time, and have it tried again.
 
-        Each reason is told once, as an Event on the object, until it succeeds.
+        Each reason is told once, as an Event on the object, until it succeeds; that the server
+        is busy, only if it is so twice in a row.
         """
         ring, resource = subject.flow
         self._counter.failed(ring, resource)
@@ -130,17 +140,38 @@ class Failures:
         failure.until = self._clock.monotonic() + seconds
         self._retry(subject, seconds)
         self._note_rights(subject, error)
+        if self._recorder is None:
+            return
+        self._log_once(subject, error)
+        if isinstance(error, Unavailable) and failure.times == 1:
+            return  # it may pass, and the Event would get no answer either
         reason = LABEL_REMOVED if isinstance(error, Undone) else WRITE_FAILED
-        if self._recorder is not None and reason not in failure.told:
+        if reason not in failure.told:
             failure.told.add(reason)
-            fields = {"ring": ring, "object": f"{resource} {subject.ref}", "error": str(error)}
-            _log.warning("cannot move object", extra=fields)
             await self._recorder.warn(obj, reason, f"ring {ring} cannot move it: {error}")
 
     def over(self, subject: Subject) -> None:
         """Note that the object was written, or needs nothing any more."""
         if self._failures.pop(subject, None) is not None:
             self._note_rights(subject, None)
+            if self._crowds.over(subject):
+                fields = {"ring": subject.flow.ring, "why": str(subject.flow.resource)}
+                _log.info("objects can be moved again", extra=fields)
+
+    def _log_once(self, subject: Subject, error: ApiError | InvalidObject) -> None:
+        """Tell of the first object of a resource that fails so, and how many there are."""
+        kind = subject.flow, type(error)
+        times = self._crowds.failed(kind, subject, self._clock.monotonic())
+        if times is not None:
+            ring, resource = subject.flow
+            what = f"{resource} {subject.ref}"
+            fields = {
+                "ring": ring,
+                "object": what,
+                "error": str(error),
+                "why": f"failures: {times}",
+            }
+            _log.warning("cannot move objects", extra=fields)
 
     def forget(self, flow: Flow) -> None:
         """Drop what is known of a resource that is no resource of the ring any more."""

@@ -1,5 +1,7 @@
 """Facts about objects that could not be written."""
 
+import logging
+
 import pytest
 
 from sharder.controllers.movement.failures import (
@@ -11,6 +13,7 @@ from sharder.controllers.movement.failures import (
 )
 from sharder.controllers.movement.waiting import BACKOFF, Flow, Subject
 from sharder.errors import Forbidden, Rejected, Unavailable
+from sharder.trouble import REPEAT_SECONDS
 from tests.support.cluster import Cluster
 from tests.support.values import DEMO, SECRETS, WIDGETS, obj
 
@@ -140,3 +143,36 @@ async def test_only_so_many_objects_are_remembered() -> None:
 
     assert len(cluster.recorder.warnings) == MAX_REMEMBERED
     assert cluster.failures.wait(SUBJECT) == 0
+
+
+async def test_many_objects_that_fail_alike_are_told_of_in_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster, objects = Cluster(), [obj(name=f"w{number}") for number in range(100)]
+
+    with caplog.at_level(logging.INFO):
+        for each in objects:
+            await cluster.failures.failed(Subject(FLOW, each.metadata.ref), each, NO)
+        first = [record.getMessage() for record in caplog.records]
+        await cluster.clock.advance(REPEAT_SECONDS)
+        await cluster.failures.failed(SUBJECT, W, NO)
+        for each in (*objects, W):
+            cluster.failures.over(Subject(FLOW, each.metadata.ref))
+
+    assert first == ["cannot move objects"]
+    told = [(record.getMessage(), vars(record).get("why")) for record in caplog.records]
+    assert told[1:] == [
+        ("cannot move objects", "failures: 100"),
+        ("objects can be moved again", str(WIDGETS)),
+    ]
+
+
+async def test_a_server_that_is_busy_once_is_no_event_of_the_object() -> None:
+    cluster = Cluster()
+
+    await cluster.failures.failed(SUBJECT, W, Unavailable("busy"))
+    once = list(cluster.recorder.warnings)
+    await cluster.failures.failed(SUBJECT, W, Unavailable("busy"))
+
+    assert once == []
+    assert [reason for _, reason, _ in cluster.recorder.warnings] == [WRITE_FAILED]

@@ -34,11 +34,14 @@ async def test_the_same_warning_is_recorded_once_in_ten_minutes(
 async def test_a_failure_is_logged_and_tried_again_next_time(
     script: Script, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    script.then((403, {"message": "cannot create events"}), (201, {}))
+    refused = (403, {"message": "cannot create events"})
+    script.then(refused, refused, (201, {}))
     recorder = KubeRecorder(client, clock=FakeClock())
 
-    await recorder.warn(RING, "NoShards", "no shard")
-    await recorder.warn(RING, "NoShards", "no shard")
+    with caplog.at_level("INFO", logger="sharder.kube.events"):
+        for _ in range(3):
+            await recorder.warn(RING, "NoShards", "no shard")
 
-    assert caplog.messages == ["event not recorded"]
-    assert len(script.asked) == 2
+    told = [r.getMessage() for r in caplog.records if r.name == "sharder.kube.events"]
+    assert told == ["event not recorded", "events are recorded again"]
+    assert len(script.asked) == 3
