@@ -3,7 +3,7 @@
 import pytest
 
 from sharder.api.ring import MovementSpec
-from sharder.budgets import MINUTE, SOON, Budget, Lately, Limit
+from sharder.budgets import MAX_LEAVERS, MINUTE, SOON, Budget, Lately, Leavers, Limit
 from sharder.names import ShardName
 from tests.support.values import A, B
 
@@ -180,3 +180,31 @@ def test_an_object_that_another_shard_is_asked_for_counts_there() -> None:
     budget.opened("x", B, 1.0, 1.0)
 
     assert (budget.open_on(A, 1.0), budget.open_on(B, 1.0)) == (0, 1)
+
+
+def test_an_object_that_leads_others_is_on_its_way_for_a_minute_or_until_it_has_arrived() -> None:
+    leavers = Leavers[str]()
+
+    leavers.begin("slow", A, 0)
+    leavers.begin("slow", B, 30)
+    leavers.begin("quick", B, 30)
+    known = [leavers.shard(each, 31) for each in ("slow", "quick", "other")]
+    leavers.end("quick")
+    leavers.end("other")
+
+    assert known == [A, B, None]
+    assert leavers.any(MINUTE - 1)
+    assert not leavers.any(MINUTE)
+
+
+def test_no_more_leave_at_once_than_are_handed_over_in_a_moment() -> None:
+    leavers = Leavers[int]()
+    for number in range(MAX_LEAVERS):
+        assert leavers.refusal(0) is None
+        leavers.begin(number, A, 0)
+
+    refusal = leavers.refusal(1)
+
+    assert refusal is not None
+    assert refusal.limit is Limit.HAND_OVER
+    assert leavers.refusal(MINUTE) is None
