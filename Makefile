@@ -59,12 +59,14 @@ demo: $(INSTALLED) control-plane ## watch a real API server hand objects to shar
 demo-stop: $(INSTALLED) ## end what KEEP=1 left running
 	@$(VENV)/python -m hack.demo --stop
 
-measure: $(INSTALLED) ## what counting objects costs in memory, and placing them in CPU (about a minute)
+measure: $(INSTALLED) ## what objects cost in memory and CPU, and how long large clusters block (two minutes)
 	@$(VENV)/python -m hack.measure_tally
 	@echo
 	@$(VENV)/python -m hack.measure_placement
 	@echo
 	@$(VENV)/python -m hack.measure_server
+	@echo
+	@$(VENV)/python -m hack.measure_loop
 
 control-plane: ## find or build etcd, kube-apiserver and kubectl; print where they are
 	@$(PREFLIGHT)

@@ -22,6 +22,7 @@ from sharder.controllers.load import shard_statuses
 from sharder.controllers.movement.rights import Watching
 from sharder.controllers.pace import Pace
 from sharder.controllers.status import (
+    MAX_SHARDS,
     encode_status,
     is_urgent,
     status_of,
@@ -154,7 +155,12 @@ class StatusReports:
             after,
             figures,
             shards=shard_statuses(
-                snapshot, figures, self._world.membership, now=now, monotonic=at
+                snapshot,
+                figures,
+                self._world.membership,
+                now=now,
+                monotonic=at,
+                most=MAX_SHARDS + 1,  # one more shows that there are more
             ),
             resync=self._last_resync(snapshot.name),
             now=now,

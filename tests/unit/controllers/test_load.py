@@ -69,9 +69,9 @@ class Seen:
             namespaces=frozenset({"default"}),
         )
 
-    def statuses(self, **by_shard: int) -> list[ShardStatus]:
+    def statuses(self, most: int = 10, /, **by_shard: int) -> list[ShardStatus]:
         return shard_statuses(
-            self.snapshot, figures(**by_shard), self.membership, now=NOW, monotonic=AT
+            self.snapshot, figures(**by_shard), self.membership, now=NOW, monotonic=AT, most=most
         )
 
 
@@ -79,6 +79,14 @@ def capacity(text: str, *, per_shard_capacity: int | None = None) -> Mapping[str
     """The capacity that is shown of a shard that declares `text`."""
     seen = Seen([annotated(A, capacity=text)], per_shard_capacity=per_shard_capacity)
     return seen.statuses()[0].capacity
+
+
+def test_only_the_shards_that_have_most_are_described() -> None:
+    seen = Seen([lease(name) for name in (A, B, C)])
+
+    found = seen.statuses(2, a=1, b=7, c=3)
+
+    assert [(status.name, status.objects) for status in found] == [(B, 7), (C, 3)]
 
 
 def test_a_shard_shows_what_it_is_and_what_it_has() -> None:

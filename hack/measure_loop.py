@@ -1,0 +1,307 @@
+"""How long the event loop is blocked in large clusters: by many rings, namespaces or shards.
+
+`python -m hack.measure_loop` prints a table.  One process builds a World, its series and a leader
+with the real code; only what stands behind the ports is made up.  Then something changes every
+second, and a clock that ticks every millisecond tells how long it had to wait.
+"""
+
+# ruff: noqa: ASYNC110, D102, S311 - a measurement polls; the ports say what their methods do
+import asyncio
+import gc
+import logging
+import random
+import time
+from bisect import bisect_left
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+from typing import Final, Generic, TypeVar
+
+import msgspec
+from prometheus_client import CollectorRegistry
+from typing_extensions import override
+
+from sharder.api.lease import Lease, LeaseSpec, format_time
+from sharder.api.meta import Json, ObjectMeta, PartialObject
+from sharder.api.resource import Resource
+from sharder.api.ring import ControllerRing, RingResource, RingSpec
+from sharder.api.selector import LabelSelector
+from sharder.clock import SystemClock
+from sharder.controllers.configuration import Endpoint, Registration
+from sharder.controllers.gauges import Gauges
+from sharder.controllers.leader import AlwaysLeader, Leader
+from sharder.controllers.mistakes import Mistakes
+from sharder.controllers.world import World
+from sharder.leases import ShardState
+from sharder.metrics import Metrics
+from sharder.names import RING_LABEL, STATE_LABEL, GroupResource, ObjectRef
+from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
+
+T = TypeVar("T")
+
+SECONDS: Final = 15
+"""For so long something changes every second."""
+
+BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+
+GOAL: Final = 0.05
+"""Seconds that the loop may be blocked."""
+
+SECRETS: Final = Resource(
+    id=GroupResource("", "secrets"), version="v1", kind="Secret", namespaced=True
+)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a cluster is."""
+
+    rings: int
+    namespaces: int
+    shards: int
+    """Of each ring."""
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.rings} x {self.namespaces} x {self.shards}"
+
+
+SIZES: Final = (Size(1, 10, 1_000), Size(1_000, 1_000, 1), Size(10, 10_000, 3))
+
+
+class Source(Generic[T]):
+    """A collection that is listed once, and changes when it is told to."""
+
+    def __init__(self, items: list[T]) -> None:
+        self._items = items
+        self.events = asyncio.Queue[WatchEvent[T]]()
+
+    async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
+        items = list(filter(keep, self._items)) if keep else list(self._items)
+        return Listed(items, "1")
+
+    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
+        yield Bookmark(resource_version)
+        while True:
+            yield await self.events.get()
+
+
+class Empty(Source[PartialObject]):
+    """No objects of a resource, nor any configuration; every write is taken."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+
+    async def find(self, _resource: GroupResource) -> Resource:
+        return SECRETS
+
+    def of(
+        self, _resource: Resource, _labels: str = "", *, namespace: str = "", fields: str = ""
+    ) -> "Empty":
+        return self
+
+    async def stream(self, _labels: str = "") -> AsyncIterator[PartialObject]:
+        for obj in list[PartialObject]():
+            yield obj
+
+    async def get(self, ref: ObjectRef) -> PartialObject:
+        raise NotImplementedError(ref)
+
+    async def create(self, _namespace: str, body: Json) -> PartialObject:
+        raise NotImplementedError(body)
+
+    async def patch(self, ref: ObjectRef, _body: Json) -> PartialObject:
+        raise NotImplementedError(ref)
+
+    async def apply(self, body: Json) -> PartialObject:
+        return msgspec.convert(body, PartialObject)
+
+    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
+        raise NotImplementedError(ref)
+
+    async def warn(self, about: PartialObject, reason: str, message: str) -> None:
+        """Record nothing."""
+
+
+class Statuses:
+    """Status subresources: what is written is thrown away."""
+
+    async def create(self, _namespace: str, body: Json) -> ControllerRing:
+        raise NotImplementedError(body)
+
+    async def patch(self, ref: ObjectRef, body: Json) -> ControllerRing:
+        written = {"metadata": {"name": ref.name}, "spec": {"resources": []}, **_tree(body)}
+        return msgspec.convert(written, ControllerRing)
+
+    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
+        raise NotImplementedError(ref)
+
+
+class Leases(Source[Lease]):
+    """Leases that only their shards write."""
+
+    async def stream(self, _labels: str = "") -> AsyncIterator[Lease]:
+        for lease in self._items:
+            yield lease
+
+    async def get(self, ref: ObjectRef) -> Lease:
+        raise NotImplementedError(ref)
+
+    async def create(self, _namespace: str, body: Json) -> Lease:
+        raise NotImplementedError(body)
+
+    async def patch(self, ref: ObjectRef, _body: Json) -> Lease:
+        raise NotImplementedError(ref)
+
+    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
+        raise NotImplementedError(ref)
+
+
+class Ticks:
+    """Notes by how much each tick of a millisecond came too late."""
+
+    def __init__(self) -> None:
+        self.late: list[float] = []
+
+    async def run(self) -> None:
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(0.001)
+            self.late.append(time.perf_counter() - before - 0.001)
+
+
+def _tree(body: Json) -> dict[str, Json]:
+    return dict(body) if isinstance(body, dict) else {}
+
+
+def _ring(number: int) -> ControllerRing:
+    name = f"ring-{number}"
+    meta = ObjectMeta(name=name, uid=name, generation=1, resource_version="1")
+    return ControllerRing(
+        metadata=meta, spec=RingSpec(resources=(RingResource(resource="secrets"),))
+    )
+
+
+def _lease(ring: int, shard: str) -> Lease:
+    now = format_time(datetime.now(UTC))
+    return Lease(
+        metadata=ObjectMeta(
+            name=shard, namespace="default", uid=shard, creation_timestamp=now[:19] + "Z",
+            labels={RING_LABEL: f"ring-{ring}", STATE_LABEL: ShardState.READY},
+        ),
+        spec=LeaseSpec(
+            holder_identity=shard, lease_duration_seconds=3600,
+            acquire_time=now, renew_time=now,
+        ),
+    )  # fmt: skip
+
+
+def _namespace(name: str) -> PartialObject:
+    meta = ObjectMeta(name=name, labels={"kubernetes.io/metadata.name": name})
+    return PartialObject(api_version="v1", kind="Namespace", metadata=meta)
+
+
+class Bench:
+    """A cluster of some size, a World that follows it, and a leader."""
+
+    def __init__(self, size: Size) -> None:
+        self._size = size
+        self._clock, rng = SystemClock(), random.Random(0)
+        self._shards = [
+            (ring, f"shard-{ring}-{shard}-7f8d9c6b5")
+            for ring in range(size.rings)
+            for shard in range(size.shards)
+        ]
+        objects = Empty()
+        self._rings = Source([_ring(number) for number in range(size.rings)])
+        self._leases = Leases([_lease(*shard) for shard in self._shards])
+        self._namespaces = Source([_namespace(f"ns-{n}") for n in range(size.namespaces)])
+        self.world = World(
+            objects=objects, clock=self._clock, rng=rng, default_namespaces=LabelSelector(),
+            excluded=frozenset({"kube-system"}), custom={},
+        )  # fmt: skip
+        metrics = Metrics(CollectorRegistry(), version="1", shard_states=list(ShardState))
+        self._gauges = Gauges(self.world, metrics, self._clock)
+        registration = Registration(
+            endpoint=Endpoint(url="https://localhost"), default_namespaces=LabelSelector(),
+            excluded=frozenset(), sharders=frozenset(),
+        )  # fmt: skip
+        self._leader = Leader(
+            world=self.world, objects=objects, leases=self._leases, ring_status=Statuses(),
+            configurations=objects, validations=objects, registration=lambda: registration,
+            recorder=objects, mistakes=Mistakes(objects, self._clock), meter=metrics,
+            holder=AlwaysLeader(self._clock), clock=self._clock, rng=rng, limit=100,
+            sync_period=300.0,
+        )  # fmt: skip
+
+    async def run(self) -> tuple[Ticks, Ticks]:
+        """Return the ticks from the start until all is known, and while things change."""
+        start, churn = Ticks(), Ticks()
+        async with asyncio.TaskGroup() as group:
+            ticking = group.create_task(start.run())
+            with self.world.subscribed(self._gauges.subscriber()):
+                following = group.create_task(
+                    self.world.run(
+                        rings=self._rings, leases=self._leases, namespaces=self._namespaces
+                    )
+                )
+                while self.world.not_synced():
+                    await asyncio.sleep(0.05)
+                leading = group.create_task(self._leader.campaign(lambda _: None))
+                await asyncio.sleep(8)
+                gc.collect()
+                gc.freeze()
+                ticking.cancel()
+                ticking = group.create_task(churn.run())
+                await self._change()
+                ticking.cancel()
+                leading.cancel()
+                following.cancel()
+        return start, churn
+
+    async def _change(self) -> None:
+        """Let a namespace and a shard come or go every second; all others renew their Leases."""
+        began = time.monotonic()
+        for number in count():
+            if time.monotonic() - began > SECONDS:
+                return
+            namespace, lease = _namespace("another"), _lease(0, "another-shard")
+            come = number % 2 == 0
+            space = Changed(namespace) if come else Removed(namespace)
+            self._namespaces.events.put_nowait(space)
+            if self._size.shards > 100:
+                self._leases.events.put_nowait(Changed(lease) if come else Removed(lease))
+            for _ in range(10):
+                for ring, shard in random.sample(self._shards, len(self._shards) // 100):
+                    self._leases.events.put_nowait(Changed(_lease(ring, shard)))
+                await asyncio.sleep(0.1)
+
+
+def _row(size: Size, what: str, ticks: Ticks) -> str:
+    found = [0] * (len(BUCKETS) + 1)
+    for late in ticks.late:
+        found[bisect_left(BUCKETS, late)] += 1
+    longest = max(ticks.late)
+    return (
+        f"{size!s:>20}  {what:<6} {longest * 1000:>8.0f} ms  "
+        + " ".join(f"{number:>7}" for number in found)
+        + ("" if longest <= GOAL or what == "start" else "  above the goal")
+    )
+
+
+def main() -> None:
+    """Print the longest block, and how many there were of which length."""
+    logging.disable(logging.CRITICAL)
+    bounds = " ".join(f"{f'≤{bound * 1000:g} ms':>7}" for bound in BUCKETS)
+    print(f"{'rings x namespaces x shards':>20}  {'longest':>13}  {bounds}  longer")
+    for size in SIZES:
+        start, churn = asyncio.run(Bench(size).run())
+        gc.unfreeze()
+        gc.collect()
+        for what, ticks in (("start", start), ("churn", churn)):
+            print(_row(size, what, ticks), flush=True)
+
+
+if __name__ == "__main__":
+    main()
