@@ -111,6 +111,9 @@ class Metrics:
             gauge(f"controllerring_{name}", about, (*ring, "uid"))
             for name, about in _RING_GAUGES.items()
         ]
+        self._unreadable = gauge(
+            "controllerring_unreadable", "1 for a ring that this version cannot decode", ring
+        )
         self._invalid_leases = gauge("invalid_leases", "Leases that make no shard", ring)
         self._shard_info = gauge("shard_info", "A shard's Lease", (*_SHARD, "uid"))
         self._shard_state = gauge("shard_state", "1 for the state it is in", (*_SHARD, "state"))
@@ -243,6 +246,13 @@ class Metrics:
         for gauge, value in zip(self._ring_gauges, values, strict=True):
             gauge.labels(ring, uid).set(value)
         self._invalid_leases.labels(ring).set(invalid_leases)
+
+    def set_unreadable(self, ring: RingName, *, unreadable: bool) -> None:
+        """Show whether a ring cannot be decoded; one that can has no such series."""
+        if unreadable:
+            self._unreadable.labels(ring).set(1)
+        else:
+            self._unreadable.remove(ring)
 
     def set_shard(
         self, ring: RingName, *, namespace: str, shard: ShardName, uid: str, state: str

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from sharder.api.meta import ObjectMeta
+from sharder.api.meta import ObjectMeta, PartialObject
 from sharder.api.selector import LabelSelector
 from sharder.names import GroupResource, RingName
 
@@ -253,3 +253,15 @@ class ControllerRing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def name(self) -> RingName:
         """The ring's name, which is part of its labels."""
         return RingName(self.metadata.name)
+
+
+class UnreadableRing(ControllerRing, frozen=True, kw_only=True):
+    """A ring that this version cannot decode, such as one of a later version; no spec is known."""
+
+    problem: str
+    """What cannot be decoded."""
+
+
+def unreadable_ring(obj: PartialObject, problem: str) -> UnreadableRing:
+    """Return what is known of a ring that cannot be decoded."""
+    return UnreadableRing(metadata=obj.metadata, problem=problem)

@@ -44,6 +44,7 @@ from sharder.kube.stores import (
     MUTATING,
     VALIDATING,
     KubeWebhookConfigurations,
+    all_rings,
     leases,
     namespaces,
     rings,
@@ -217,7 +218,7 @@ class Service:
 
     async def _watch(self) -> None:
         await self._world.run(
-            rings=rings(self._client),
+            rings=all_rings(self._client),
             leases=leases(self._client, labels=RING_LABEL),
             namespaces=namespaces(self._client),
         )

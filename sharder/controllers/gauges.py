@@ -38,6 +38,10 @@ class Series(Protocol):
         """Show a shard as it is."""
         ...
 
+    def set_unreadable(self, ring: RingName, *, unreadable: bool) -> None:
+        """Show whether a ring cannot be decoded."""
+        ...
+
     def remove_ring(self, ring: RingName) -> None:
         """Forget a ring with all its shards."""
         ...
@@ -67,6 +71,11 @@ class Gauges:
         )
 
     def _show_ring(self, name: RingName) -> None:
+        self._show_snapshot(name)
+        unreadable = self._world.unreadable(name) is not None
+        self._series.set_unreadable(name, unreadable=unreadable)
+
+    def _show_snapshot(self, name: RingName) -> None:
         snapshot = self._world.snapshot(name)
         if snapshot is None:
             self._strategies.pop(name, None)

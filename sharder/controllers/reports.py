@@ -205,9 +205,13 @@ class StatusReports:
 
     async def _warn(self, ring: ControllerRing, problem: str) -> None:
         _log.warning("ring does not work", extra={"ring": ring.name, "why": problem})
-        about = PartialObject(
-            api_version=f"{API_GROUP}/{API_VERSION}",
-            kind="ControllerRing",
-            metadata=ring.metadata,
-        )
-        await self._recorder.warn(about, FAILED, problem)
+        await self._recorder.warn(about(ring), FAILED, problem)
+
+
+def about(ring: ControllerRing) -> PartialObject:
+    """Return a ring as Events refer to it."""
+    return PartialObject(
+        api_version=f"{API_GROUP}/{API_VERSION}",
+        kind="ControllerRing",
+        metadata=ring.metadata,
+    )

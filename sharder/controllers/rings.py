@@ -8,11 +8,12 @@ needed and a write never waits for a webhook without a ring.
 import logging
 from collections.abc import Callable
 
-from sharder.api.ring import ControllerRing, LastRebalance
+from sharder.api.ring import ControllerRing, LastRebalance, UnreadableRing
 from sharder.clock import Clock
+from sharder.controllers.conditions import FAILED
 from sharder.controllers.configuration import Registration, configuration_of
 from sharder.controllers.movement.rights import Watching
-from sharder.controllers.reports import StatusReports
+from sharder.controllers.reports import StatusReports, about
 from sharder.controllers.world import World
 from sharder.errors import ApiError, Conflict, NotFound, Unavailable
 from sharder.figures import FiguresOf, OverdueOf, ReportOf
@@ -77,6 +78,7 @@ class RingController:
         self._configurations = configurations
         self._registration = registration
         self._problems = problems
+        self._recorder = recorder
         self._clock = clock
         self._sync_period = sync_period
         self._applied: dict[RingName, tuple[ControllerRing, Registration, float]] = {}
@@ -99,12 +101,18 @@ class RingController:
         Raises:
             ApiError: it could not be done; the status says so where it can be written.
         """
-        snapshot = self._world.snapshot(name)
+        snapshot, unreadable = self._world.snapshot(name), self._world.unreadable(name)
+        if unreadable is not None:
+            await self._complain(unreadable)
+            if snapshot is not None:
+                await self._apply(snapshot.ring)
+            return self._sync_period
         if snapshot is None:
             self._insist_on_all()
             if not self._world.knows(name):
                 await self._clean_up(name)
             return None
+        self._problems.found(name, "unreadable", None)
         failure: ApiError | None = None
         try:
             await self._apply(snapshot.ring)
@@ -120,6 +128,16 @@ class RingController:
         if failure is not None:
             raise failure
         return self._sync_period if sooner is None else min(sooner, self._sync_period)
+
+    async def _complain(self, ring: UnreadableRing) -> None:
+        """Tell people of a ring that cannot be decoded: its status may not be written blindly."""
+        problem = (
+            f"this version of the sharder cannot read the ring: {ring.problem}; what it said "
+            "before stays in force, as does its webhook configuration: correct it, or upgrade"
+        )
+        if self._problems.found(ring.name, "unreadable", problem):
+            _log.warning("ring cannot be read", extra={"ring": ring.name, "error": ring.problem})
+        await self._recorder.warn(about(ring), FAILED, problem)
 
     async def find_left_over(self) -> list[RingName]:
         """Return the rings that are gone but still have a webhook configuration of ours."""

@@ -18,7 +18,7 @@ from functools import partial
 
 from sharder.api.lease import Lease
 from sharder.api.meta import PartialObject
-from sharder.api.ring import ControllerRing
+from sharder.api.ring import ControllerRing, UnreadableRing
 from sharder.api.selector import LabelSelector
 from sharder.building import build
 from sharder.clock import Clock
@@ -70,6 +70,8 @@ class World:
         self.membership = Membership(clock.monotonic())
         self._rings: dict[RingName, ControllerRing] = {}
         self._selections = Selections(excluded)
+        self._unreadable: dict[RingName, UnreadableRing] = {}
+        """Rings as they are now that cannot be decoded; `_rings` has the last state that could."""
         self._snapshots: dict[RingName, RingSnapshot] = {}
         self._unjudged: set[RingName] = set()
         """Rings whose members may be others than those of their snapshot."""
@@ -87,8 +89,12 @@ class World:
         return tuple(sorted(self._snapshots))
 
     def knows(self, ring: RingName) -> bool:
-        """Tell whether there is such a ring, also before it has a snapshot."""
-        return ring in self._rings
+        """Tell whether there is such a ring, also if it has no snapshot."""
+        return ring in self._rings or ring in self._unreadable
+
+    def unreadable(self, ring: RingName) -> UnreadableRing | None:
+        """Return the ring if it cannot be decoded; its snapshot is of what it was before."""
+        return self._unreadable.get(ring)
 
     def known_namespaces(self) -> frozenset[str]:
         """Return the names of all namespaces, selected by a ring or not."""
@@ -148,6 +154,8 @@ class World:
             subscriber.steps(name)
             for lease in self._leases(name):
                 subscriber.lease(lease.metadata.ref)
+        for name in self._unreadable.keys() - self._snapshots.keys():
+            subscriber.ring(name)
         with self._subscribers.adding(subscriber):
             yield
 
@@ -172,10 +180,9 @@ class World:
             match event:
                 case Listed(items):
                     await self._kinds.learn(items)
-                    gone = self._rings.keys() - {ring.name for ring in items}
-                    for name in gone:
-                        del self._rings[name]
-                    self._follow_up.add(gone)
+                    known = self._rings.keys() | self._unreadable.keys()
+                    for name in known - {ring.name for ring in items}:
+                        self._forget_ring(name)
                     for ring in items:
                         self._see_ring(ring)
                     self._synced("controllerrings")
@@ -183,12 +190,26 @@ class World:
                     await self._kinds.learn((ring,))
                     self._see_ring(ring)
                 case Removed(ring):
-                    self._rings.pop(ring.name, None)
-                    self._follow_up.add({ring.name})
+                    self._forget_ring(ring.name)
+
+    def _forget_ring(self, name: RingName) -> None:
+        self._rings.pop(name, None)
+        self._follow_up.add({name})
+        if self._unreadable.pop(name, None) is not None:
+            self._subscribers.tell_ring(name, steps=False)
 
     def _see_ring(self, ring: ControllerRing) -> None:
         """Take note of a ring; by another status no step becomes wrong."""
         before = self._rings.get(ring.name)
+        if isinstance(ring, UnreadableRing):
+            # What runs by the last state that could be read goes on, unless that was another ring.
+            if before is not None and before.metadata.uid != ring.metadata.uid:
+                self._forget_ring(ring.name)
+            self._unreadable[ring.name] = ring
+            self._subscribers.tell_ring(ring.name, steps=False)
+            return
+        if self._unreadable.pop(ring.name, None) is not None:
+            self._subscribers.tell_ring(ring.name, steps=False)
         self._rings[ring.name] = ring
         if before is None or _identity(before) != _identity(ring):
             self._follow_up.add({ring.name})

@@ -49,10 +49,14 @@ class _Event(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
+_METADATA_DECODER = msgspec.json.Decoder(PartialObject)
+
+
 class KubeStore(Generic[T]):
     """The objects of a resource, decoded as the struct `of`.
 
-    Objects that cannot be decoded are logged and left out of lists, streams and watches; where
+    Objects that cannot be decoded are logged and left out of lists, streams and watches, unless
+    `unreadable` makes something of their metadata and the error; where
     one was asked for by name, `InvalidObject` is raised.  So it goes with objects that are nested
     deeper than a decoder takes, unless only their metadata is wanted.  Structs that are
     `PartialObject` carry kind and apiVersion of the resource, which the server leaves out or
@@ -71,6 +75,7 @@ class KubeStore(Generic[T]):
         metadata_only: bool = False,
         subresource: str = "",
         decode: Callable[[bytes | msgspec.Raw], T] | None = None,
+        unreadable: Callable[[PartialObject, str], T] | None = None,
     ) -> None:
         """`decode` reads one object where a decoder for `of` would keep too much of it."""
         self._client = client
@@ -81,6 +86,7 @@ class KubeStore(Generic[T]):
         self._fields = fields
         self._suffix = f"/{subresource}" if subresource else ""
         self._metadata_only = metadata_only
+        self._unreadable = unreadable
         self._decode_one = decode or msgspec.json.Decoder(of).decode
         self._accept = _METADATA if metadata_only else JSON
         self._accept_list = _METADATA_LIST if metadata_only else JSON
@@ -222,9 +228,15 @@ class KubeStore(Generic[T]):
         try:
             return self._decode(raw)
         except msgspec.DecodeError as error:
-            _log.warning(
-                "object left out", extra={"resource": str(self._resource.id), "error": str(error)}
-            )
+            fields = {"resource": str(self._resource.id), "error": str(error)}
+            if self._unreadable is None:
+                _log.warning("object left out", extra=fields)
+                return None
+            problem = str(error)
+        try:
+            return self._unreadable(_METADATA_DECODER.decode(raw), problem)
+        except (msgspec.DecodeError, RecursionError):
+            _log.warning("object left out", extra=fields)
             return None
 
     def _decode(self, raw: bytes | msgspec.Raw) -> T:

@@ -8,7 +8,7 @@ import msgspec
 from sharder.api.lease import Lease, read_lease
 from sharder.api.meta import Json, PartialObject
 from sharder.api.resource import Resource
-from sharder.api.ring import ControllerRing
+from sharder.api.ring import ControllerRing, unreadable_ring
 from sharder.api.secret import Secret
 from sharder.api.webhook import WebhookConfiguration
 from sharder.kube.client import Client
@@ -52,6 +52,11 @@ def leases(client: Client, *, namespace: str = "", labels: str = "") -> KubeStor
 def rings(client: Client) -> KubeStore[ControllerRing]:
     """Return the ControllerRings; their `status()` is written apart."""
     return KubeStore(client, ControllerRing, RINGS)
+
+
+def all_rings(client: Client) -> KubeStore[ControllerRing]:
+    """Return the ControllerRings to follow: none is left out, or it would be taken for deleted."""
+    return KubeStore(client, ControllerRing, RINGS, unreadable=unreadable_ring)
 
 
 def namespaces(client: Client) -> KubeStore[PartialObject]:

@@ -321,6 +321,11 @@ class Cluster:
         except NotFound:
             return await self.rings.create("", body)
 
+    async def break_ring(self, name: str = DEMO) -> None:
+        """Let a later version write what we cannot read."""
+        body: Json = {"spec": {"placement": {"strategy": "NotYet"}}}
+        await self.rings.patch(ObjectRef("", name), body)
+
     async def delete_ring_unseen(self, name: str = DEMO) -> None:
         """Delete the ring while the watch is broken and its window passes."""
         await self.delete_ring(name)

@@ -425,6 +425,18 @@ def test_the_lag_of_the_event_loop_is_a_histogram(
     assert found == {"0.005": 1, "0.05": 2, "5.0": 4}
 
 
+def test_only_a_ring_that_cannot_be_read_is_shown_as_such(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.set_unreadable(OTHER, unreadable=False)
+    metrics.set_unreadable(RING, unreadable=True)
+    first = series(registry, "controllerring_unreadable")
+    metrics.remove_ring(RING)
+
+    assert first == [({"controllerring": RING}, 1)]
+    assert series(registry, "controllerring_unreadable") == []
+
+
 def calls_to_show(shards: int) -> int:
     """Return how many functions are called to show one more shard beside so many."""
     metrics = Metrics(CollectorRegistry(), version="1", shard_states=STATES)

@@ -18,6 +18,7 @@ class Board:
         self.rings: dict[RingName, tuple[int, int, int, int]] = {}
         self.invalid: dict[RingName, int] = {}
         self.shards: dict[tuple[RingName, str], str] = {}
+        self.unreadable: dict[RingName, bool] = {}
 
     def calculated(self, ring: RingName) -> None:
         self.calculations[ring] += 1
@@ -42,6 +43,9 @@ class Board:
     ) -> None:
         assert (namespace, bool(uid)) == ("default", True)
         self.shards[ring, shard] = state
+
+    def set_unreadable(self, ring: RingName, *, unreadable: bool) -> None:
+        self.unreadable[ring] = unreadable
 
     def remove_ring(self, ring: RingName) -> None:
         self.rings.pop(ring, None)
@@ -170,3 +174,19 @@ async def test_a_shard_whose_lease_becomes_invalid_is_shown_no_more() -> None:
             await cluster.settle()
 
     assert board.shards == {}
+
+
+async def test_a_ring_that_cannot_be_read_is_shown_until_it_can() -> None:
+    cluster, board, seen = Cluster(), Board(), list[bool]()
+
+    async with cluster.watched(A):
+        with cluster.world.subscribed(Gauges(cluster.world, board, cluster.clock).subscriber()):
+            seen.append(board.unreadable[DEMO])
+            await cluster.break_ring()
+            await cluster.settle()
+            seen.append(board.unreadable[DEMO])
+            await cluster.delete_ring()
+            await cluster.settle()
+            seen.append(board.unreadable[DEMO])
+
+    assert seen == [False, True, False]

@@ -805,3 +805,47 @@ async def test_a_ring_that_slipped_in_is_not_ready_until_it_is_mended() -> None:
         assert before.message.startswith('spec.resources[1]: Duplicate value: "secrets": ')
         assert (await bench.ready()).status == "True"
     assert list(bench.configurations.bodies) == [NAME]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_ring_that_cannot_be_read_keeps_its_configuration_and_is_told_of(
+    is_known: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster, name = Cluster(), RingName("later")
+    bench = Bench(cluster)
+    await cluster.put_ring(ring(name, uid="later"))
+    if not is_known:
+        await cluster.break_ring(name)
+
+    async with cluster.watched():
+        await bench.add_configuration(name, **{APP_LABEL[0]: APP_LABEL[1]})
+        if is_known:
+            await cluster.break_ring(name)
+            await cluster.settle()
+        left_over = await bench.controller.find_left_over()
+        again = [await bench.reconcile(name), await bench.reconcile(name)]
+        after = await bench.configurations.store.list()
+
+    assert left_over == []
+    assert [item.metadata.name for item in after.items] == ["controllerring-later"]
+    assert again == [SYNC_PERIOD] * 2
+    [(ref, reason, message), *_] = bench.recorder.warnings
+    assert (ref.name, reason) == (name, "ReconciliationFailed")
+    assert "cannot read the ring" in message
+    assert "NotYet" in message
+    assert [r.levelno for r in caplog.records if "cannot be read" in r.message] == [30]
+
+
+async def test_a_ring_that_can_be_read_again_is_ready() -> None:
+    cluster = Cluster()
+    bench = Bench(cluster)
+
+    async with cluster.watched(A):
+        await cluster.break_ring()
+        await cluster.settle()
+        await bench.reconcile()
+        await cluster.rings.patch(ObjectRef("", DEMO), {"spec": {"placement": None}})
+        await cluster.settle()
+        await bench.reconcile()
+
+        assert (await bench.ready()).status == "True"

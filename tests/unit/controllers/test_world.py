@@ -587,3 +587,61 @@ async def test_a_list_of_rings_that_are_the_same_rebuilds_nothing() -> None:
 
         assert cluster.snapshot is before
     assert told.rings == ["x"]
+
+
+async def test_a_ring_that_cannot_be_read_any_more_goes_on_as_it_was() -> None:
+    cluster, told = Cluster(), Told()
+
+    async with cluster.watched(A):
+        before = cluster.snapshot
+        with cluster.world.subscribed(told.subscriber()):
+            told.forget()
+            await cluster.break_ring()
+            await cluster.settle()
+            broken = cluster.world.unreadable(DEMO)
+            cluster.rings.compact()
+            cluster.rings.hang_up()
+            await cluster.clock.advance(5)
+            told_first = list(told.rings)
+            await cluster.rings.patch(
+                ObjectRef("", DEMO), {"spec": {"placement": {"strategy": None}}}
+            )
+            await cluster.settle()
+
+        assert cluster.snapshot.epoch is before.epoch
+    assert broken is not None
+    assert DEMO in told_first
+    assert cluster.world.unreadable(DEMO) is None
+    assert len(told.rings) > len(told_first)
+
+
+async def test_a_ring_that_was_never_read_is_there_and_has_no_snapshot() -> None:
+    cluster, told = Cluster(), Told()
+    await cluster.put_ring(ring(OTHER, uid="other"))
+    await cluster.break_ring(OTHER)
+
+    async with cluster.watched(A):
+        with cluster.world.subscribed(told.subscriber()):
+            first = list(told.rings)
+            known = cluster.world.knows(OTHER), cluster.world.snapshot(OTHER)
+            await cluster.delete_ring(OTHER)
+            await cluster.settle()
+
+    assert first == [DEMO, OTHER]
+    assert known == (True, None)
+    assert not cluster.world.knows(OTHER)
+
+
+async def test_a_ring_that_cannot_be_read_is_not_the_one_before_of_its_name() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        await cluster.delete_ring_unseen()
+        await cluster.put_ring(ring())
+        await cluster.break_ring()
+        cluster.rings.compact()
+        cluster.rings.hang_up()
+        await cluster.clock.advance(5)
+
+        assert cluster.world.snapshot(DEMO) is None
+        assert cluster.world.knows(DEMO)

@@ -6,10 +6,11 @@ import pytest
 from sharder.api.lease import Lease
 from sharder.api.meta import Json, PartialObject
 from sharder.api.resource import Resource
+from sharder.api.ring import UnreadableRing
 from sharder.errors import ApiError, Expired, InvalidObject, Rejected, Unavailable
 from sharder.kube.client import Client
 from sharder.kube.store import KubeStore
-from sharder.kube.stores import LEASES, SECRETS, leases
+from sharder.kube.stores import LEASES, SECRETS, all_rings, leases
 from sharder.names import GroupResource, ObjectRef
 from sharder.ports import Bookmark, Changed, WatchEvent
 from tests.unit.kube.conftest import Script
@@ -297,3 +298,18 @@ async def test_what_has_changed_or_was_made_anew_is_not_deleted(
     assert asked.path.endswith("/namespaces/default/leases/a")
     assert isinstance(asked.body, dict)
     assert asked.body["preconditions"] == {"uid": "uid-1", "resourceVersion": "7"}
+
+
+async def test_a_ring_of_a_later_version_is_not_left_out(script: Script, client: Client) -> None:
+    later: Json = {
+        "metadata": {"name": "later", "uid": "u"},
+        "spec": {"placement": {"strategy": "NotYet"}},
+    }
+    script.then(page(later, {"metadata": {"name": "now"}}, {"metadata": {"name": 7}}))
+
+    unreadable, readable = (await all_rings(client).list()).items
+
+    assert isinstance(unreadable, UnreadableRing)
+    assert (unreadable.name, unreadable.metadata.uid) == ("later", "u")
+    assert "NotYet" in unreadable.problem
+    assert (readable.name, isinstance(readable, UnreadableRing)) == ("now", False)
