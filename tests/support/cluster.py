@@ -221,6 +221,8 @@ class Cluster:
         self.world = self.new_world()
         self.leads = True
         self.tally = Tally()
+        self.moved = list[RingName]()
+        """The ring of each write to an object, and of each exception that came or went."""
         self.recorder = FakeRecorder()
         self.mistakes = Mistakes(self.recorder, self.clock)
         self.locks: Locks = defaultdict(Lock)
@@ -269,6 +271,7 @@ class Cluster:
             drains=self.drains,
             orphans=self.orphans,
             counter=self.tally,
+            moved=self.moved.append,
             limit=limit,
         )
 

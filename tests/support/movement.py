@@ -54,6 +54,7 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
         forget=hand_over.forget,
         watching=around.watching,
         told=around.told.append,
+        moved=cluster.moved.append,
         drains=cluster.drains,
         orphans=cluster.orphans,
         overdue=OverdueDrains(

@@ -40,16 +40,30 @@ class Arrivals:
         locks: Locks,
         mistakes: Mistakes,
         whole: Callable[[RingName], None],
+        found: Callable[[RingName], None],
         clock: Clock,
         rng: Rng,
     ) -> None:
-        """`whole` has the whole ring passed over: too many have come, or some cannot be read."""
+        """Wire it.
+
+        Args:
+            world: Has the rings.
+            objects: What is read.
+            mover: Writes.
+            locks: Shared with the resync and the hand-over.
+            mistakes: Is told of labels and annotations that cannot be understood.
+            whole: Has the whole ring passed over: too many have come, or some cannot be read.
+            found: Is told that the ring has objects in what has come.
+            clock: For the queue, and while a drain waits for room.
+            rng: For the jitter of back-offs.
+        """
         self._world = world
         self._objects = objects
         self._mover = mover
         self._locks = locks
         self._mistakes = mistakes
         self._whole = whole
+        self._found = found
         self._clock = clock
         self._queue = WorkQueue[RingName](clock=clock, rng=rng, backoff=BACKOFF)
         self._come: dict[RingName, frozenset[str]] = {}
@@ -87,6 +101,8 @@ class Arrivals:
             again: float | None = AGAIN_SECONDS
         else:
             again = sweep.patience.again_in()
+        if sweep.muster.objects:
+            self._found(name)
         if sweep.problem is not None or sweep.expired is not None:
             self._whole(name)  # which reports it, and tries again
             return None

@@ -58,6 +58,7 @@ class Exceptions:
         forget: Callable[[Flow], None],
         watching: Watching,
         told: Callable[[RingName], None],
+        moved: Callable[[RingName], None],
         drains: Drains,
         orphans: Orphans,
         overdue: OverdueDrains | None,
@@ -75,6 +76,7 @@ class Exceptions:
             forget: Called with a resource that is no resource of its ring any more.
             watching: Notes which watches are refused.
             told: Called when that changes for a ring.
+            moved: Called when a main object of a ring begins or ceases to be an exception.
             drains: Is told of objects that are being drained.
             orphans: Asks what is known of objects without owner.
             overdue: Looks for those that are for too long, if anybody is to.
@@ -90,6 +92,7 @@ class Exceptions:
         self._forget = forget
         self._watching = watching
         self._told = told
+        self._moved = moved
         self._drains = drains
         self._orphans = orphans
         self._overdue = overdue
@@ -225,6 +228,7 @@ class Exceptions:
     async def _follow(self, watch: Watch, resource: Resource, part: Slice, seen: Backlogs) -> None:
         """Follow one request, by lists alone where it may not be watched."""
         take = seen.take_draining if watch.draining else seen.take_unassigned
+        backlog = seen.draining if watch.draining else seen.unassigned
         request, (ring, _) = object(), watch.flow
         source = Polled(
             self._objects.of(resource, watch.labels, namespace=part.namespace, fields=part.fields),
@@ -243,7 +247,10 @@ class Exceptions:
         try:
             async with aclosing(events):
                 async for event in events:
+                    before = backlog.count()
                     take(part, event)
+                    if backlog.count() != before and watch.role is not Role.CONTROLLED:
+                        self._moved(ring)
         finally:
             self._watching.ended(ring, resource.id, request)
 

@@ -68,6 +68,7 @@ class Mover:
         drains: Drains,
         orphans: Orphans,
         counter: Counter,
+        moved: Callable[[RingName], None],
         limit: int,
     ) -> None:
         """Wire it.
@@ -82,6 +83,7 @@ class Mover:
             drains: The budgets.
             orphans: What is known of objects without owner.
             counter: Counts.
+            moved: Called after each write with the ring's name.
             limit: Of writes under way at once.
         """
         self._world = world
@@ -92,6 +94,7 @@ class Mover:
         self._drains = drains
         self._orphans = orphans
         self._counter = counter
+        self._moved = moved
         self.limit = limit
         self.takes = claims is not None
         """Whether it may take objects from shards, and ask shards for them."""
@@ -249,6 +252,7 @@ class Mover:
         self, snapshot: RingSnapshot, resource: Resource, result: PartialObject, step: Step
     ) -> None:
         """Count the step, if the response shows it: another webhook may have undone it."""
+        self._moved(snapshot.name)
         match step:
             case Assign(shard) | Relabel(shard) if snapshot.owner_of(result) == shard:
                 self._counter.moved(snapshot.name, resource.id)

@@ -32,6 +32,11 @@ class Muster:
         self._unassigned = self._unowned = self._draining = 0
         self._assigned = self._moved = self._drained = self._conflicts = 0
 
+    @property
+    def objects(self) -> int:
+        """How many were counted."""
+        return self._unassigned + self._by_shard.total()
+
     def note(self, obj: PartialObject, step: Step) -> None:
         """Count an object where it is; one that is assigned now will pass by again."""
         if isinstance(step, Assign):
@@ -73,7 +78,7 @@ class Muster:
     def result(self, *, time: datetime, seconds: float) -> Result:
         """Return everything; the pass ended at `time` after `seconds`."""
         figures = Figures(
-            objects=self._unassigned + self._by_shard.total(),
+            objects=self.objects,
             unassigned=self._unassigned,
             draining=self._draining,
             by_shard=dict(self._by_shard),

@@ -25,6 +25,7 @@ from sharder.controllers.movement.passes import Pass
 from sharder.controllers.movement.sweep import Sweep
 from sharder.controllers.world import World
 from sharder.errors import Unavailable
+from sharder.figures import Figures
 from sharder.membership import Members
 from sharder.names import RingName
 from sharder.ports import Objects
@@ -146,6 +147,11 @@ class Resync:
             raise Unavailable(found.problem)
         usual = self._next_in(name, snapshot.members)
         return min(usual, found.patience.again_in() or usual)
+
+    def recounted(self, name: RingName, figures: Figures) -> None:
+        """Take newer figures of a ring than those of its last whole pass."""
+        if name in self.results:
+            self.results[name] = self.results[name]._replace(figures=figures)
 
     def _next_in(self, name: RingName, members: Members) -> float:
         """Return in how many seconds to pass again; whatever passes come in between."""

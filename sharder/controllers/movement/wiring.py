@@ -10,6 +10,7 @@ from sharder.clock import Clock
 from sharder.controllers.mistakes import Mistakes
 from sharder.controllers.movement.arrivals import Arrivals
 from sharder.controllers.movement.backlogs import Series
+from sharder.controllers.movement.census import Census
 from sharder.controllers.movement.claims import Claims
 from sharder.controllers.movement.drains import Drains, WithheldCounter
 from sharder.controllers.movement.exceptions import Exceptions
@@ -24,6 +25,7 @@ from sharder.controllers.movement.resync import Locks, Resync, Stopwatch
 from sharder.controllers.movement.rights import Watching
 from sharder.controllers.movement.waiting import Waiting
 from sharder.controllers.world import World
+from sharder.figures import Figures
 from sharder.names import RingName
 from sharder.ports import Objects, Recorder
 from sharder.runtime.backoff import Rng
@@ -92,6 +94,10 @@ class Movement:
             retry=waiting.retry,
         )
         self._claims = Claims(world=world, leases=means.leases, clock=clock)
+        self._told = told
+        self._census = Census(
+            world=world, objects=objects, publish=self._recounted, clock=clock, rng=rng
+        )
         drains = Drains(counter=means.meter, clock=clock)
         orphans = Orphans(clock)
         mover = Mover(
@@ -103,6 +109,7 @@ class Movement:
             drains=drains,
             orphans=orphans,
             counter=means.meter,
+            moved=self._census.moved,
             limit=means.limit,
         )
         self.resync = Resync(
@@ -113,7 +120,7 @@ class Movement:
             mistakes=means.mistakes,
             report=unreadable,
             at_fault=at_fault,
-            passed=told,
+            passed=self._passed,
             stopwatch=means.meter,
             clock=clock,
             sync_period=means.sync_period,
@@ -125,6 +132,7 @@ class Movement:
             locks=locks,
             mistakes=means.mistakes,
             whole=whole,
+            found=self._census.moved,
             clock=clock,
             rng=rng,
         )
@@ -148,6 +156,7 @@ class Movement:
             forget=self.hand_over.forget,
             watching=watching,
             told=told,
+            moved=self._census.moved,
             drains=drains,
             orphans=orphans,
             overdue=OverdueDrains(
@@ -163,6 +172,14 @@ class Movement:
             rng=rng,
         )
 
+    def _passed(self, ring: RingName) -> None:
+        self._census.passed(ring)
+        self._told(ring)
+
+    def _recounted(self, ring: RingName, figures: Figures) -> None:
+        self.resync.recounted(ring, figures)
+        self._told(ring)
+
     def scope_changed(self, ring: RingName, come: frozenset[str]) -> None:
         """Look after these namespaces too, which have come into the ring's scope."""
         self.exceptions.ring_changed(ring)
@@ -175,3 +192,4 @@ class Movement:
             group.create_task(self.hand_over.run(), name="hand-over")
             group.create_task(self.exceptions.run(), name="exceptions")
             group.create_task(self._arrivals.run(), name="arrivals")
+            group.create_task(self._census.run(), name="census")

@@ -26,6 +26,7 @@ def arrivals(cluster: Cluster, whole: list[RingName] | None = None) -> Arrivals:
         locks=cluster.locks,
         mistakes=cluster.mistakes,
         whole=([] if whole is None else whole).append,
+        found=cluster.moved.append,
         clock=cluster.clock,
         rng=cluster.rng,
     )
@@ -50,6 +51,7 @@ async def test_only_the_namespaces_that_came_are_passed_over() -> None:
         again = await passing.reconcile(DEMO)
 
     assert again is None
+    assert DEMO in cluster.moved  # so that they are counted
     assert {name for _, name in patched(cluster)} == {"w", wrong}
     assert (await cluster.owners(WIDGETS))["old"] == ""
     assert await cluster.owners(SECRETS) == {wrong: f"{A}*"}

@@ -625,3 +625,23 @@ async def test_a_right_that_is_granted_is_told() -> None:
         after = around.watching.refused(DEMO, cluster.snapshot.roles)
 
     assert (before, after) == ((WIDGETS,), ())
+
+
+async def test_main_objects_that_begin_or_cease_to_be_exceptions_are_told() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        widget = await cluster.add(WIDGETS, "w", owner=A)
+        await cluster.add(CONFIGMAPS, "nobody-controls-it")
+        await cluster.clock.advance(SECOND)
+        quiet = len(cluster.moved)
+        await cluster.label(widget, WIDGETS, drain="true")
+        await cluster.clock.advance(SECOND)
+        draining = len(cluster.moved)
+        await cluster.label(widget, WIDGETS, x="1")
+        await cluster.clock.advance(SECOND)
+        changed = len(cluster.moved)
+        await cluster.label(widget, WIDGETS, owner=B, drain=None)
+        await cluster.clock.advance(SECOND)
+
+    assert (quiet, draining, changed, len(cluster.moved)) == (0, 1, 1, 2)

@@ -393,3 +393,24 @@ async def test_an_object_that_others_refuse_leaves_its_ring_ready() -> None:
     assert [(about.name, reason) for about, reason, _ in service.recorder.warnings] == [
         ("w", "ShardWriteFailed")
     ]
+
+
+async def test_the_status_is_half_a_minute_old_at_most_whoever_moves_objects() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, seconds=3600), Replica(cluster).running():
+        widgets = [await cluster.add(WIDGETS, f"w{number}", owner=A) for number in range(3)]
+        await cluster.clock.advance(90)
+        before = (await cluster.rings.get(ObjectRef("", DEMO))).status
+        # The shard lets go, and the webhook of any replica assigns, with that very write.
+        await cluster.label(widgets[0], WIDGETS, drain="true")
+        await cluster.label(widgets[0], WIDGETS, owner=C, drain=None)
+        await cluster.delete(widgets[1], WIDGETS)
+        await cluster.add(WIDGETS, "new", owner=A)
+        await cluster.add(WIDGETS, "newer", owner=A)
+        await cluster.clock.advance(31)
+        after = (await cluster.rings.get(ObjectRef("", DEMO))).status
+        shown, _ = cluster.tally.loads[DEMO]
+
+    assert (before.objects, before.shard_statuses[0].objects) == (3, 3)
+    assert (after.objects, after.shard_statuses[0].objects, shown) == (4, 3, 4)

@@ -429,3 +429,13 @@ class Hanging(FakeStore[Lease]):
     async def patch(self, ref: ObjectRef, body: Json) -> Lease:
         await Event().wait()
         raise AssertionError
+
+
+async def test_each_write_is_told_so_that_objects_are_counted_anew() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        await move(cluster, await cluster.add(WIDGETS, "w"))
+        await move(cluster, await cluster.add(WIDGETS, "in-place", owner=A))
+
+    assert cluster.moved == [DEMO]
