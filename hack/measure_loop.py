@@ -106,7 +106,7 @@ class Empty(Source[PartialObject]):
             yield obj
 
     async def get(self, ref: ObjectRef) -> PartialObject:
-        raise NotImplementedError(ref)
+        return PartialObject(metadata=ObjectMeta(name=ref.name))
 
     async def create(self, _namespace: str, body: Json) -> PartialObject:
         raise NotImplementedError(body)

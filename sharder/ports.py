@@ -138,7 +138,14 @@ class WebhookConfigurations(Protocol):
     """Webhook configurations of one kind, by their labels and by server-side apply."""
 
     async def apply(self, body: Json) -> PartialObject:
-        """Apply `body` under the sharder's field manager, taking fields over from others."""
+        """Apply `body` under the sharder's field manager, taking fields over from others.
+
+        Where nothing differs nothing is written, and the resource version stays.
+        """
+        ...
+
+    async def get(self, ref: ObjectRef) -> PartialObject:
+        """Return the metadata of a configuration as it is now."""
         ...
 
     def stream(self, labels: str = "") -> AsyncIterator[PartialObject]:

@@ -28,7 +28,7 @@ from sharder.controllers.tallies import figures_of
 from sharder.controllers.validating import ValidationKeeper
 from sharder.controllers.vigil import Vigil
 from sharder.controllers.world import World
-from sharder.errors import ApiError, LeaseLost
+from sharder.errors import ApiError, Forbidden, LeaseLost
 from sharder.figures import Figures, ResyncReport
 from sharder.names import ObjectRef, RingName
 from sharder.ports import Objects, Recorder, WebhookConfigurations, Writable
@@ -36,13 +36,14 @@ from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.holder import Leases
 from sharder.runtime.queue import K, Worker, WorkQueue
 from sharder.runtime.supervise import supervise
+from sharder.trouble import Trouble, ignore
 
 RING_BACKOFF = Backoff(base=5.0, cap=300.0)
 """Between attempts at a ring that fails, as in the reference."""
 
 APPLY_SECONDS = 30.0
-"""Between two applies of a webhook configuration that we believe in place: somebody may have
-deleted or edited it, and without it nobody is owned from the start."""
+"""Between two looks at the webhook configurations: somebody may have deleted or edited one, and
+without it nothing is owned from the start."""
 
 REGISTRATION_SECONDS = 1.0
 """Between two looks at what webhook configurations have in common: whom the API server trusts
@@ -309,16 +310,25 @@ class Leader:
         )
 
     async def _sweep(self, controller: RingController, add: Callable[[RingName], None]) -> None:
-        """Find the configurations of rings that were deleted while nobody led."""
+        """Find configurations that others wrote or deleted, and those of rings that are gone."""
+        period = min(self.sync_period, APPLY_SECONDS)
+        trouble = Trouble("list webhook configurations", ignore)
         while True:
+            wait = period
             try:
-                for ring in await controller.find_left_over():
-                    add(ring)
+                found = await controller.look()
+                trouble.over()
+            except Forbidden as error:
+                # They are applied without being looked at, as often as they would be looked at.
+                trouble.failed(error)
+                found = list(self.world.rings())
+                controller.doubt(found)
             except ApiError as error:
-                _log.warning("cannot list webhook configurations", extra={"error": str(error)})
-                await self.clock.sleep(RING_BACKOFF.base)
-            else:
-                await self.clock.sleep(self.sync_period)
+                trouble.failed(error)
+                found, wait = [], RING_BACKOFF.base
+            for ring in found:
+                add(ring)
+            await self.clock.sleep(wait)
 
     async def _follow_registration(self, add: Callable[[RingName], None]) -> None:
         """Have all configurations applied soon after what they have in common has changed."""

@@ -6,7 +6,8 @@ needed and a write never waits for a webhook without a ring.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from sharder.api.ring import ControllerRing, LastRebalance, UnreadableRing
 from sharder.clock import Clock
@@ -17,7 +18,7 @@ from sharder.controllers.reports import StatusReports, about
 from sharder.controllers.world import World
 from sharder.errors import ApiError, Conflict, NotFound, Unavailable
 from sharder.figures import FiguresOf, OverdueOf, ReportOf
-from sharder.names import APP_LABEL, RING_LABEL, RingName
+from sharder.names import APP_LABEL, RING_LABEL, RingName, webhook_configuration
 from sharder.ports import Recorder, WebhookConfigurations, Writable
 from sharder.validation import refusals
 
@@ -53,6 +54,15 @@ class Problems:
         self._problems.pop(ring, None)
 
 
+class _Applied(NamedTuple):
+    """What was last applied for a ring, and what came of it."""
+
+    ring: ControllerRing
+    registration: Registration
+    version: str
+    """The resource version of the configuration."""
+
+
 class RingController:
     """Reconciles one ring at a time, by name."""
 
@@ -81,7 +91,9 @@ class RingController:
         self._recorder = recorder
         self._clock = clock
         self._sync_period = sync_period
-        self._applied: dict[RingName, tuple[ControllerRing, Registration, float]] = {}
+        self._applied: dict[RingName, _Applied] = {}
+        self._compared: dict[RingName, float] = {}
+        """When each ring's status was last compared with what is there."""
         self._reports = StatusReports(
             world=world,
             status=status,
@@ -114,6 +126,7 @@ class RingController:
             return None
         self._problems.found(name, "unreadable", None)
         failure: ApiError | None = None
+        self._compare(snapshot.ring)
         try:
             await self._apply(snapshot.ring)
         except ApiError as error:
@@ -139,14 +152,31 @@ class RingController:
             _log.warning("ring cannot be read", extra={"ring": ring.name, "error": ring.problem})
         await self._recorder.warn(about(ring), FAILED, problem)
 
-    async def find_left_over(self) -> list[RingName]:
-        """Return the rings that are gone but still have a webhook configuration of ours."""
+    async def look(self) -> list[RingName]:
+        """Return the rings of which the webhook configuration is not as we have left it.
+
+        One list of metadata finds those that somebody has written or deleted, and those whose ring
+        is gone.  To apply them all again and again would change nothing most of the time.
+        """
         self._insist_on_all()
-        names = [
-            RingName(configuration.metadata.label(RING_LABEL))
-            async for configuration in self._configurations.stream(OURS)
-        ]
-        return [name for name in names if not self._world.knows(name)]
+        applied = dict(self._applied)
+        versions = dict[RingName, str]()
+        gone = list[RingName]()
+        async for configuration in self._configurations.stream(OURS):
+            meta = configuration.metadata
+            name = RingName(meta.label(RING_LABEL))
+            if not self._world.knows(name):
+                gone.append(name)
+            elif meta.name == webhook_configuration(name):
+                versions[name] = meta.resource_version
+        changed = [name for name, known in applied.items() if versions.get(name) != known.version]
+        self.doubt(changed)
+        return gone + changed
+
+    def doubt(self, names: Iterable[RingName]) -> None:
+        """Apply the configurations of these rings again when they are reconciled."""
+        for name in names:
+            self._applied.pop(name, None)
 
     def _insist_on_all(self) -> None:
         """Raise `Unavailable` unless all rings are known: who is not would be taken for gone."""
@@ -155,26 +185,30 @@ class RingController:
             raise Unavailable(missing)
 
     async def _apply(self, ring: ControllerRing) -> None:
-        """Apply the configuration when it is to be another one, and once per sync period."""
-        registration, now = self._registration(), self._clock.monotonic()
-        applied, applied_with, at = self._applied.get(ring.name, (None, None, 0.0))
+        """Apply the configuration if it is to be another one, or is not as we have left it."""
+        registration, applied = self._registration(), self._applied.get(ring.name)
         if (
             applied is not None
-            and applied.metadata.uid == ring.metadata.uid
-            and applied.spec == ring.spec
-            and applied_with == registration
-            and now - at < self._sync_period
+            and applied.ring.metadata.uid == ring.metadata.uid
+            and applied.ring.spec == ring.spec
+            and applied.registration == registration
         ):
             return
-        if applied is not None and now - at >= self._sync_period:
-            # Once per period believe what is there, so that what others wrote is repaired.
+        found = await self._configurations.apply(configuration_of(ring, registration))
+        version = found.metadata.resource_version
+        self._applied[ring.name] = _Applied(ring, registration, version)
+
+    def _compare(self, ring: ControllerRing) -> None:
+        """Once per period believe what the status is, so that what others wrote is repaired."""
+        now = self._clock.monotonic()
+        if now - self._compared.setdefault(ring.name, now) >= self._sync_period:
+            self._compared[ring.name] = now
             self._reports.compare(ring)
-        await self._configurations.apply(configuration_of(ring, registration))
-        self._applied[ring.name] = (ring, registration, now)
 
     async def _clean_up(self, name: RingName) -> None:
         self._problems.forget(name)
         self._applied.pop(name, None)
+        self._compared.pop(name, None)
         self._reports.forget(name)
         async for configuration in self._configurations.stream(f"{OURS}={name}"):
             meta = configuration.metadata

@@ -10,13 +10,14 @@ from typing import NoReturn
 from sharder.api.meta import Json
 from sharder.clock import Clock
 from sharder.controllers.configuration import TIMEOUT_SECONDS, Registration, client_config
-from sharder.errors import ApiError
+from sharder.errors import ApiError, Forbidden, NotFound
 from sharder.names import (
     API_GROUP,
     API_VERSION,
     APP_LABEL,
     VALIDATION_NAME,
     VALIDATION_PATH,
+    ObjectRef,
 )
 from sharder.ports import WebhookConfigurations
 from sharder.trouble import Trouble, ignore
@@ -65,7 +66,7 @@ def validation_of(registration: Registration) -> Json:
 
 
 class ValidationKeeper:
-    """Applies the configuration again and again."""
+    """Applies the configuration, and again when it is not as that has left it."""
 
     def __init__(
         self,
@@ -76,33 +77,49 @@ class ValidationKeeper:
         clock: Clock,
         period: float,
     ) -> None:
-        """Take validating `configurations`, and the seconds after which to repair them."""
+        """Take validating `configurations`, and the seconds after which to look at them again."""
         self._configurations = configurations
         self._registration = registration
         self._leads = leads
         self._clock = clock
         self._period = period
+        self._version: str | None = None
+        """Of the configuration as the last apply has left it."""
         self._trouble = Trouble(
             f"apply the ValidatingWebhookConfiguration {VALIDATION_NAME}", ignore
         )
 
     async def keep(self) -> NoReturn:
-        """Apply it at once, when it is to be another one, and once per period; until cancelled."""
-        applied: Registration | None = None
+        """Apply it at once, when it is to be another one or somebody wrote it; until cancelled."""
+        known: Registration | None = None
         due = 0.0
         while True:
             registration, now = self._registration(), self._clock.monotonic()
-            if self._leads() and (registration != applied or now >= due):
-                applied = registration
-                due = now + await self._apply(registration)
+            if self._leads() and (registration != known or now >= due):
+                if registration != known:
+                    known, self._version = registration, None
+                due = now + await self._insist(registration)
             await self._clock.sleep(LOOK_SECONDS)
 
-    async def _apply(self, registration: Registration) -> float:
-        """Apply it, and return after how many seconds to do so again."""
+    async def _insist(self, registration: Registration) -> float:
+        """Apply it unless it is as it was left; return after how many seconds to do so again."""
         try:
-            await self._configurations.apply(validation_of(registration))
+            if not await self._is_as_left():
+                self._version = None
+                applied = await self._configurations.apply(validation_of(registration))
+                self._version = applied.metadata.resource_version
         except ApiError as error:
             self._trouble.failed(error)
             return RETRY_SECONDS
         self._trouble.over()
         return self._period
+
+    async def _is_as_left(self) -> bool:
+        """Ask for the metadata, which costs the API server less than an apply of the same."""
+        if self._version is None:
+            return False
+        try:
+            found = await self._configurations.get(ObjectRef("", VALIDATION_NAME))
+        except (NotFound, Forbidden):
+            return False
+        return found.metadata.resource_version == self._version

@@ -84,6 +84,10 @@ class KubeWebhookConfigurations:
         """Apply `body` under the sharder's field manager, taking fields over from others."""
         return await self._store.apply(msgspec.convert(body, PartialObject).metadata.ref, body)
 
+    async def get(self, ref: ObjectRef) -> PartialObject:
+        """Return the metadata of a configuration as it is now."""
+        return await self._store.get(ref)
+
     def stream(self, labels: str = "") -> AsyncIterator[PartialObject]:
         """Yield the configurations that match the label selector."""
         return self._store.stream(labels)

@@ -328,12 +328,17 @@ class FakeWebhookConfigurations:
     def __init__(self) -> None:
         self.bodies: dict[str, Json] = {}
         self.store = FakeStore(PartialObject, WEBHOOKS)
+        self.applies = 0
 
     async def apply(self, body: Json) -> PartialObject:
+        self.applies += 1
         ref = msgspec.convert(body, PartialObject).metadata.ref
         applied = await self.store.apply(ref, body)
         self.bodies[ref.name] = body
         return applied
+
+    async def get(self, ref: ObjectRef) -> PartialObject:
+        return await self.store.get(ref)
 
     def stream(self, labels: str = "") -> AsyncIterator[PartialObject]:
         return self.store.stream(labels)

@@ -3,7 +3,8 @@
 For rings whose strategy follows: the others have a tally.  Nothing is remembered of an object, so
 a count is a list of metadata, page by page, at most every `COUNT_SECONDS`.  Behind it a watch
 waits for the first object that is created or deleted, and ends with it; that others move is told
-by who moves them.  So a ring in which nothing happens costs nothing (docs/protocol.md, "ControllerRing").
+by who moves them.  So a ring in which nothing happens costs nothing (docs/protocol.md,
+"ControllerRing").
 """
 
 import asyncio

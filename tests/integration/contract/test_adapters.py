@@ -163,6 +163,9 @@ async def test_a_webhook_configuration_is_applied_over_what_others_wrote(client:
     relabel: Json = {"metadata": {"labels": {"of": "others"}}}
 
     applied = await webhooks.apply(body)
+    again = await webhooks.apply(body)
+    assert again.metadata.resource_version == applied.metadata.resource_version
+    assert (await webhooks.get(applied.metadata.ref)).metadata == again.metadata
     await client.request(
         "PATCH", f"{WEBHOOKS}/{name}", body=relabel, content_type="application/merge-patch+json"
     )

@@ -327,6 +327,31 @@ async def test_a_configuration_that_somebody_deletes_is_applied_anew_soon() -> N
         assert set(service.configurations.bodies) == {name}
 
 
+async def test_a_ring_in_which_nothing_happens_is_not_applied_again_and_again() -> None:
+    cluster = Cluster()
+    service = Replica(cluster)
+
+    async with cluster.watched(A, seconds=3600), service.running():
+        await cluster.clock.advance(APPLY_SECONDS)
+        before = service.configurations.applies, service.validations.applies
+        await cluster.clock.advance(20 * APPLY_SECONDS)
+
+        assert (service.configurations.applies, service.validations.applies) == before
+
+
+async def test_without_the_right_to_list_them_configurations_are_applied_each_time() -> None:
+    cluster = Cluster()
+    service = Replica(cluster)
+    configurations = service.configurations
+
+    async with cluster.watched(A, seconds=3600), service.running():
+        before = configurations.applies
+        configurations.store.fail(Forbidden("list is forbidden"))
+        await cluster.clock.advance(APPLY_SECONDS + 1)
+
+        assert configurations.applies == before + 1
+
+
 async def test_whom_the_api_server_is_to_trust_is_told_to_it_within_a_second() -> None:
     cluster = Cluster()
     service = Replica(cluster)

@@ -279,30 +279,59 @@ async def test_a_problem_is_said_and_recorded_once() -> None:
     ]
 
 
-async def test_the_configuration_is_applied_once_per_spec_and_sync_period() -> None:
+async def test_the_configuration_is_applied_once_per_spec() -> None:
     cluster = Cluster()
     applied = []
 
     async with cluster.watched(A):
         bench = Bench(cluster)
-        for seconds in (0, 100, 199, 1, 10):
+        for seconds in (0, 100, SYNC_PERIOD, 10):
             await cluster.clock.advance(seconds)
-            bench.configurations.bodies.clear()
+            await bench.controller.look()
             await bench.reconcile()
-            applied.append(len(bench.configurations.bodies))
+            applied.append(bench.configurations.applies)
         await cluster.put_ring(ring(generation=2))
         await cluster.settle()
-        bench.configurations.bodies.clear()
         await bench.reconcile()
-        same_spec = len(bench.configurations.bodies)
+        same_spec = bench.configurations.applies
         less = type(ring().spec)(resources=ring().spec.resources[:1])
         await cluster.put_ring(ControllerRing(metadata=ring(generation=3).metadata, spec=less))
         await cluster.settle()
         await bench.reconcile()
 
-    assert applied == [1, 0, 0, 1, 0]
-    assert same_spec == 0
-    assert len(bench.configurations.bodies) == 1
+    assert applied == [1, 1, 1, 1]
+    assert (same_spec, bench.configurations.applies) == (1, 2)
+
+
+async def test_a_configuration_that_others_wrote_or_relabelled_is_applied_again() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        await bench.reconcile()
+        quiet = await bench.controller.look()
+        found = list[list[RingName]]()
+        for metadata in ({"annotations": {"a": "b"}}, {"labels": {RING_LABEL: None}}):
+            await bench.configurations.store.patch(ObjectRef("", NAME), {"metadata": metadata})
+            found.append(await bench.controller.look())
+            await bench.reconcile()
+        after = await bench.controller.look()
+
+    assert (quiet, found, after) == ([], [[DEMO], [DEMO]], [])
+    assert bench.configurations.applies == 3
+
+
+async def test_a_copy_of_a_configuration_is_not_taken_for_it() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        await bench.reconcile()
+        labels: Json = {RING_LABEL: DEMO, APP_LABEL[0]: APP_LABEL[1]}
+        copy: Json = {"metadata": {"name": "copy", "labels": labels}}
+        await bench.configurations.apply(copy)
+
+        assert await bench.controller.look() == []
 
 
 async def test_a_ring_that_was_made_anew_is_applied_anew() -> None:
@@ -387,7 +416,7 @@ async def test_a_configuration_that_is_changed_as_we_delete_it_is_left_for_the_n
         bench.configurations.store.lose(Conflict("changed"))
         await bench.reconcile()
 
-        assert await bench.controller.find_left_over() == []
+        assert await bench.controller.look() == []
 
 
 async def test_what_is_left_of_rings_that_went_while_nobody_led_is_found() -> None:
@@ -399,7 +428,7 @@ async def test_what_is_left_of_rings_that_went_while_nobody_led_is_found() -> No
         await bench.add_configuration("gone", **OURS)
         await bench.add_configuration("of-somebody-else")
 
-        assert await bench.controller.find_left_over() == ["gone"]
+        assert await bench.controller.look() == ["gone"]
 
 
 async def test_no_ring_is_taken_for_gone_before_all_are_known() -> None:
@@ -408,7 +437,7 @@ async def test_no_ring_is_taken_for_gone_before_all_are_known() -> None:
     await bench.add_configuration(DEMO, **OURS)
 
     with pytest.raises(Unavailable, match="cannot list controllerrings"):
-        await bench.controller.find_left_over()
+        await bench.controller.look()
     with pytest.raises(Unavailable, match="cannot list controllerrings"):
         await bench.controller.reconcile(DEMO)
 
@@ -822,7 +851,7 @@ async def test_a_ring_that_cannot_be_read_keeps_its_configuration_and_is_told_of
         if is_known:
             await cluster.break_ring(name)
             await cluster.settle()
-        left_over = await bench.controller.find_left_over()
+        left_over = await bench.controller.look()
         again = [await bench.reconcile(name), await bench.reconcile(name)]
         after = await bench.configurations.store.list()
 

@@ -18,7 +18,7 @@ from sharder.controllers.validating import (
     ValidationKeeper,
     validation_of,
 )
-from sharder.errors import Forbidden, Unavailable
+from sharder.errors import ApiError, Forbidden, NotFound, Unavailable
 from sharder.names import ObjectRef
 from tests.support.fake_clock import FakeClock
 from tests.support.fakes import FakeWebhookConfigurations, matches
@@ -132,6 +132,26 @@ async def test_what_others_wrote_is_repaired_once_per_period() -> None:
 
         assert spoilt
         assert await bench.is_whole()
+
+
+async def test_it_is_not_applied_while_nobody_writes_it() -> None:
+    bench = Bench()
+
+    async with bench.running():
+        await bench.clock.advance(20 * PERIOD)
+
+        assert bench.configurations.applies == 1
+
+
+@pytest.mark.parametrize("error", [NotFound("it is gone"), Forbidden("get is forbidden")])
+async def test_what_is_gone_or_may_not_be_read_is_applied(error: ApiError) -> None:
+    bench = Bench()
+
+    async with bench.running():
+        bench.configurations.store.fail(error)
+        await bench.clock.advance(PERIOD)
+
+        assert bench.configurations.applies == 2
 
 
 async def test_a_new_authority_is_told_at_the_next_look() -> None:
