@@ -362,7 +362,7 @@ def fake_leases() -> FakeStore[Lease]:
     return FakeStore(Lease, LEASES)
 
 
-def fake_rings() -> FakeRings:
+def fake_rings() -> FakeStore[ControllerRing]:
     return FakeRings()
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from typing_extensions import override
+
 from sharder.api.selector import LabelSelector
 from sharder.controllers.selections import Selections
 from sharder.names import RingName
@@ -18,6 +20,7 @@ class Labels(dict[str, str]):
         super().__init__(labels)
         self.asked = 0
 
+    @override
     def get(self, key: str, default: str | None = None) -> str | None:  # type: ignore[override]
         self.asked += 1
         return super().get(key, default)
