@@ -2,6 +2,7 @@
 
 from asyncio import TaskGroup
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from msgspec import structs
@@ -19,7 +20,7 @@ from sharder.controllers.movement.resync import AGAIN_SECONDS, EXPIRED_SECONDS, 
 from sharder.errors import Expired, Forbidden, InvalidObject, NotFound, Rejected, Unavailable
 from sharder.keys import main_key
 from sharder.names import GroupResource, RingName
-from tests.support.cluster import NAMESPACES, Call, Cluster, on, once, raising
+from tests.support.cluster import NAMESPACES, Call, Cluster, Told, on, once, raising
 from tests.support.counting import tally_of
 from tests.support.movement import SYNC_PERIOD, moving, resync, without_owner_for_long
 from tests.support.values import (
@@ -771,3 +772,29 @@ async def test_what_could_not_be_taken_from_a_shard_that_is_gone_counts_as_unown
 
 async def raise_busy() -> None:
     raise Unavailable("busy")
+
+
+async def test_a_pass_ends_while_namespaces_come_and_each_takes_long_to_follow_up() -> None:
+    cluster, told = Cluster(), Told()
+    numbers = iter(range(1_000))
+
+    async def come(_call: Call) -> None:
+        await cluster.add_namespace(f"new-{next(numbers)}")
+        await cluster.settle()
+
+    def slow(name: RingName) -> None:
+        cluster.clock._elapsed += 0.5
+        told.rings.append(name)
+
+    subscriber = replace(told.subscriber(), scope=lambda name, _: slow(name))
+    async with cluster.watched(A, B, seconds=3600):
+        for number in range(30):
+            await cluster.add(WIDGETS, f"w{number}")
+        cluster.objects.before.append(on("next", WIDGETS, come))
+        with cluster.world.subscribed(subscriber):
+            await resync(cluster).reconcile(DEMO)
+        waiting = next(numbers) - len(cluster.snapshot.namespaces) + 1
+
+    assert cluster.tally.passes == [DEMO]
+    assert waiting > 0  # some were not followed up while steps were written
+    assert set((await cluster.owners(WIDGETS)).values()) <= {A, B}
