@@ -12,6 +12,9 @@ from webhook.sieve import Shape, Sieve
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
 """A 3 MiB object may be 18 MiB in an update: `<` takes six bytes, and it comes twice."""
 
+MAX_RING_BYTES = 3 * 1024 * 1024
+"""Of a review of a ring: etcd takes requests of 1.5 MiB by default, and an update carries two."""
+
 MAX_WHOLE_BYTES = 256 * 1024
 """Larger requests go through a sieve as they come.  To decode this much takes 7 ms at worst."""
 

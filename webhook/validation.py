@@ -8,6 +8,7 @@ controller judges by the same function, and says it in the ring's status.
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from starlette.types import Receive, Scope, Send
@@ -21,11 +22,17 @@ from sharder.snapshot import RingSnapshot
 from sharder.validation import Facts, refusals, warnings
 from webhook import ring_review
 from webhook.endpoint import Answer, respond
-from webhook.limits import Disconnected, Intake, Refused
+from webhook.limits import MAX_RING_BYTES, Disconnected, Intake, Refused
 from webhook.ring_review import PASS, Request, Verdict
 
 DISCOVERY_SECONDS = 2.0
 """For all questions about one ring: the API server waits for us no longer than 5 s."""
+
+JUDGE_SECONDS = 4.0
+"""For a ring, waiting included: the API server goes on without us after 5 s."""
+
+MAX_WAITING = 10
+"""Rings that are judged or wait for it: they are judged one at a time."""
 
 _FAILED = Verdict(
     warnings=("the sharder failed to check this ring; its condition Ready will tell",)
@@ -53,19 +60,24 @@ class RingValidation:
             selected: The namespaces that a ring selects, whether there is such a ring or not.
             objects: To look resources up.
             custom: The names of the installed strategies.
-            max_request_bytes: Of one body; larger ones get 413.
+            max_request_bytes: Of one body, and never more than `MAX_RING_BYTES`; larger ones get
+                413.
         """
         self._rings = rings
         self._selected = selected
         self._objects = objects
         self._custom = custom
-        self._intake = Intake(max_request_bytes, ring_review.SHAPE)
+        self._intake = Intake(min(max_request_bytes, MAX_RING_BYTES), ring_review.SHAPE)
+        self._under_way = 0
+        # One thread, so that a ring is judged when the one before is done, even if too late.
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="validation")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one HTTP request."""
+        """Serve one HTTP request; what cannot be judged in time is left to the failurePolicy."""
         try:
-            request = await self._intake.take(scope, receive, ring_review.decode)
-            answer = Answer(200, await self._answer(request), "validated")
+            answer = Answer(200, await self._take(scope, receive), "validated")
+        except TimeoutError:
+            answer = Answer(503, b"the ring was not judged in time", "overloaded")
         except Refused as refused:
             answer = Answer(refused.status, refused.reason.encode(), refused.outcome)
         except InvalidObject as error:
@@ -73,6 +85,17 @@ class RingValidation:
         except Disconnected:
             return
         await respond(send, answer)
+
+    async def _take(self, scope: Scope, receive: Receive) -> bytes:
+        if self._under_way >= MAX_WAITING:
+            raise Refused(503, "overloaded", "too many rings at once")
+        self._under_way += 1
+        try:
+            request = await self._intake.take(scope, receive, ring_review.decode)
+            async with asyncio.timeout(JUDGE_SECONDS):
+                return await self._answer(request)
+        finally:
+            self._under_way -= 1
 
     async def _answer(self, request: Request) -> bytes:
         try:
@@ -93,12 +116,13 @@ class RingValidation:
         if old is not None and old.spec == new.spec:
             # Who adds a label to a ring that slipped in is not to blame for the rest.
             return PASS
-        refused = refusals(new, self._custom)
+        # A change of the strategy is tried out, which may take longer than others can wait.
+        run = asyncio.get_running_loop().run_in_executor
+        refused = await run(self._thread, refusals, new, self._custom)
         if refused:
             return Verdict(refusals=refused)
         facts = await self._facts(new)
-        # A change of the strategy is tried out, which may take longer than others can wait.
-        return Verdict(warnings=await asyncio.to_thread(warnings, old, new, facts))
+        return Verdict(warnings=await run(self._thread, warnings, old, new, facts))
 
     async def _facts(self, ring: ControllerRing) -> Facts:
         snapshot = self._rings(ring.name)

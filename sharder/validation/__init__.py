@@ -7,6 +7,6 @@ warning: it is told once to who writes the ring (docs/protocol.md, "Refused and 
 
 from sharder.validation.cautions import Facts, warnings
 from sharder.validation.refusal import Fault, Refusal
-from sharder.validation.refusals import MAX_REFUSALS, refusals
+from sharder.validation.refusals import MAX_REFUSALS, MAX_RESOURCES, refusals
 
-__all__ = ["MAX_REFUSALS", "Facts", "Fault", "Refusal", "refusals", "warnings"]
+__all__ = ["MAX_REFUSALS", "MAX_RESOURCES", "Facts", "Fault", "Refusal", "refusals", "warnings"]

@@ -28,6 +28,9 @@ from sharder.validation.sticking import following, sticking, sticks
 MAX_REFUSALS: Final = 20
 """Told at a time, to bound messages; whoever mends these is told the next."""
 
+MAX_RESOURCES: Final = 100
+"""Of a ring, main and controlled ones together.  Each is watched and listed."""
+
 MAX_LISTED: Final = 3
 """Labels, and likewise selectors, of `groupBy`: an object counts for every set of its traits."""
 
@@ -43,6 +46,11 @@ def refusals(ring: ControllerRing, custom: Collection[str]) -> tuple[Refusal, ..
     `custom` are the names of the installed strategies.
     """
     spec = ring.spec
+    listed = len(spec.resources) + sum(len(each.controlled_resources) for each in spec.resources)
+    if listed > MAX_RESOURCES:
+        # Nothing else is looked at, which would take long.
+        advice = f"write at most {MAX_RESOURCES}, controlled ones included, or several rings"
+        return (Refusal(field="spec.resources", fault=Fault.INVALID, value=listed, advice=advice),)
     found = chain(
         _excluded(spec.resources),
         _duplicates(spec.resources),

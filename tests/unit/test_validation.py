@@ -15,7 +15,15 @@ from sharder.placement.counts import Counts
 from sharder.placement.demand import Demand
 from sharder.placement.shards import Shard
 from sharder.placement.strategy import Layout
-from sharder.validation import MAX_REFUSALS, Facts, Fault, Refusal, refusals, warnings
+from sharder.validation import (
+    MAX_REFUSALS,
+    MAX_RESOURCES,
+    Facts,
+    Fault,
+    Refusal,
+    refusals,
+    warnings,
+)
 from sharder.validation.cautions import MAX_WARNINGS
 from tests.support.manifests import ring_specs
 from tests.support.values import ring
@@ -451,7 +459,7 @@ def test_a_long_value_is_named_by_its_beginning() -> None:
 
 
 def test_no_more_is_told_at_a_time_than_can_be_read() -> None:
-    assert len(said(ring_with(resources=[SECRETS] * 1_000))) == MAX_REFUSALS
+    assert len(said(ring_with(resources=[SECRETS] * MAX_RESOURCES))) == MAX_REFUSALS
 
 
 def test_a_refusal_has_a_word_for_programs() -> None:
@@ -683,3 +691,14 @@ def test_every_warning_fits_into_a_header() -> None:
     facts = Facts(unknown={long}, namespaces=0)
 
     assert all(len(warning) <= 256 for warning in warnings(None, of, facts))
+
+
+@pytest.mark.parametrize("count", [MAX_RESOURCES, MAX_RESOURCES + 1])
+def test_a_ring_has_at_most_a_hundred_resources_controlled_ones_included(count: int) -> None:
+    controlled = [{"resource": f"c{number}"} for number in range(count - 2)]
+    resources = [{"resource": "a"}, {"resource": "b", "controlledResources": controlled}]
+
+    found = refusals(ring_with(resources=resources), ())
+
+    assert [refusal.field for refusal in found] == ["spec.resources"] * (count > MAX_RESOURCES)
+    assert all(refusal.value == count for refusal in found)

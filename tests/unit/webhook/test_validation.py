@@ -1,7 +1,9 @@
 """The endpoint that judges rings: it refuses what is wrong, and nothing because of us."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from threading import get_ident
+from time import sleep
 
 import msgspec
 import pytest
@@ -14,6 +16,7 @@ from sharder.controllers.configuration import TIMEOUT_SECONDS
 from sharder.errors import NotFound, Unavailable
 from sharder.names import GroupResource, RingName
 from sharder.snapshot import RingSnapshot
+from sharder.validation import Refusal, refusals
 from tests.support.fakes import FakeObjects
 from tests.unit.webhook.reviews import (
     Exchange,
@@ -23,6 +26,7 @@ from tests.unit.webhook.reviews import (
     validation_with,
 )
 from webhook import RingValidation
+from webhook import validation as endpoint
 
 PATH = "/webhooks/validate/controllerring"
 SECRETS: Json = {"resource": "secrets"}
@@ -258,6 +262,75 @@ async def test_what_is_no_review_is_told_so(body: bytes) -> None:
 
     assert result.status == 400
     assert result.body.startswith(b"no AdmissionReview: ")
+
+
+async def test_a_ring_is_not_judged_by_a_body_larger_than_etcd_takes() -> None:
+    headers = ((b"content-type", b"application/json"), (b"content-length", b"3145729"))
+
+    result = await exchange(app_with(), b"{", path=PATH, headers=headers, is_cut=True)
+
+    assert result.status == 413
+
+
+@pytest.mark.parametrize("controlled", [True, False])
+async def test_a_ring_of_too_many_resources_is_refused_and_nothing_else_looked_at(
+    controlled: bool,
+) -> None:
+    many: Json = [{"resource": f"r{number}"} for number in range(100_000)]
+    spec: Json = {"resources": [{"resource": "a", "controlledResources": many}]}
+    body = body_of(spec if controlled else {"resources": many})
+    pieces = [body[start : start + 65_536] for start in range(0, len(body), 65_536)]
+
+    result = await exchange(app_with(), *pieces, path=PATH)
+
+    status = response_in(result).status
+    assert status is not None
+    assert [cause.field for cause in status.details.causes] == ["spec.resources"]
+
+
+async def test_rings_are_judged_one_at_a_time_beside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_once, most, threads = 0, 0, set[int]()
+
+    def judge(ring: ControllerRing, _custom: Collection[str]) -> tuple[Refusal, ...]:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        threads.add(get_ident())
+        sleep(0.01)
+        at_once -= 1
+        return refusals(ring, ())
+
+    monkeypatch.setattr(endpoint, "refusals", judge)
+    app = app_with()
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(exchange(app, body_of(FINE), path=PATH))
+            for _ in range(endpoint.MAX_WAITING + 2)
+        ]
+
+    assert most == 1
+    assert get_ident() not in threads
+    statuses = sorted(task.result().status for task in tasks)
+    assert statuses == [200] * endpoint.MAX_WAITING + [503] * 2
+    assert (await judged(body_of(FINE))).allowed
+
+
+async def test_a_ring_that_takes_too_long_is_left_to_the_failure_policy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def never(_: GroupResource) -> Resource:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(endpoint, "JUDGE_SECONDS", 0.01)
+    validation = validation_with(objects=Odd(never))
+
+    result = await exchange(app_with(validation=validation), body_of(FINE), path=PATH)
+
+    assert result.status == 503
 
 
 async def test_a_body_that_is_too_large_is_not_read() -> None:
