@@ -38,6 +38,10 @@ _REFRESH_SECONDS: Final = 60.0
 _KUBECONFIG: Final = "~/.kube/config"
 
 
+class TooLong(Exception):  # noqa: N818 - reads as a fact
+    """The answer is longer than was asked for."""
+
+
 class _Options(TypedDict, total=False):
     proxy: str
     proxy_headers: Mapping[str, str]
@@ -77,12 +81,14 @@ class Client:
         content_type: str = JSON,
         accept: str = JSON,
         timeout: float = REQUEST_SECONDS,  # noqa: ASYNC109 - aiohttp's own, which covers the body
+        max_bytes: int | None = None,
     ) -> bytes:
         """Send one request and return the body of the answer.
 
         Raises:
             ApiError: as `sharder.kube.errors` maps the status; a write that got no answer may
                 have got through.
+            TooLong: the answer has more than `max_bytes`; the rest of it is not read.
         """
         what = f"{method} {path}"
         headers = await self._headers(accept)
@@ -100,7 +106,7 @@ class Client:
                 allow_redirects=False,
                 **self._options,
             ) as response:
-                answer = await response.read()
+                answer = await _read(response, max_bytes)
                 status = response.status
         except (aiohttp.ClientError, OSError) as error:
             raise unreachable(error, what) from error
@@ -235,6 +241,19 @@ def _proxy_from_environment(server: URL) -> str | None:
 
 def _is_there(paths: str) -> bool:
     return any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path)
+
+
+async def _read(response: aiohttp.ClientResponse, max_bytes: int | None) -> bytes:
+    if max_bytes is None:
+        return await response.read()
+    parts, size = list[bytes](), 0
+    async for part in response.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > max_bytes:
+            _hang_up(response)
+            raise TooLong
+    return b"".join(parts)
 
 
 def _hang_up(response: aiohttp.ClientResponse) -> None:

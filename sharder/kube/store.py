@@ -12,7 +12,7 @@ import msgspec
 from sharder.api.meta import Json, PartialObject
 from sharder.api.resource import Resource
 from sharder.errors import InvalidObject
-from sharder.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Client
+from sharder.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Client, TooLong
 from sharder.kube.errors import Status, from_status, understand
 from sharder.names import FIELD_MANAGER, ObjectRef
 from sharder.nesting import CUT, cut
@@ -22,6 +22,10 @@ T = TypeVar("T")
 
 PAGE_LIMIT: Final = 500
 """Objects per page, as kubectl takes them (its --chunk-size)."""
+PAGE_BYTES: Final = 2 * 1024 * 1024
+"""That a page has if its objects are large: its limit follows from the size of the one before."""
+MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
+"""A longer page is asked for again with a lower limit, unless it is a single object."""
 _PAGE_SECONDS: Final = 30.0
 _WATCH_SECONDS: Final = range(45, 56)
 """The server sends a bookmark two seconds before it ends a watch, hence before we take the
@@ -175,12 +179,22 @@ class KubeStore(Generic[T]):
 
     async def _pages(self, labels: str) -> AsyncGenerator[_Page, None]:
         # With a resourceVersion the server may ignore the limit and send all at once.
-        query = {"limit": str(PAGE_LIMIT)} | self._selecting(labels)
+        query = self._selecting(labels)
         path = self._collection(self._namespace)
+        limit = PAGE_LIMIT
         while True:
-            answer = await self._client.request(
-                "GET", path, query=query, accept=self._accept_list, timeout=_PAGE_SECONDS
-            )
+            try:
+                answer = await self._client.request(
+                    "GET",
+                    path,
+                    query={"limit": str(limit)} | query,
+                    accept=self._accept_list,
+                    timeout=_PAGE_SECONDS,
+                    max_bytes=MAX_PAGE_BYTES if limit > 1 else None,
+                )
+            except TooLong:
+                limit = max(1, limit * PAGE_BYTES // (4 * MAX_PAGE_BYTES))
+                continue
             try:
                 page = understand(answer, _Page, path)
             except RecursionError:
@@ -191,6 +205,7 @@ class KubeStore(Generic[T]):
             if not page.metadata.next_page:
                 return
             query["continue"] = page.metadata.next_page
+            limit = _limit_after(len(page.items or ()), len(answer))
 
     def _items(self, page: _Page) -> Iterator[T]:
         for raw in page.items or ():
@@ -267,3 +282,8 @@ class KubeStore(Generic[T]):
     def _selecting(self, labels: str) -> dict[str, str]:
         selectors = {"labelSelector": labels, "fieldSelector": self._fields}
         return {name: selector for name, selector in selectors.items() if selector}
+
+
+def _limit_after(items: int, size: int) -> int:
+    """Return the limit of the page after one of so many items and bytes."""
+    return min(PAGE_LIMIT, max(1, items * PAGE_BYTES // size)) if items else PAGE_LIMIT

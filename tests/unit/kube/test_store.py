@@ -1,7 +1,10 @@
 """Facts about `sharder.kube.store` that a real server does not show on demand."""
 
+from contextlib import suppress
+
 import msgspec
 import pytest
+from aiohttp import web
 
 from sharder.api.lease import Lease
 from sharder.api.meta import Json, PartialObject
@@ -9,7 +12,7 @@ from sharder.api.resource import Resource
 from sharder.api.ring import UnreadableRing
 from sharder.errors import ApiError, Expired, InvalidObject, Rejected, Unavailable
 from sharder.kube.client import Client
-from sharder.kube.store import KubeStore
+from sharder.kube.store import MAX_PAGE_BYTES, PAGE_LIMIT, KubeStore
 from sharder.kube.stores import LEASES, SECRETS, all_rings, leases
 from sharder.names import GroupResource, ObjectRef
 from sharder.ports import Bookmark, Changed, WatchEvent
@@ -51,6 +54,63 @@ async def test_a_list_is_read_in_pages_of_etcds_state(script: Script, client: Cl
         {"limit": "500", "labelSelector": "x=y"},
         {"limit": "500", "labelSelector": "x=y", "continue": "token"},
     ]
+
+
+def fat(name: str, size: int) -> Json:
+    return {"metadata": {"name": name}, "data": "x" * size}
+
+
+async def test_pages_become_smaller_as_objects_are_larger_and_large_again(
+    script: Script, client: Client
+) -> None:
+    large = [fat(f"a{number}", 256 * 1024) for number in range(16)]
+    script.then(
+        page(*large, then="1"),
+        page(*large[:8], then="2"),
+        page(*[lease("b")] * 8, then="3"),
+        page(lease("c")),
+    )
+
+    await leases(client).list()
+
+    limits = [int(asked.query["limit"]) for asked in script.asked]
+    assert limits == [PAGE_LIMIT, 7, 7, PAGE_LIMIT]
+
+
+async def test_a_page_that_is_too_long_is_asked_for_again_and_not_read_to_its_end(
+    script: Script, client: Client
+) -> None:
+    sent = 0
+
+    async def endless(response: web.StreamResponse) -> None:
+        nonlocal sent
+        with suppress(ConnectionError):
+            while True:
+                await response.write(b" " * 65_536)
+                sent += 65_536
+
+    script.then(page(lease("a"), then="token"), endless, endless, page(lease("b")))
+
+    listed = await leases(client).list()
+
+    assert [item.metadata.name for item in listed.items] == ["a", "b"]
+    asked = [(each.query.get("continue"), int(each.query["limit"])) for each in script.asked]
+    assert [token for token, _ in asked] == [None, "token", "token", "token"]
+    limits = [limit for _, limit in asked[1:]]
+    assert limits == [PAGE_LIMIT, PAGE_LIMIT // 16, PAGE_LIMIT // 16 // 16]
+    assert sent < 4 * MAX_PAGE_BYTES
+
+
+async def test_a_page_of_a_single_object_may_have_any_length(
+    script: Script, client: Client
+) -> None:
+    huge = page(fat("a", MAX_PAGE_BYTES + 1))
+    script.then(huge)
+
+    listed = await leases(client).list()
+
+    assert [item.metadata.name for item in listed.items] == ["a"]
+    assert script.asked[-1].query["limit"] == "1"
 
 
 async def test_what_is_not_kept_is_dropped_page_by_page(script: Script, client: Client) -> None:
