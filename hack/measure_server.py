@@ -87,6 +87,7 @@ async def serve() -> None:
     app = create_app(
         rings.get,
         sharders=lambda: frozenset({"sharder"}),
+        is_stale=lambda: False,
         readiness=lambda: None,
         observer=Metrics(CollectorRegistry(), version="", shard_states=()),
         validation=RingValidation(

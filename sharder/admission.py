@@ -91,6 +91,14 @@ def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> 
     return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)  # (c)
 
 
+def withhold(review: Review, snapshot: RingSnapshot) -> Decision:
+    """Return what to do with an object that is to get an owner while nobody knows who lives.
+
+    It waits without one, for the leader.
+    """
+    return Decision(outcome="stale", operations=_owned(review.obj.metadata, snapshot, None))
+
+
 def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
     """(e), (f): what the request says of a main object's owner counts for nothing."""
     obj = review.obj

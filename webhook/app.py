@@ -50,6 +50,7 @@ def create_app(
     rings: Callable[[RingName], RingSnapshot | None],
     *,
     sharders: Callable[[], frozenset[str]],
+    is_stale: Callable[[], bool],
     readiness: Callable[[], str | None],
     observer: Observer,
     validation: RingValidation,
@@ -60,13 +61,18 @@ def create_app(
     Args:
         rings: The snapshot of a ring as it is now, None if there is no such ring.
         sharders: User names of the sharder itself.
+        is_stale: Whether what is known of shards is too old to assign objects by.
         readiness: None when ready, else the reason in a few words.
         observer: Is told of every answer, after it was sent.
         validation: Judges ControllerRings, at `names.VALIDATION_PATH`.
         max_request_bytes: Of one body; larger ones get 413.
     """
     endpoint = AdmissionEndpoint(
-        rings=rings, sharders=sharders, observer=observer, max_request_bytes=max_request_bytes
+        rings=rings,
+        sharders=sharders,
+        is_stale=is_stale,
+        observer=observer,
+        max_request_bytes=max_request_bytes,
     )
     app = _WebhookApp(endpoint, validation)
     app.include_router(_health_routes(readiness))

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from starlette.types import Receive, Scope, Send
 
-from sharder.admission import Decision, decide
+from sharder.admission import Decision, decide, withhold
 from sharder.errors import InvalidObject
 from sharder.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
 from sharder.snapshot import RingSnapshot
@@ -62,6 +62,7 @@ class AdmissionEndpoint:
         *,
         rings: Callable[[RingName], RingSnapshot | None],
         sharders: Callable[[], frozenset[str]],
+        is_stale: Callable[[], bool],
         observer: Observer,
         max_request_bytes: int,
         stopwatch: Callable[[], float] = time.perf_counter,
@@ -69,6 +70,7 @@ class AdmissionEndpoint:
         """Take what to decide by; see `webhook.app.create_app`."""
         self._rings = rings
         self._sharders = sharders
+        self._is_stale = is_stale
         self._observer = observer
         self._intake = Intake(max_request_bytes, review.SHAPE)
         self._stopwatch = stopwatch
@@ -118,7 +120,10 @@ class AdmissionEndpoint:
         if snapshot is None:
             warning = f"the sharder knows no ControllerRing {name}"
             return Decision(outcome="unknown_ring", warning=warning)
-        return decide(request.review, snapshot, self._sharders())
+        decision = decide(request.review, snapshot, self._sharders())
+        if decision.assigned is not None and self._is_stale():
+            return withhold(request.review, snapshot)
+        return decision
 
 
 def _ring_in(scope: Scope) -> RingName:

@@ -249,6 +249,7 @@ class Service:
         app = create_app(
             self._world.snapshot,
             sharders=lambda: self._sharders,
+            is_stale=self._world.is_stale,
             readiness=lambda: self._not_ready,
             observer=self._metrics,
             validation=RingValidation(

@@ -35,6 +35,13 @@ from sharder.runtime.backoff import Rng
 from sharder.runtime.watch import V, follow
 from sharder.snapshot import RingSnapshot
 
+STALE_SECONDS = 5.0
+"""How long the watch of Leases, or calls to the API server, may fail before a view is stale.
+
+A failure is known after `kube.client.REQUEST_SECONDS`, 10 s, at the latest; both together are
+half of the 30 s after which a silent shard with the default Lease is given up.
+"""
+
 KINDS_SECONDS = 30.0
 """Between two looks for resources of rings that were not served."""
 
@@ -77,6 +84,8 @@ class World:
         """Rings whose members may be others than those of their snapshot."""
         self._unsynced = {"controllerrings", "leases", "namespaces"}
         self._errors: dict[str, ApiError] = {}
+        self._blind_since: float | None = None
+        """Since when there is trouble and no Lease was seen."""
         self._subscribers = Subscribers()
         self._follow_up = FollowUp(self._rebuild, self._subscribers.tell_leases, clock)
 
@@ -138,13 +147,25 @@ class World:
         current = self._snapshots.get(snapshot.name)
         return current is not None and current.epoch is snapshot.epoch
 
-    def note_outage(self, _error: ApiError | None) -> None:
+    def is_stale(self) -> bool:
+        """Tell whether Leases were out of sight for so long that shards may have come and gone."""
+        since = self._blind_since
+        return since is not None and self._clock.monotonic() - since >= STALE_SECONDS
+
+    def note_outage(self, error: ApiError | None) -> None:
         """Take note of an outage and of its end: meanwhile no shard could renew its Lease.
 
         Meant for everybody who calls the API server all the time, hence an `OnError`: the end
         is what None tells, the last error may lie a whole back-off before it.
         """
+        self._note_sight(sees=error is None and "leases" not in self._errors)
         self.membership.restart_observation(self._clock.monotonic())
+
+    def _note_sight(self, *, sees: bool) -> None:
+        if sees:
+            self._blind_since = None
+        elif self._blind_since is None:
+            self._blind_since = self._clock.monotonic()
 
     @contextmanager
     def subscribed(self, subscriber: Subscriber) -> Iterator[None]:
@@ -219,6 +240,7 @@ class World:
     async def _follow_leases(self, source: Watchable[Lease]) -> None:
         async for event in self._follow(source, "leases"):
             now = self._clock.monotonic()
+            self._note_sight(sees=True)
             match event:
                 case Listed(items):
                     if "leases" in self._unsynced:

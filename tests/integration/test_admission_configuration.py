@@ -165,6 +165,7 @@ async def failing_webhook() -> AsyncIterator[Json]:
     app = create_app(
         fail,
         sharders=frozenset[str],
+        is_stale=lambda: False,
         readiness=lambda: None,
         observer=Counts(),
         validation=validation_with(),

@@ -150,6 +150,7 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
     app = create_app(
         {RingName(name): snapshot}.get,
         sharders=frozenset[str],
+        is_stale=lambda: False,
         readiness=lambda: None,
         observer=counts,
         validation=validation_with(),

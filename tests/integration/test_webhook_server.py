@@ -52,6 +52,7 @@ def app() -> FastAPI:
     return create_app(
         demo_only,
         sharders=frozenset[str],
+        is_stale=lambda: False,
         readiness=lambda: None,
         observer=Counts(),
         validation=validation_with(),

@@ -64,6 +64,7 @@ class Judge:
         self._endpoint = AdmissionEndpoint(
             rings=SNAPSHOTS.get,
             sharders=lambda: frozenset({"sharder"}),
+            is_stale=lambda: False,
             observer=self,
             max_request_bytes=MAX_BYTES,
         )

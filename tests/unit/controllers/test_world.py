@@ -8,6 +8,7 @@ from sharder.api.meta import Json
 from sharder.api.ring import ControllerRing, RingSpec
 from sharder.api.selector import LabelSelector
 from sharder.controllers.subscribers import Subscriber
+from sharder.controllers.world import STALE_SECONDS
 from sharder.errors import Expired, Forbidden, Unavailable
 from sharder.membership import Standing
 from sharder.names import STATE_LABEL, ObjectRef, RingName
@@ -293,6 +294,44 @@ async def test_an_outage_that_somebody_else_noticed_counts_as_well() -> None:
 
         assert after is not None
         assert after.since == cluster.clock.monotonic()
+
+
+async def test_a_view_is_stale_after_seconds_of_trouble_until_leases_are_seen() -> None:
+    cluster = Cluster()
+    world = cluster.world
+
+    async with cluster.watched(A):
+        cluster.leases.fail(*[Unavailable("connection reset")] * 6)
+        cluster.leases.hang_up()
+        await cluster.settle()
+        seen = [world.is_stale()]
+        await cluster.clock.advance(STALE_SECONDS - 1)
+        seen.append(world.is_stale())
+        await cluster.clock.advance(1)
+        seen.append(world.is_stale())
+        await cluster.clock.advance(600)
+        seen.append(world.is_stale())
+
+    assert seen == [False, False, True, False]
+
+
+async def test_calls_that_fail_make_a_view_stale_unless_leases_are_still_seen() -> None:
+    cluster = Cluster()
+    world = cluster.world
+
+    async with cluster.watched(A):
+        world.note_outage(Unavailable("no answer"))
+        await cluster.clock.advance(STALE_SECONDS)
+        blind = world.is_stale()
+        await cluster.renew(A)
+        await cluster.settle()
+        seeing = world.is_stale()
+        world.note_outage(Unavailable("no answer"))
+        world.note_outage(None)
+        await cluster.clock.advance(STALE_SECONDS)
+        over = world.is_stale()
+
+    assert (blind, seeing, over) == (True, False, False)
 
 
 async def test_a_missed_watch_window_keeps_what_was_observed() -> None:

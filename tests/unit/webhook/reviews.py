@@ -102,12 +102,14 @@ def app_with(
     counts: Counts | None = None,
     validation: RingValidation | None = None,
     not_ready: str | None = None,
+    is_stale: bool = False,
     max_request_bytes: int = MAX_REQUEST_BYTES,
 ) -> ASGIApp:
     """The webhook; the sharder's own user is `sharder`."""
     return create_app(
         rings,
         sharders=lambda: frozenset({"sharder"}),
+        is_stale=lambda: is_stale,
         readiness=lambda: not_ready,
         observer=Counts() if counts is None else counts,
         validation=validation or validation_with(),

@@ -103,6 +103,22 @@ async def test_an_object_that_the_ring_does_not_select_takes_no_room() -> None:
     assert counted.tally.objects == 0
 
 
+async def test_a_replica_that_does_not_see_who_lives_leaves_objects_to_the_leader() -> None:
+    counts = Counts()
+    app = app_with(counts=counts, is_stale=True)
+
+    forged = obj(name=named(WIDGETS, B, snapshot()), owner=A)
+
+    created = await exchange(app, review_of(request_of(forged)))
+    restored = await exchange(app, review_of(request_of(obj(owner=B), old=obj(owner=A))))
+
+    escaped = OWNER.replace("/", "~1")
+    assert patch_in(created) == [Operation(op="remove", path=f"/metadata/labels/{escaped}")]
+    assert [(o.op, o.value) for o in patch_in(restored)] == [("add", A)]
+    assert counts.answers == [("demo", "stale"), ("demo", "restored")]
+    assert counts.assignments == []
+
+
 async def test_the_sharder_itself_may_move_an_object() -> None:
     request = request_of(obj(owner=B), old=obj(owner=A), userInfo={"username": "sharder"})
 
