@@ -14,6 +14,15 @@ from typing_extensions import override
 Format: TypeAlias = Literal["text", "json"]
 Scalar: TypeAlias = str | int | float | None
 
+QUIET_SECONDS = 10.0
+"""Between two lines of one message."""
+
+MAX_REMEMBERED = 1_000
+"""Messages; those of these loggers are few."""
+
+STRANGERS_LOGGERS = frozenset({"asyncio", "uvicorn.error", "webhook.listener"})
+"""They log what goes wrong with a connection, which anybody may open."""
+
 _OWN_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {
     "asctime",
     "color_message",  # uvicorn repeats its message in it
@@ -28,8 +37,37 @@ def configure(level: str, format: Format, stream: TextIO) -> None:  # noqa: A002
     Replaces what was configured before.
     """
     handler = logging.StreamHandler(stream)
+    handler.addFilter(Sparingly())
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+class Sparingly(logging.Filter):
+    """Lets a message of those that strangers can cause pass once in `QUIET_SECONDS`.
+
+    The next that passes says in `repeated` how many did not.
+    """
+
+    def __init__(self) -> None:
+        """Nothing has passed."""
+        super().__init__()
+        self._passed: dict[tuple[str, str], tuple[float, int]] = {}
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name not in STRANGERS_LOGGERS:
+            return True
+        key = (record.name, str(record.msg))
+        passed, repeated = self._passed.get(key, (-QUIET_SECONDS, 0))
+        if 0 <= record.created - passed < QUIET_SECONDS:
+            self._passed[key] = (passed, repeated + 1)
+            return False
+        if len(self._passed) >= MAX_REMEMBERED:
+            self._passed.clear()
+        self._passed[key] = (record.created, 0)
+        if repeated:
+            record.repeated = repeated
+        return True
 
 
 class TextFormatter(logging.Formatter):

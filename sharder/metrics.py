@@ -4,7 +4,7 @@ Labels are rings, resources, shards and fixed words; never an object's name.  Wh
 leaves no series behind.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -124,6 +124,9 @@ class Metrics:
             "certificate_expiry_timestamp_seconds",
             "When the webhook's certificate and its authority end",
             ("certificate",),
+        )
+        self._connections = gauge(
+            "connections", "Open connections of each port, handshakes included", ("port",)
         )
         gauge("build_info", "The running version", ("version",)).labels(version).set(1)
         self._answer_seconds = Times(
@@ -271,6 +274,10 @@ class Metrics:
     def set_leading(self, *, leading: bool) -> None:
         """Show whether this process leads."""
         self._leading.set(leading)
+
+    def show_connections(self, port: str, count: Callable[[], float]) -> None:
+        """Show at each scrape how many connections a port has."""
+        self._connections.labels(port).set_function(count)
 
     def set_certificate_expiry(
         self, *, serving: datetime | None, authority: datetime | None

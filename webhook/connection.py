@@ -4,10 +4,16 @@ httptools has none of its own: it takes a head of any length, at any pace.  Bodi
 where they are read (`webhook.limits`).
 """
 
+import asyncio
 from http import HTTPStatus
 
 from typing_extensions import override
+from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+TRUST = "trust"
+"""Under this key of its state, a request has what to call once its client has proved good."""
 
 MAX_HEAD_BYTES = 16 * 1024
 """Request line and headers, and likewise trailers.
@@ -19,11 +25,42 @@ A head that comes in a single read (256 KiB at most) is in memory already and pa
 class Connection(HttpToolsProtocol):
     """Counts bytes that bring a request no further, and knows since when it is incomplete."""
 
+    is_made = False
+    """Whether it can carry requests: a TLS handshake comes first."""
+    is_trusted = False
+    """Whether its client is one to serve before strangers; set by `trust`."""
+    idle_since = 0.0
+    """When the last request was complete."""
     _receiving_since: float | None = None
     _idle_bytes = 0
     """Received since the request began, in reads without any of its body."""
     _advanced = False
     _refused = False
+
+    def __init__(self, config: Config, server_state: ServerState) -> None:
+        """Prepare a connection that is not made yet."""
+        super().__init__(config, server_state, {TRUST: self.trust})
+        self.is_over = asyncio.Event()
+
+    def trust(self) -> None:
+        """Take the client for one of those that we are here for."""
+        self.is_trusted = True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way, nor a part of one."""
+        exchange = self._exchange
+        return self._receiving_since is None and (exchange is None or exchange.response_complete)
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.is_made = True
+        super().connection_made(transport)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.is_over.set()
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -56,6 +93,7 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._advanced = True
         self._receiving_since = None
+        self.idle_since = self.loop.time()
         super().on_message_complete()
 
     def expire(self, now: float, limit: float) -> None:

@@ -16,6 +16,7 @@ from sharder.errors import InvalidObject
 from sharder.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
 from sharder.snapshot import RingSnapshot
 from webhook import review
+from webhook.connection import TRUST
 from webhook.limits import Disconnected, Intake, Refused
 from webhook.review import Request
 
@@ -89,6 +90,8 @@ class AdmissionEndpoint:
             self._observer.answered(NO_RING, "disconnected", self._stopwatch() - started)
             return
         await respond(send, answer)
+        if answer.ring:
+            _trust(scope)
         self._observer.answered(answer.ring, answer.outcome, self._stopwatch() - started)
         if answer.assigned is not None:
             self._observer.assigned(answer.ring, answer.assigned)
@@ -124,6 +127,13 @@ class AdmissionEndpoint:
         if decision.assigned is not None and self._is_stale():
             return withhold(request.review, snapshot)
         return decision
+
+
+def _trust(scope: Scope) -> None:
+    """Serve who asks about a ring that there is before strangers."""
+    trust = scope.get("state", {}).get(TRUST)
+    if trust is not None:
+        trust()
 
 
 def _ring_in(scope: Scope) -> RingName:

@@ -15,6 +15,7 @@ from uvicorn.lifespan.off import LifespanOff
 
 from sharder.errors import ConfigError
 from webhook.connection import Connection
+from webhook.listener import Listener, listening_sockets
 from webhook.tls import ServerTls
 
 KEEP_ALIVE_SECONDS = 120
@@ -25,6 +26,9 @@ REQUEST_SECONDS = 10.0
 
 HANDSHAKE_SECONDS = 5.0
 """For the TLS handshake, and for the peer's half of a shutdown; the loop's default is 60."""
+
+MAX_CONNECTIONS = 512
+"""The API server has one for each call that is under way, and keeps 25 idle ones."""
 
 SWEEP_SECONDS = 1.0
 """Between two looks at incomplete requests."""
@@ -40,6 +44,7 @@ class Server:
         host: str,
         port: int,
         tls: ServerTls | None = None,
+        max_connections: int = MAX_CONNECTIONS,
         request_seconds: float = REQUEST_SECONDS,
     ) -> None:
         """Prepare; nothing listens yet.
@@ -49,6 +54,7 @@ class Server:
             host: Address or name to listen on; empty for all interfaces.
             port: 0 for any free one.
             tls: The certificate; None for plain HTTP.
+            max_connections: Handshakes included; see `listener.Listener` for what gives way.
             request_seconds: In which a request must be complete, else it is dropped (408).
                 A TLS handshake gets no longer either.
         """
@@ -57,6 +63,8 @@ class Server:
         self._host, self._tls = host, tls
         self._request_seconds = request_seconds
         self._uvicorn = uvicorn.Server(_config(app, tls))
+        self._max_connections = max_connections
+        self._listener: Listener | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._headers: list[tuple[bytes, bytes]] = []
 
@@ -66,26 +74,29 @@ class Server:
         Raises:
             ConfigError: the address cannot be listened on.
         """
-        server, loop = self._uvicorn, asyncio.get_running_loop()
+        server = self._uvicorn
         server.config.load()
         server.lifespan = LifespanOff(server.config)
-        handshake = min(HANDSHAKE_SECONDS, self._request_seconds) if self._tls else None
         try:
-            listener = await loop.create_server(
-                self._connection,
-                self._host,
-                self.port,
-                ssl=self._tls.context if self._tls else None,
-                ssl_handshake_timeout=handshake,
-                ssl_shutdown_timeout=handshake,
-                backlog=server.config.backlog,
-            )
+            sockets = listening_sockets(self._host, self.port)
         except OSError as error:
             why = error.strerror or error
             raise ConfigError(f"cannot listen on {self._host}:{self.port}: {why}") from error
-        server.servers = [listener]
-        self.port = listener.sockets[0].getsockname()[1]
+        self.port = sockets[0].getsockname()[1]
+        self._listener = Listener(
+            sockets,
+            lambda: Connection(server.config, server.server_state),
+            room=self._max_connections,
+            tls=self._tls.context if self._tls else None,
+            handshake_seconds=min(HANDSHAKE_SECONDS, self._request_seconds),
+        )
+        server.servers = []
         self._sweep()
+
+    @property
+    def connections(self) -> int:
+        """How many are open now, handshakes included."""
+        return len(self._listener) if self._listener is not None else 0
 
     def retire(self) -> None:
         """Go on serving, but end each connection with its next answer.
@@ -101,17 +112,18 @@ class Server:
 
         Idempotent.
         """
-        if self._sweep_timer is None:
+        if self._sweep_timer is None or self._listener is None:
             return
+        self._listener.close()
         try:
             async with asyncio.timeout(within):
                 await self._uvicorn.shutdown()
         except TimeoutError:
-            for connection in self._connections():
-                connection.abort()
+            pass
         finally:
             self._sweep_timer.cancel()
             self._sweep_timer = None
+            await self._listener.end()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -124,11 +136,6 @@ class Server:
         _traceback: TracebackType | None,
     ) -> None:
         await self.stop()
-
-    def _connection(self) -> Connection:
-        return Connection(
-            config=self._uvicorn.config, server_state=self._uvicorn.server_state, app_state={}
-        )
 
     def _connections(self) -> list[Connection]:
         open_now = self._uvicorn.server_state.connections

@@ -25,6 +25,7 @@ from sharder.cli.certificates import (
     find_certificate,
     registration_of,
 )
+from sharder.cli.descriptors import connections_of, raise_limit
 from sharder.cli.election import holder_of
 from sharder.cli.patience import Patience
 from sharder.cli.quiet import shares_of
@@ -56,9 +57,12 @@ from sharder.runtime.lag import probe
 from sharder.runtime.supervise import supervise
 from webhook.app import create_app, create_health_app, create_metrics_app
 from webhook.readers import Readers
-from webhook.server import Server
+from webhook.server import MAX_CONNECTIONS, Server
 from webhook.tls import ServerTls
 from webhook.validation import RingValidation
+
+OTHER_CONNECTIONS = 64
+"""Of the health and the metrics port: probes and scrapers need a handful."""
 
 COUNT_SECONDS = 10.0
 """How long readiness waits for the tallies of rings whose strategy sticks."""
@@ -96,6 +100,7 @@ class Service:
         self._settings = settings
         self._client = client
         self._only = only
+        self._descriptors = raise_limit()
         self._clock = SystemClock()
         self._rng = random.Random()  # noqa: S311 - jitter, no secret
         self._metrics = Metrics(
@@ -134,7 +139,9 @@ class Service:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(
                 self._listening(
-                    self._settings.health.bind_address, create_health_app(lambda: self._not_ready)
+                    "health",
+                    self._settings.health.bind_address,
+                    create_health_app(lambda: self._not_ready),
                 )
             )
             if not self._sharders:
@@ -149,6 +156,7 @@ class Service:
             readers = Readers(KubeReviews(self._client), self._clock)
             await stack.enter_async_context(
                 self._listening(
+                    "metrics",
                     self._settings.metrics.bind_address,
                     create_metrics_app(self._metrics.render, readers),
                     tls,
@@ -261,20 +269,35 @@ class Service:
             ),
             max_request_bytes=settings.max_request_bytes,
         )
-        server = Server(app, host=settings.bind_address, port=settings.port, tls=tls)
+        server = Server(
+            app,
+            host=settings.bind_address,
+            port=settings.port,
+            tls=tls,
+            max_connections=connections_of(MAX_CONNECTIONS, self._descriptors),
+        )
         async with server:
+            self._metrics.show_connections("webhook", lambda: server.connections)
             _log.info("webhook listens", extra={"why": f"port {server.port}"})
             yield server
 
     @asynccontextmanager
     async def _listening(
-        self, bind_address: str, app: FastAPI, tls: ServerTls | None = None
+        self, name: str, bind_address: str, app: FastAPI, tls: ServerTls | None = None
     ) -> AsyncIterator[None]:
         address = address_of(bind_address)
         if address is None:
             yield
             return
-        async with Server(app, host=address.host, port=address.port, tls=tls):
+        server = Server(
+            app,
+            host=address.host,
+            port=address.port,
+            tls=tls,
+            max_connections=connections_of(OTHER_CONNECTIONS, self._descriptors),
+        )
+        async with server:
+            self._metrics.show_connections(name, lambda: server.connections)
             yield
 
     def _leader(self) -> Leader:

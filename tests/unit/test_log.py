@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.log import JsonFormatter, TextFormatter, configure
+from sharder.log import QUIET_SECONDS, JsonFormatter, Sparingly, TextFormatter, configure
 
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (\w+) +(.*)")
 
@@ -154,3 +154,21 @@ def test_a_field_cannot_pass_itself_off_as_the_message() -> None:
     content = json.loads(line)
     assert content["level"] == "info"
     assert content["time"] != "x"
+
+
+def test_what_strangers_cause_is_logged_once_in_seconds_and_counted() -> None:
+    sparingly = Sparingly()
+
+    def passes(at: float, name: str = "uvicorn.error", message: str = "garbage") -> int | None:
+        """How many were kept back before; None if it is kept back itself."""
+        record = logging.makeLogRecord({"name": name, "msg": message, "created": at})
+        return getattr(record, "repeated", 0) if sparingly.filter(record) else None
+
+    garbage = [passes(100.0 + n / 1_000) for n in range(5_000)]
+
+    assert garbage == [0] + [None] * 4_999
+    assert passes(101.0, message="other") == 0
+    assert [passes(101.0, name="sharder.cli.run") for _ in range(3)] == [0] * 3
+    assert passes(100.0 + QUIET_SECONDS) == 4_999
+    assert passes(100.0 + 2 * QUIET_SECONDS) == 0
+    assert passes(50.0) == 0  # the clock was set back

@@ -1,0 +1,118 @@
+"""Strangers on a port take no room from those that the port is for, nor all descriptors."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.integration.test_webhook_server import (
+    HOST,
+    NAME,
+    Client,
+    Slow,
+    app,
+    connected,
+    head,
+    server_tls,
+    strict_client,
+    uid_in,
+)
+from tests.support.eventually import eventually
+from tests.unit.webhook.reviews import request_of, review_of
+from webhook import Server
+
+ROOM = 8
+STRANGERS = 5 * ROOM
+WITHIN = 10.0
+
+
+def served(*, tls: bool, room: int = ROOM) -> Server:
+    identity = server_tls() if tls else None
+    return Server(app(), host=HOST, port=0, tls=identity, max_connections=room)
+
+
+async def review(client: Client) -> str:
+    status, _, body = await client.post(review_of(request_of()))
+    assert status == 200
+    return uid_in(body)
+
+
+@pytest.mark.parametrize("tls", [True, False])
+async def test_strangers_give_way_to_whoever_comes_and_never_a_client_that_sends_reviews(
+    tls: bool,
+) -> None:
+    context = strict_client() if tls else None
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(served(tls=tls))
+        good = await stack.enter_async_context(connected(server.port, context, NAME))
+        await review(good)
+        # With TLS they stall before the handshake, else before the request.
+        strangers = [
+            await stack.enter_async_context(connected(server.port)) for _ in range(STRANGERS)
+        ]
+        await eventually(lambda: is_full(server), within=WITHIN)
+        late = await stack.enter_async_context(connected(server.port, context, NAME))
+
+        uids = [await review(good), await review(late), await review(good)]
+        are_closed = [await stranger.is_closed() for stranger in strangers[: STRANGERS - ROOM]]
+        count = server.connections
+
+    assert uids == ["uid-1"] * 3
+    assert all(are_closed)
+    assert count <= ROOM
+
+
+async def is_full(server: Server) -> bool:
+    return server.connections == ROOM
+
+
+async def test_where_all_are_trusted_the_longest_idle_gives_way() -> None:
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(served(tls=False, room=3))
+        first, second, third = [
+            await stack.enter_async_context(connected(server.port)) for _ in range(3)
+        ]
+        for client in (first, second, third, first):
+            await review(client)
+
+        fourth = await stack.enter_async_context(connected(server.port))
+        await review(fourth)
+
+        assert await second.is_closed()
+        await review(first)
+
+
+async def test_where_nobody_is_idle_the_new_connection_is_closed() -> None:
+    slow = Slow()
+    server = Server(slow.app, host=HOST, port=0, max_connections=1)
+    await server.start()
+
+    async with connected(server.port) as busy:
+        await busy.send(head("GET", 0, path="/"))
+        await slow.entered.wait()
+        for connection in server._connections():
+            connection.trust()
+        async with connected(server.port) as late:
+            assert await late.is_closed()
+        slow.leave.set()
+        status, _, _ = await busy.answer()
+    await server.stop()
+
+    assert status == 200
+
+
+async def test_a_stalled_handshake_ends_with_the_server() -> None:
+    server = served(tls=True)
+    await server.start()
+
+    async with connected(server.port) as client:
+        await eventually(lambda: has_one(server), within=WITHIN)
+        async with asyncio.timeout(WITHIN):
+            await server.stop()
+            assert await client.is_closed()
+
+    assert server.connections == 0
+
+
+async def has_one(server: Server) -> bool:
+    return server.connections == 1

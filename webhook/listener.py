@@ -1,0 +1,160 @@
+"""Accepts connections on one port, and no more than it has room for.
+
+An event loop's own server accepts until the process has no descriptor left for anything else,
+and knows a connection only once its TLS handshake is over.
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from webhook.connection import Connection
+
+ACCEPT_PAUSE_SECONDS = 0.1
+"""After a connection could not be accepted, for want of descriptors for instance."""
+
+BACKLOG = 2048
+"""Connections that wait for being accepted, as uvicorn has it."""
+
+log = logging.getLogger(__name__)
+
+
+class Listener:
+    """Holds the connections of its sockets, handshakes included.
+
+    Where there is room for no more, the oldest connection of a stranger is closed, else the one
+    of a trusted client that is idle for longest, else the new one.
+    """
+
+    def __init__(
+        self,
+        sockets: list[socket.socket],
+        connection: Callable[[], Connection],
+        *,
+        room: int,
+        tls: ssl.SSLContext | None,
+        handshake_seconds: float,
+    ) -> None:
+        """Take listening sockets, what makes connections, and how many there may be."""
+        self._sockets = sockets
+        self._connection = connection
+        self._room = room
+        self._tls = tls
+        self._handshake_seconds = handshake_seconds if tls else None
+        self._open: dict[Connection, asyncio.Task[None]] = {}
+        """The oldest comes first."""
+        self._loop = asyncio.get_running_loop()
+        for each in sockets:
+            self._loop.add_reader(each, self._accept, each)
+
+    def __len__(self) -> int:
+        """How many connections are open."""
+        return len(self._open)
+
+    def close(self) -> None:
+        """Accept no more; connections that are there stay.  Idempotent."""
+        while self._sockets:
+            listening = self._sockets.pop()
+            self._loop.remove_reader(listening)
+            listening.close()
+
+    async def end(self) -> None:
+        """Cut the connections that are left, and wait until they are gone."""
+        self.close()
+        tasks = tuple(self._open.values())
+        for connection in tuple(self._open):
+            self._cut(connection)
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Take in one connection; others get their turn before the next."""
+        try:
+            accepted, _ = listening.accept()
+        except BlockingIOError:  # it went away meanwhile
+            return
+        except OSError as error:
+            log.warning("cannot accept connections", extra={"error": str(error)})
+            self._loop.remove_reader(listening)
+            self._loop.call_later(ACCEPT_PAUSE_SECONDS, self._resume, listening)
+            return
+        accepted.settimeout(0)
+        if len(self._open) >= self._room and not self._make_room():
+            accepted.close()
+            return
+        connection = self._connection()
+        self._open[connection] = self._loop.create_task(self._keep(connection, accepted))
+
+    def _resume(self, listening: socket.socket) -> None:
+        if listening in self._sockets:
+            self._loop.add_reader(listening, self._accept, listening)
+
+    async def _keep(self, connection: Connection, accepted: socket.socket) -> None:
+        """Serve a connection until it is over."""
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: connection,
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._handshake_seconds,
+                ssl_shutdown_timeout=self._handshake_seconds,
+            )
+            await connection.is_over.wait()
+        except OSError as error:
+            log.warning("connection failed", extra={"error": str(error)})
+        except Exception:
+            log.exception("connection failed")
+        finally:
+            self._open.pop(connection, None)
+
+    def _make_room(self) -> bool:
+        log.warning("too many connections, closing some", extra={"limit": self._room})
+        victim = next((each for each in self._open if not each.is_trusted), None)
+        if victim is None:
+            idle = [each for each in self._open if each.is_idle]
+            victim = min(idle, key=lambda each: each.idle_since, default=None)
+        if victim is None:
+            return False
+        self._cut(victim)
+        return True
+
+    def _cut(self, connection: Connection) -> None:
+        task = self._open.pop(connection)
+        if connection.is_made:
+            connection.abort()
+        else:
+            task.cancel()  # its handshake is under way
+
+
+def listening_sockets(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen on a host's addresses, or on all of the machine.
+
+    Raises:
+        OSError: one cannot be listened on.
+    """
+    if not host and socket.has_dualstack_ipv6():
+        found = [(socket.AF_INET6, "")]
+    elif not host:
+        found = [(socket.AF_INET, "")]
+    else:
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = list(dict.fromkeys((family, str(address[0])) for family, *_, address in infos))
+    with ExitStack() as made:
+        sockets = [
+            made.enter_context(
+                socket.create_server(
+                    (address, port),
+                    family=family,
+                    backlog=BACKLOG,
+                    dualstack_ipv6=not host and family == socket.AF_INET6,
+                )
+            )
+            for family, address in found
+        ]
+        for each in sockets:
+            each.settimeout(0)
+        made.pop_all()
+    return sockets
