@@ -66,7 +66,14 @@ class Intake:
             InvalidObject: it is no JSON, or `decode` has no use for it.
             Disconnected: there is nobody left to answer.
         """
-        body = await self._read(scope, receive)
+        length = _length_of(scope)
+        if length > self._max:
+            raise self._too_large()
+        body, more = await _receive(receive)
+        if more or len(body) > MAX_WHOLE_BYTES:
+            body = await self._rest(body, receive, more=more)
+        elif len(body) > self._max:
+            raise self._too_large()
         try:
             return decode(body)
         except RecursionError:
@@ -74,22 +81,7 @@ class Intake:
             await self._sift(sieve, body)
             return decode(sieve.finish())
 
-    async def _read(self, scope: Scope, receive: Receive) -> Body:
-        if scope["method"] != "POST":
-            raise Refused(405, "wrong_method", "only POST is served here")
-        content_type, length = _describe(scope["headers"])
-        if content_type != b"application/json":
-            raise Refused(415, "wrong_content_type", "the content type must be application/json")
-        if length > self._max:
-            raise self._too_large()
-        chunk, more = await _receive(receive)
-        if more or len(chunk) > MAX_WHOLE_BYTES:
-            return await self._rest(chunk, receive, more=more)
-        if len(chunk) > self._max:
-            raise self._too_large()
-        return chunk
-
-    async def _rest(self, chunk: bytes, receive: Receive, *, more: bool) -> Body:
+    async def _rest(self, chunk: Body, receive: Receive, *, more: bool) -> Body:
         unfinished = _Unfinished()
         self._unfinished[unfinished] = None
         received = len(chunk)
@@ -104,7 +96,7 @@ class Intake:
         finally:
             self._unfinished.pop(unfinished, None)
 
-    async def _add(self, chunk: bytes, to: "_Unfinished") -> None:
+    async def _add(self, chunk: Body, to: "_Unfinished") -> None:
         if to.sieve is None and len(to.whole) + len(chunk) > MAX_WHOLE_BYTES:
             to.sieve, whole = Sieve(self._shape), to.whole
             to.whole = bytearray()
@@ -161,11 +153,25 @@ class _Unfinished:
         self.whole, self.sieve = bytearray(), None
 
 
-async def _receive(receive: Receive) -> tuple[bytes, bool]:
+async def _receive(receive: Receive) -> tuple[Body, bool]:
     message = await receive()
     if message["type"] != "http.request":
         raise Disconnected
     return message.get("body", b""), message.get("more_body", False)
+
+
+def _length_of(scope: Scope) -> int:
+    """Return the declared length of a POST of JSON, 0 if it has none.
+
+    Raises:
+        Refused: it is something else.
+    """
+    if scope["method"] != "POST":
+        raise Refused(405, "wrong_method", "only POST is served here")
+    content_type, length = _describe(scope["headers"])
+    if content_type != b"application/json":
+        raise Refused(415, "wrong_content_type", "the content type must be application/json")
+    return length
 
 
 def _describe(headers: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, int]:
