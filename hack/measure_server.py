@@ -32,7 +32,7 @@ from sharder.api.ring import StrategyName
 from sharder.errors import NotFound
 from sharder.metrics import Metrics
 from sharder.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
-from sharder.placement.tally import LIVES
+from sharder.placement.assumption import LIVES
 from sharder.ports import Store
 from sharder.snapshot import RingSnapshot
 from webhook import RingValidation, Server, ServerTls, create_app
@@ -90,6 +90,7 @@ async def serve() -> None:
         is_stale=lambda: False,
         readiness=lambda: None,
         observer=Metrics(CollectorRegistry(), version="", shard_states=()),
+        trusts=lambda _: True,  # what is assumed belongs to what an answer costs
         validation=RingValidation(
             rings=rings.get,
             selected=lambda _: (),

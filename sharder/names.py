@@ -127,9 +127,12 @@ def webhook_configuration(ring: RingName) -> str:
     return f"controllerring-{ring}"
 
 
-def webhook_path(ring: RingName) -> str:
-    """Return the path at which the webhook answers for `ring`."""
-    return WEBHOOK_PATH_PREFIX + ring
+def webhook_path(ring: RingName, token: str = "") -> str:
+    """Return the path at which the webhook answers for `ring`.
+
+    The token stands in front: the reference refuses what stands behind the ring's name.
+    """
+    return (f"/{token}" if token else "") + WEBHOOK_PATH_PREFIX + ring
 
 
 def is_label_value(text: str) -> bool:

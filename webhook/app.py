@@ -54,6 +54,7 @@ def create_app(
     readiness: Callable[[], str | None],
     observer: Observer,
     validation: RingValidation,
+    trusts: Callable[[str], bool] = lambda _: False,
     max_request_bytes: int = MAX_REQUEST_BYTES,
 ) -> FastAPI:
     """Return the webhook: admission below `names.WEBHOOK_PATH_PREFIX`, and the health routes.
@@ -65,6 +66,8 @@ def create_app(
         readiness: None when ready, else the reason in a few words.
         observer: Is told of every answer, after it was sent.
         validation: Judges ControllerRings, at `names.VALIDATION_PATH`.
+        trusts: Tells of what stands in a path before that prefix whether only the API server
+            knows it; the requests of others are answered, and change nothing.
         max_request_bytes: Of one body; larger ones get 413.
     """
     endpoint = AdmissionEndpoint(
@@ -72,6 +75,7 @@ def create_app(
         sharders=sharders,
         is_stale=is_stale,
         observer=observer,
+        trusts=trusts,
         max_request_bytes=max_request_bytes,
     )
     app = _WebhookApp(endpoint, validation)
@@ -116,7 +120,7 @@ class _WebhookApp(FastAPI):
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"].startswith(WEBHOOK_PATH_PREFIX):
+        if scope["type"] == "http" and WEBHOOK_PATH_PREFIX in scope["path"]:
             await self._endpoint(scope, receive, send)
         elif scope["type"] == "http" and scope["path"] == VALIDATION_PATH:
             await self._validation(scope, receive, send)

@@ -53,6 +53,8 @@ class Answer(NamedTuple):
     ring: RingName = NO_RING
     assigned: GroupResource | None = None
     """The resource of an object that got its owner by this request."""
+    trusted: bool = False
+    """Whether the API server has asked, and not somebody else who reaches the port."""
 
 
 class AdmissionEndpoint:
@@ -65,6 +67,7 @@ class AdmissionEndpoint:
         sharders: Callable[[], frozenset[str]],
         is_stale: Callable[[], bool],
         observer: Observer,
+        trusts: Callable[[str], bool],
         max_request_bytes: int,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -73,6 +76,7 @@ class AdmissionEndpoint:
         self._sharders = sharders
         self._is_stale = is_stale
         self._observer = observer
+        self._trusts = trusts
         self._intake = Intake(max_request_bytes, review.SHAPE)
         self._stopwatch = stopwatch
 
@@ -81,7 +85,8 @@ class AdmissionEndpoint:
         started = self._stopwatch()
         try:
             request = await self._intake.take(scope, receive, review.decode)
-            answer = self._answer(_ring_in(scope), request)
+            token, name = _addressed(scope)
+            answer = self._answer(name, request, trusted=self._trusts(token))
         except Refused as refused:
             answer = Answer(refused.status, refused.reason.encode(), refused.outcome)
         except InvalidObject as error:
@@ -96,22 +101,25 @@ class AdmissionEndpoint:
         if answer.assigned is not None:
             self._observer.assigned(answer.ring, answer.assigned)
 
-    def _answer(self, name: RingName, request: Request) -> Answer:
+    def _answer(self, name: RingName, request: Request, *, trusted: bool) -> Answer:
         try:
             snapshot = self._rings(name)
             decision = self._decide(name, snapshot, request)
             content = review.encode(request.uid, decision)
-            _reserve(snapshot, decision, request)
+            if trusted:
+                _reserve(snapshot, decision, request)
         except Exception:
             # The edge: whatever is wrong with us, the user's request must pass.
             log.exception("admission failed", extra={"ring": name})
-            return Answer(200, review.encode(request.uid, _FAILED), _FAILED.outcome)
+            failed = review.encode(request.uid, _FAILED)
+            return Answer(200, failed, _FAILED.outcome, trusted=trusted)
         return Answer(
             200,
             content,
             decision.outcome,
             NO_RING if snapshot is None else name,
             _assigned(request, decision),
+            trusted,
         )
 
     def _decide(self, name: RingName, snapshot: RingSnapshot | None, request: Request) -> Decision:
@@ -136,10 +144,12 @@ def _trust(scope: Scope) -> None:
         trust()
 
 
-def _ring_in(scope: Scope) -> RingName:
+def _addressed(scope: Scope) -> tuple[str, RingName]:
+    """Return what stands before the prefix, and the ring that is named behind it."""
     # Never from a URL put together with the Host header, which is the caller's.
     path: str = scope["path"]
-    return RingName(path.removeprefix(WEBHOOK_PATH_PREFIX))
+    token, _, name = path.partition(WEBHOOK_PATH_PREFIX)
+    return token.removeprefix("/"), RingName(name)
 
 
 def _assigned(request: Request, decision: Decision) -> GroupResource | None:

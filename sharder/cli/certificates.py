@@ -3,7 +3,7 @@
 import base64
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias
@@ -27,6 +27,8 @@ from sharder.tls import (
     issued_by,
     load_files,
     service_names,
+    token_of,
+    tokens_of,
 )
 
 
@@ -40,6 +42,8 @@ class Shown:
     serving_end: datetime | None
     authority_end: datetime | None
     """None where it is not known."""
+    tokens: tuple[str, ...] = field(repr=False)
+    """What calls of the API server have in their path, the newest first."""
 
 
 Use: TypeAlias = Callable[[Shown], None]
@@ -122,6 +126,7 @@ class CertificateFiles:
             ca_bundle="",
             serving_end=serving[0].not_after if serving else None,
             authority_end=None,
+            tokens=(token_of(pair.key),),
         )
 
     async def keep(self, use: Use, clock: Clock) -> None:
@@ -180,7 +185,12 @@ def excluded_namespaces(settings: Settings, pods_in: str) -> frozenset[str]:
 
 
 def registration_of(
-    settings: Settings, ca_bundle: str, sharders: frozenset[str], excluded: frozenset[str]
+    settings: Settings,
+    ca_bundle: str,
+    sharders: frozenset[str],
+    excluded: frozenset[str],
+    *,
+    token: str = "",
 ) -> Registration:
     """Return what all webhook configurations have in common."""
     config = settings.webhook.config
@@ -198,6 +208,7 @@ def registration_of(
         excluded=excluded,
         sharders=sharders,
         annotations=config.annotations,
+        token=token,
     )
 
 
@@ -209,4 +220,5 @@ def _shown(bundle: CertificateBundle) -> Shown:
         ca_bundle=base64.b64encode(bundle.ca).decode(),
         serving_end=serving.not_after,
         authority_end=max((issuer.not_after for issuer in issuers), default=None),
+        tokens=tokens_of(bundle),
     )

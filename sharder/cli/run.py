@@ -55,6 +55,7 @@ from sharder.metrics import Metrics
 from sharder.names import RING_LABEL
 from sharder.runtime.lag import probe
 from sharder.runtime.supervise import supervise
+from sharder.tls import is_one_of
 from webhook.app import create_app, create_health_app, create_metrics_app
 from webhook.readers import Readers
 from webhook.server import MAX_CONNECTIONS, Server
@@ -122,6 +123,10 @@ class Service:
         self._sharders = frozenset(settings.sharder_user_names)
         self._patience = Patience(self._clock, self._waits)
         self._ca_bundle = ""
+        self._tokens: tuple[str, ...] = ()
+        """What calls of the API server have in their path, the newest first."""
+        self._former_tokens: tuple[str, ...] = ()
+        """Good until they change again: paths are written anew, and others follow."""
         self._leading = False
         self._not_ready: str | None = "starting"
         self._stop = asyncio.Event()
@@ -205,6 +210,8 @@ class Service:
     def _publish(self, shown: Shown) -> None:
         """Tell the API server whom to trust, and everybody when that ends."""
         self._ca_bundle = shown.ca_bundle
+        if shown.tokens != self._tokens:
+            self._former_tokens, self._tokens = self._tokens, shown.tokens
         self._metrics.set_certificate_expiry(
             serving=shown.serving_end, authority=shown.authority_end
         )
@@ -260,6 +267,7 @@ class Service:
             is_stale=self._world.is_stale,
             readiness=lambda: self._not_ready,
             observer=self._metrics,
+            trusts=lambda token: is_one_of(token, (*self._tokens, *self._former_tokens)),
             validation=RingValidation(
                 rings=self._world.snapshot,
                 selected=self._world.selected_by,
@@ -310,7 +318,11 @@ class Service:
             configurations=KubeWebhookConfigurations(self._client, MUTATING),
             validations=KubeWebhookConfigurations(self._client, VALIDATING),
             registration=lambda: registration_of(
-                self._settings, self._ca_bundle, self._sharders, self._excluded
+                self._settings,
+                self._ca_bundle,
+                self._sharders,
+                self._excluded,
+                token=next(iter(self._tokens), ""),
             ),
             recorder=self._recorder,
             mistakes=self._mistakes,

@@ -52,6 +52,8 @@ class Registration:
     """Namespaces in which we are never called, whatever a ring selects."""
     sharders: frozenset[str]
     annotations: dict[str, str] = field(default_factory=dict)
+    token: str = field(default="", repr=False)
+    """In the path, where it tells the API server's calls from others'; empty: in none."""
 
 
 def configuration_of(ring: ControllerRing, registration: Registration) -> Json:
@@ -106,7 +108,9 @@ def _webhook(ring: ControllerRing, registration: Registration, part: Part) -> Js
     return {
         "name": part.name,
         "admissionReviewVersions": ["v1"],
-        "clientConfig": client_config(registration.endpoint, webhook_path(ring.name)),
+        "clientConfig": client_config(
+            registration.endpoint, webhook_path(ring.name, registration.token)
+        ),
         "failurePolicy": "Ignore",
         "matchConditions": [
             {"name": name, "expression": expression} for name, expression in conditions.items()

@@ -194,7 +194,10 @@ class RingController:
             and applied.registration == registration
         ):
             return
-        found = await self._configurations.apply(configuration_of(ring, registration))
+        try:
+            found = await self._configurations.apply(configuration_of(ring, registration))
+        except ApiError as error:
+            raise _without(registration.token, error) from None
         version = found.metadata.resource_version
         self._applied[ring.name] = _Applied(ring, registration, version)
 
@@ -219,3 +222,8 @@ class RingController:
             except (Conflict, NotFound):
                 continue
             _log.info("deleted webhook configuration of a ring that is gone", extra={"ring": name})
+
+
+def _without(token: str, error: ApiError) -> ApiError:
+    """Return the error without the token: all who may read the ring read its status."""
+    return type(error)(str(error).replace(token, "…") if token else str(error))

@@ -28,6 +28,7 @@ from sharder.tls.rotation import (
     phase_of,
     renewed,
 )
+from sharder.tls.token import is_one_of, token_of, tokens_of
 
 __all__ = [
     "AUTHORITY_VALIDITY",
@@ -48,6 +49,7 @@ __all__ = [
     "facts_of",
     "fingerprints",
     "introduced",
+    "is_one_of",
     "issue_serving",
     "issued_by",
     "load_files",
@@ -60,4 +62,6 @@ __all__ = [
     "renewed",
     "service_names",
     "serving_problem",
+    "token_of",
+    "tokens_of",
 ]

@@ -172,7 +172,7 @@ def test_the_names_in_the_protocol_are_those_in_the_code() -> None:
         "webhook for controlled resources of a ring with an objectSelector": (
             names.CONTROLLED_WEBHOOK_NAME
         ),
-        "webhook path": names.webhook_path(RING),
+        "webhook path": names.webhook_path(RING, "<token>"),
         "webhook for ControllerRings, and its configuration": names.VALIDATION_NAME,
         "path of the webhook for ControllerRings": names.VALIDATION_PATH,
         "path of the metrics, and nonResourceURL of the right to read them": names.METRICS_PATH,

@@ -17,6 +17,7 @@ def test_labels_and_annotation_carry_the_ring_behind_the_slash() -> None:
 def test_the_webhook_of_a_ring_is_named_and_reached_as_in_the_reference() -> None:
     assert names.webhook_configuration(RING) == "controllerring-demo"
     assert names.webhook_path(RING) == "/webhooks/sharder/controllerring/demo"
+    assert names.webhook_path(RING, "0a") == "/0a/webhooks/sharder/controllerring/demo"
 
 
 def test_labels_of_the_longest_ring_name_are_label_keys() -> None:

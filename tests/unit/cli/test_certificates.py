@@ -20,7 +20,15 @@ from sharder.config import Settings, load
 from sharder.controllers.certificates import LOOK_SECONDS
 from sharder.errors import ConfigError
 from sharder.names import CONFIG_API_VERSION
-from sharder.tls import KeyPair, Policy, introduced, issue_serving, make_authority, new_bundle
+from sharder.tls import (
+    KeyPair,
+    Policy,
+    introduced,
+    issue_serving,
+    make_authority,
+    new_bundle,
+    token_of,
+)
 from tests.support.fake_clock import FakeClock
 from tests.unit.kube.conftest import Script, connected, serving
 
@@ -68,6 +76,8 @@ def test_files_say_when_they_end_but_not_whom_to_trust(files: CertificateFiles) 
 
     assert shown.ca_bundle == ""
     assert (shown.serving_end, shown.authority_end) == (NOW + timedelta(days=90), None)
+    assert shown.tokens == (token_of(shown.pair.key),)
+    assert shown.tokens[0] not in repr(shown)
 
 
 def test_files_that_are_not_there_are_an_error(tmp_path: Path) -> None:

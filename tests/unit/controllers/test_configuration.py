@@ -129,6 +129,20 @@ def test_a_service_is_called_at_the_ring_s_path() -> None:
     assert config["service"]["path"] == "/base/webhooks/sharder/controllerring/demo"
 
 
+def test_a_token_stands_before_the_path_that_the_reference_has_and_is_not_shown() -> None:
+    registration = replace(
+        REGISTRATION,
+        endpoint=Endpoint(url="https://sharder"),
+        token="0a1b",  # noqa: S106
+    )
+
+    config = webhook(registration=registration)["clientConfig"]
+
+    assert isinstance(config, dict)
+    assert config["url"] == "https://sharder/0a1b/webhooks/sharder/controllerring/demo"
+    assert "0a1b" not in repr(registration)
+
+
 def test_a_url_is_called_at_the_ring_s_path_appended_once() -> None:
     endpoint = Endpoint(url="https://sharder:9443/")
 

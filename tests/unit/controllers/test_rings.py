@@ -34,6 +34,7 @@ from tests.support.values import DEMO, A, B, ring
 
 SYNC_PERIOD = 300.0
 NAME = "controllerring-demo"
+TOKEN = "0123456789abcdef"  # noqa: S105
 
 
 class Bench:
@@ -64,6 +65,7 @@ class Bench:
                 default_namespaces=cluster.world._default,
                 excluded=frozenset(),
                 sharders=frozenset({"sharder"}),
+                token=TOKEN,
             ),
             problems=self.problems,
             watching=self.watching,
@@ -364,6 +366,20 @@ async def test_a_configuration_that_cannot_be_applied_is_reported_until_it_can()
     assert failed.message == "cannot apply the webhook configuration: cannot patch"
     assert (await bench.ready()).status == "True"
     assert list(bench.configurations.bodies) == [NAME]
+
+
+async def test_why_a_configuration_cannot_be_applied_is_said_without_the_token() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        why = f'url: Invalid value: "https://sharder/{TOKEN}/web"'
+        bench.configurations.store.fail(Rejected(why))
+        with pytest.raises(Rejected) as error:
+            await bench.reconcile()
+
+        assert "https://sharder/…/web" in (await bench.ready()).message
+    assert TOKEN not in str(error.value)
 
 
 async def test_a_ring_that_goes_meanwhile_needs_no_status() -> None:

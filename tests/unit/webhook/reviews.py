@@ -19,6 +19,9 @@ from webhook import RingValidation, create_app
 from webhook.limits import MAX_REQUEST_BYTES
 
 PATH = "/webhooks/sharder/controllerring/demo"
+TOKEN = "0123456789abcdef"  # noqa: S105
+TRUSTED_PATH = f"/{TOKEN}{PATH}"
+"""Where the API server calls."""
 JSON = ((b"content-type", b"application/json"),)
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -113,6 +116,7 @@ def app_with(
         readiness=lambda: not_ready,
         observer=Counts() if counts is None else counts,
         validation=validation or validation_with(),
+        trusts=lambda token: token == TOKEN,
         max_request_bytes=max_request_bytes,
     )
 

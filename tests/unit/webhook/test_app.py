@@ -17,6 +17,9 @@ from tests.support.counting import bounded
 from tests.support.values import DRAIN, OWNER, WIDGETS, A, B, available, named, obj, snapshot
 from tests.unit.webhook.reviews import (
     JSON,
+    PATH,
+    TOKEN,
+    TRUSTED_PATH,
     Counts,
     Exchange,
     Headers,
@@ -79,15 +82,17 @@ async def test_an_object_counts_before_the_next_one_is_decided_unless_it_is_a_dr
     counted.tally.synced = True
     app = app_with(rings=lambda _: counted)
 
+    async def patched(name: str, **fields: Json) -> bool:
+        review = review_of(request_of(obj(name=name), **fields))
+        return bool(patch_in(await exchange(app, review, path=TRUSTED_PATH)))
+
     for name in ("tried", "tested"):
-        await exchange(app, review_of(request_of(obj(name=name), dryRun=True)))
+        assert await patched(name, dryRun=True)
     tried = counted.tally.objects
-    patched = [
-        bool(patch_in(await exchange(app, review_of(request_of(obj(name=n)))))) for n in "xyz"
-    ]
+    found = [await patched(name) for name in "xyz"]
 
     assert tried == 0
-    assert patched == [True, True, False]
+    assert found == [True, True, False]
     assert counted.tally.by_shard() == {A: 1, B: 1}
 
 
@@ -97,7 +102,8 @@ async def test_an_object_that_the_ring_does_not_select_takes_no_room() -> None:
     counted.tally.synced = True
     app = app_with(rings=lambda _: counted)
 
-    result = await exchange(app, review_of(request_of(obj(namespace="elsewhere"))))
+    review = review_of(request_of(obj(namespace="elsewhere")))
+    result = await exchange(app, review, path=TRUSTED_PATH)
 
     assert patch_in(result)
     assert counted.tally.objects == 0
@@ -117,6 +123,27 @@ async def test_a_replica_that_does_not_see_who_lives_leaves_objects_to_the_leade
     assert [(o.op, o.value) for o in patch_in(restored)] == [("add", A)]
     assert counts.answers == [("demo", "stale"), ("demo", "restored")]
     assert counts.assignments == []
+
+
+@pytest.mark.parametrize(
+    "before", ["", "/", f"/{TOKEN[:-1]}", f"/{TOKEN}x", "/é", f"/{TOKEN}/", f"/{TOKEN}/{TOKEN}"]
+)
+async def test_who_does_not_know_the_token_is_answered_and_takes_no_room(before: str) -> None:
+    counted = build(bounded(1), members=available(A, B), namespaces=frozenset({"default"}))
+    assert counted.tally is not None
+    counted.tally.synced = True
+    draining = obj(name="real", owner=A, drain="true")
+    counted.tally.see("w", counted.identity_of(draining), counted.entry_of(draining))
+    app = app_with(rings=lambda _: counted)
+
+    for number in range(5):
+        review = review_of(request_of(obj(name=f"made-up-{number}")))
+        assert patch_in(await exchange(app, review, path=before + PATH))
+    acknowledged = review_of(request_of(obj(name="real"), old=draining))
+    assert patch_in(await exchange(app, acknowledged, path=before + PATH))
+
+    assert counted.tally.by_shard() == {A: 1}
+    assert counted.tally.draining == 1
 
 
 async def test_the_sharder_itself_may_move_an_object() -> None:
