@@ -5,7 +5,7 @@ leader, or `sharder plan` and `sharder explain` (docs/rebalancing.md).
 """
 
 from collections import Counter
-from collections.abc import Container, Mapping, Set
+from collections.abc import Container, Iterable, Mapping, Set
 from itertools import chain
 from math import inf
 from typing import Final
@@ -17,10 +17,13 @@ from sharder.names import LOAD_ANNOTATION, ShardName
 from sharder.placement.demand import Demand, identity_of
 from sharder.placement.groups import NO_GROUP
 from sharder.placement.shards import OBJECTS
+from sharder.rebalance.alike import STRIDE
+from sharder.rebalance.changes import Prints, Settled, namespace_of
 from sharder.rebalance.loads import LoadedObject, LoadedShard
 from sharder.rebalance.measures import ObjectsPerWeight, has_capacity
 from sharder.rebalance.reading import load_of, object_of, shard_of
 from sharder.rebalance.run import Outcome, rebalancing
+from sharder.rebalance.search import Move
 from sharder.rebalance.steps import Steps, ended
 from sharder.rebalance.terms import terms_of
 from sharder.rebalance.verdict import verdict
@@ -30,6 +33,10 @@ NOT_COUNTED = "the objects of the ring are still being counted"
 ROLLOUT = "shards of several revisions are available: nothing is moved for balance"
 PAUSED = "movement is paused"
 FOLLOWS = "the strategy follows: rebalancing would fight it"
+
+UNCHANGED = "is of a namespace in which nothing has changed since the last look"
+
+NOWHERE: Final = ShardName("")
 
 MAX_SHARED: Final = 10_000
 """Loads that are remembered by their texts; objects of a ring have few different ones."""
@@ -44,6 +51,7 @@ class Balance:
         *,
         moved: Container[str] = (),
         begun: Set[ShardName] = frozenset(),
+        settled: Settled | None = None,
     ) -> None:
         """Start with no object.
 
@@ -51,6 +59,7 @@ class Balance:
             snapshot: Of this moment.
             moved: Keys of objects that were moved for balance a moment ago.
             begun: Shards that gave objects up for balance at the look before.
+            settled: What that look has left behind; None: anything may have changed since.
         """
         self._snapshot = snapshot
         self._available = snapshot.members.available
@@ -61,6 +70,10 @@ class Balance:
         """Of those that ask for something; the others are told by their keys."""
         self._controlled: dict[str, dict[str, float]] = {}
         """What the loads of controlled objects come to, by the key of what controls them."""
+        self._settled = settled
+        self._prints = Prints()
+        self._resting = set[str]()
+        """Namespaces with objects that were moved a moment ago."""
         self._loads: dict[str, Mapping[str, float]] = {}
         """By the text of the annotation: half of the memory, were each object to have its own."""
 
@@ -73,6 +86,9 @@ class Balance:
             return
         load = self._load_of(obj)
         kept = self._kept(obj, key, moves=shard != entry.shard)
+        self._prints.add(key, shard, load)
+        if key in self._moved:
+            self._resting.add(namespace_of(key))
         self._objects[key] = object_of(obj, key=key, shard=shard, load=load, kept=kept)
         demand = snapshot.demand_of(obj, None, moves=True)
         if demand != Demand(key, demand.identity, moves=True):
@@ -83,6 +99,7 @@ class Balance:
         key = self._snapshot.controller_key(obj)
         if key is None or not obj.metadata.annotation(LOAD_ANNOTATION):
             return
+        self._prints.add(main_key(obj), NOWHERE, self._load_of(obj))
         loads = self._controlled.setdefault(key, {})
         for resource, amount in self._load_of(obj).items():
             if resource != OBJECTS:
@@ -113,15 +130,43 @@ class Balance:
         still = self.standstill()
         if still is not None:
             return Outcome(before={}, after={}, why=still)
+        weighed = yield from self._weighed()
         outcome = yield from rebalancing(
             terms_of(spec),
             self._shards(),
-            self._weighed(),
+            weighed,
             budget=spec.max_moves_per_interval,
             admits=self._admits,
             begun=self._begun,
         )
         return outcome
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the look before has left nothing behind that still holds."""
+        return self._settled is None or self._settled.terms != self._terms
+
+    def settled_after(self, moves: Iterable[Move]) -> Settled | None:
+        """Return what a look leaves behind that makes these moves, once all objects are added."""
+        settled, moves = self._settled, tuple(moves)
+        if len(moves) >= self._snapshot.ring.spec.rebalance.max_moves_per_interval:
+            return settled  # there may be more to do
+        before = {} if settled is None or self.is_new else settled.prints
+        for move in moves:
+            self._prints.move(self._objects[move.key], move.target)
+        prints = self._prints.sums.copy()
+        for namespace in self._resting:
+            # Once they have rested there may be more to do where something has changed.
+            if namespace in before:
+                prints[namespace] = before[namespace]
+            elif settled is not None:
+                del prints[namespace]
+        return Settled(terms=self._terms, prints=prints)
+
+    @property
+    def _terms(self) -> object:
+        layout = self._snapshot.placer.layout
+        return self._snapshot.ring.spec.rebalance, layout.spec, layout.available
 
     def verdict(self, obj: PartialObject) -> str:
         """Return in one sentence whether an object would move, and why."""
@@ -132,7 +177,7 @@ class Balance:
         return verdict(
             terms_of(spec),
             self._shards(),
-            self._weighed(),
+            ended(self._weighed()),
             main_key(obj),
             budget=spec.max_moves_per_interval,
             admits=self._admits,
@@ -164,10 +209,18 @@ class Balance:
         ceilings = placer.ceilings(counts)
         return [shard_of(s, room=ceilings.room(s)) for s in placer.layout.available]
 
-    def _weighed(self) -> list[LoadedObject]:
-        if not self._controlled:
-            return list(self._objects.values())
-        return [self._with_controlled(obj) for obj in self._objects.values()]
+    def _weighed(self) -> Steps[list[LoadedObject]]:
+        settled, terms = self._settled, self._terms
+        unchanged = settled.unchanged(terms, self._prints.sums) if settled else frozenset[str]()
+        weighed: list[LoadedObject] = []
+        for number, obj in enumerate(self._objects.values(), start=1):
+            if not number % STRIDE:
+                yield
+            found = self._with_controlled(obj)
+            if unchanged and not found.kept and namespace_of(found.key) in unchanged:
+                found = found._replace(kept=UNCHANGED)
+            weighed.append(found)
+        return weighed
 
     def _with_controlled(self, obj: LoadedObject) -> LoadedObject:
         loads = self._controlled.get(obj.key)

@@ -32,6 +32,7 @@ from sharder.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.plan import Drain
 from sharder.planner import plan_directed
 from sharder.ports import Objects
+from sharder.rebalance.changes import Settled
 from sharder.rebalance.run import Outcome
 from sharder.rebalance.search import Move
 from sharder.rebalance.steps import Steps, T
@@ -76,6 +77,8 @@ class _State:
     """When each object was last moved for balance, by key."""
     begun: Set[ShardName] = frozenset()
     """Shards that the last look has found moves for: the next one goes on where it has ended."""
+    settled: Settled | None = None
+    """What the last look has left behind."""
     asked: int = 0
     """Objects that were asked for since a look has come to its end."""
     last: LastRebalance | None = None
@@ -134,8 +137,11 @@ class Rebalancing:
         return interval
 
     async def _look(self, snapshot: RingSnapshot, state: _State) -> None:
-        balance = Balance(snapshot, moved=state.moved, begun=state.begun)
+        balance = Balance(snapshot, moved=state.moved, begun=state.begun, settled=state.settled)
         still = balance.standstill() or (EVEN if is_even(snapshot) else None)
+        if still is EVEN and balance.is_new and not snapshot.ring.spec.rebalance.dry_run:
+            await self._weigh(snapshot, balance)  # once: by that changes are told from now on
+            state.settled = balance.settled_after(())
         if still is not None:
             self._report(snapshot, state, Outcome(before={}, after={}, why=still), moves=0)
             return
@@ -145,6 +151,7 @@ class Rebalancing:
         if not snapshot.ring.spec.rebalance.dry_run:
             state.begun = frozenset(move.source for move in outcome.moves)
             moves = await self._carry_out(snapshot, state, outcome.moves, kinds)
+            state.settled = balance.settled_after(outcome.moves)
         self._report(snapshot, state, outcome, moves=moves)
 
     async def _at_leisure(self, snapshot: RingSnapshot, steps: Steps[T]) -> T:

@@ -468,8 +468,12 @@ async def test_objects_are_read_only_if_their_numbers_show_that_some_may_move(
 ) -> None:
     async with scene(full=full) as at:
         await at.look()
+        first = at.last.why
+        at.cluster.objects.calls.clear()
+        await at.look_later()
 
-        assert (at.lists > 0) is (at.last.why != EVEN) is reads
+        assert (first != EVEN) is reads
+        assert (at.last.why, at.lists) == (EVEN, 0)
 
 
 async def test_equal_numbers_say_nothing_of_how_resources_are_used() -> None:
@@ -537,7 +541,29 @@ async def test_a_cordoned_shard_lacks_nothing() -> None:
         await at.cluster.settle()
         await at.look()
 
-        assert (at.last.why, at.lists) == (EVEN, 0)
+        assert (at.last.why, at.writes) == (EVEN, 0)
+
+
+@pytest.mark.parametrize("full", [0, 4])
+async def test_what_one_namespace_does_moves_no_object_of_another(full: int) -> None:
+    async with scene(full=full) as at:
+        await at.cluster.add_namespace("mine")
+        mine = [
+            await at.cluster.add(
+                WIDGETS, f"my-{number}", owner=(A, B)[number % 2], namespace="mine"
+            )
+            for number in range(8)
+        ]
+        await at.look()
+        await at.hand_over()
+        for obj in mine:
+            await at.cluster.label(obj, WIDGETS, owner=A)
+        await at.cluster.settle()
+        await at.look_later()
+
+        moved = await at.draining()
+        assert len(moved) >= 3
+        assert {obj.metadata.namespace for obj in moved} == {"mine"}
 
 
 async def declare(at: Scene, *shards: ShardName, capacity: str = "cpu=100") -> None:

@@ -82,12 +82,12 @@ async def test_an_object_counts_before_the_next_one_is_decided_unless_it_is_a_dr
     counted.tally.synced = True
     app = app_with(rings=lambda _: counted)
 
-    async def patched(name: str, **fields: Json) -> bool:
-        review = review_of(request_of(obj(name=name), **fields))
+    async def patched(name: str, *, is_dry_run: bool = False) -> bool:
+        review = review_of(request_of(obj(name=name), dryRun=is_dry_run))
         return bool(patch_in(await exchange(app, review, path=TRUSTED_PATH)))
 
     for name in ("tried", "tested"):
-        assert await patched(name, dryRun=True)
+        assert await patched(name, is_dry_run=True)
     tried = counted.tally.objects
     found = [await patched(name) for name in "xyz"]
 
