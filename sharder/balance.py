@@ -86,6 +86,8 @@ class Balance:
             return
         load = self._load_of(obj)
         kept = self._kept(obj, key, moves=shard != entry.shard)
+        if key in self._objects:  # pages of a list may show an object twice
+            self._prints.drop(self._objects[key])
         self._prints.add(key, shard, load)
         if key in self._moved:
             self._resting.add(namespace_of(key))

@@ -54,7 +54,7 @@ class Answer(NamedTuple):
     assigned: GroupResource | None = None
     """The resource of an object that got its owner by this request."""
     trusted: bool = False
-    """Whether the API server has asked, and not somebody else who reaches the port."""
+    """Whether the API server has asked, and not another client that reaches the port."""
 
 
 class AdmissionEndpoint:

@@ -186,7 +186,7 @@ class Tally:
 
         Args:
             reservation: The object, and what it becomes.
-            brief: Whether somebody else writes it, if at all.  Such assumptions are given up
+            brief: Whether another client writes it, if at all.  Such assumptions are given up
                 early, and the oldest one when there are too many.
         """
         identity, entry = reservation

@@ -1,8 +1,8 @@
 """In which namespaces anything has changed since a look at the balance left nothing to do.
 
-Whoever may write objects of one namespace says what they weigh, and by a pin where they are.  What
-comes of it moves objects of that namespace alone: those of others move once something of their own
-has changed, or a shard.
+Those who may write objects of one namespace say what these weigh, and by a pin where they are.
+That moves objects of that namespace alone: others move once something of their own has changed, or
+a shard.
 """
 
 from collections.abc import Mapping
@@ -43,10 +43,14 @@ class Prints:
         """Add an object, or what it controls."""
         self._change(key, shard, load, 1)
 
+    def drop(self, obj: LoadedObject) -> None:
+        """Take an object out that was added."""
+        self._change(obj.key, obj.shard, obj.load, -1)
+
     def move(self, obj: LoadedObject, target: ShardName) -> None:
         """Let an object that was added be on another shard."""
-        self._change(obj.key, obj.shard, obj.load, -1)
-        self._change(obj.key, target, obj.load, 1)
+        self.drop(obj)
+        self.add(obj.key, target, obj.load)
 
     def _change(self, key: str, shard: ShardName, load: Mapping[str, float], one: int) -> None:
         amounts = ",".join(f"{name}={amount!r}" for name, amount in sorted(load.items()))

@@ -342,3 +342,16 @@ def test_nothing_moves_and_it_is_said_why(now: RingSnapshot, why: str) -> None:
 
 def test_a_ring_that_may_be_balanced_does_not_stand_still() -> None:
     assert Balance(at()).standstill() is None
+
+
+def test_an_object_that_is_shown_twice_leaves_the_same_behind_as_one_that_is_shown_once() -> None:
+    widget = obj(name="w", owner=A)
+    once, twice = Balance(at([widget])), Balance(at([widget]))
+    once.add(widget)
+    for owner in (B, A):
+        twice.add(obj(name="w", owner=owner))
+
+    left = [balance.settled_after(()) for balance in (once, twice)]
+
+    assert None not in left
+    assert left[0] == left[1]
