@@ -183,8 +183,9 @@ def plan_directed(
 def hold_of(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Hold:
     """Return what speaks for a main object to stay on `shard`, which has too many."""
     key = snapshot.key_of(obj, Role.MAIN) or ""
-    is_pinned, tally = snapshot.reader.pin_of(obj) == shard, snapshot.tally
-    is_guest = tally is not None and tally.is_guest(snapshot.identity_of(obj))
+    is_pinned = snapshot.reader.pin_of(obj) == shard
+    tally, identity = snapshot.tally, snapshot.identity_of(obj)
+    is_guest = tally is not None and tally.is_guest(identity)
     return Hold(is_pinned, not is_guest, snapshot.placer.score(key, shard), main_key(obj))
 
 

@@ -66,6 +66,7 @@ class Judge:
             sharders=lambda: frozenset({"sharder"}),
             is_stale=lambda: False,
             observer=self,
+            trusts=lambda _: True,
             max_request_bytes=MAX_BYTES,
         )
 

@@ -341,13 +341,13 @@ MUTANTS = (
             Mutant(
                 name="takes for displaced what is leaving already",
                 module="placement/ceilings.py",
-                old="max(0, self._counts.staying_on(shard.name) - limit)",
+                old="max(0, self._counts.settled_on(shard.name) - limit)",
                 new="max(0, self._counts.on(shard.name) - limit)",
             ),
             Mutant(
                 name="displaces for what is pinned there",
                 module="placement/ceilings.py",
-                old="share = max(share, self._counts.pinned_on(shard.name))",
+                old="share += self._counts.pinned_on(shard.name)",
                 new="",
             ),
             Mutant(
