@@ -17,6 +17,7 @@ def test_by_default_no_right_to_steer_is_asked_for(helm: Helm) -> None:
     rings = [
         {"name": "one", "resources": SECRETS},
         {"name": "other", "resources": WEB, "steering": "Anyone"},
+        {"name": "none", "resources": [], "steering": "Authorized"},
     ]
 
     assert not policies(helm.template({"rings": rings}))
