@@ -46,9 +46,17 @@ roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: steerin
 subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {OPERATOR}}}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {{name: edit, namespace: {NAMESPACE}}}
+rules:
+  - apiGroups: [""]
+    resources: [configmaps]
+    verbs: [get, create, patch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata: {{name: edit, namespace: {NAMESPACE}}}
-roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: edit}}
 subjects:
   - {{apiGroup: rbac.authorization.k8s.io, kind: User, name: {TENANT}}}
   - {{apiGroup: rbac.authorization.k8s.io, kind: User, name: {OPERATOR}}}
