@@ -95,7 +95,7 @@ class AdmissionEndpoint:
             self._observer.answered(NO_RING, "disconnected", self._stopwatch() - started)
             return
         await respond(send, answer)
-        if answer.ring:
+        if answer.trusted:
             _trust(scope)
         self._observer.answered(answer.ring, answer.outcome, self._stopwatch() - started)
         if answer.assigned is not None:
@@ -138,7 +138,7 @@ class AdmissionEndpoint:
 
 
 def _trust(scope: Scope) -> None:
-    """Serve who asks about a ring that there is before strangers."""
+    """Keep the connection of a client that knows the token before those of strangers."""
     trust = scope.get("state", {}).get(TRUST)
     if trust is not None:
         trust()
