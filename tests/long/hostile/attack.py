@@ -19,7 +19,7 @@ import msgspec
 
 from sharder.names import LOAD_ANNOTATION, VALIDATION_PATH, RingName, pin_label, webhook_path
 from tests.long.hostile import bodies
-from tests.long.hostile.connections import hold_idle, hold_slow
+from tests.long.hostile.connections import hold_idle, hold_idle_tls, hold_slow
 from tests.long.hostile.wire import Peer, Wire, apiserver, trusting
 
 FAT_LEASES: Final = 1200
@@ -32,6 +32,8 @@ REVIEWS_AT_ONCE: Final = 4
 REVIEWS_PER_SECOND: Final = 500
 IDLE, SLOW = 3000, 1000
 """Connections to each port of each sharder."""
+IDLE_TLS: Final = 300
+"""How many of the idle ones have shaken hands: that costs the attacker as much as the sharder."""
 PINNED: Final = 150
 PAUSE_SECONDS: Final = 0.2
 """Between two bodies of many megabytes: the attacker's own CPU is not what is to be felt."""
@@ -45,6 +47,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Of the tenant."""
     namespace: str
     """The tenant's own."""
+    users: str
+    """That of others, in which the tenant may do nothing."""
     sharders: tuple[dict[str, int], ...]
     """The ports of each: webhook, health, metrics."""
     bounded: str
@@ -171,8 +175,10 @@ async def connections(attack: Attack) -> None:
     """Hold idle and slow connections to all ports of one sharder, named by its number."""
     which = int(sys.argv[4]) if len(sys.argv) > 4 else 0
     ports = attack.target.sharders[which]
-    idle = hold_idle(list(ports.values()), IDLE)
+    idle = hold_idle(list(ports.values()), IDLE - IDLE_TLS)
     attack.done["idle opened"] = len(idle)
+    encrypted = await hold_idle_tls([ports["webhook"], ports["metrics"]], IDLE_TLS)
+    attack.done["idle with TLS opened"] = len(encrypted)
     await hold_slow(list(ports.values()), SLOW, until=attack.ends, done=attack.done)
     attack.done["idle left"] = sum(_is_open(each) for each in idle)
     for each in idle:
@@ -189,8 +195,8 @@ async def made_up(attack: Attack) -> None:
             bodies.made_up_create(ring, target.namespace),
             bodies.made_up_create(ring, target.namespace, pin=f"{ring}-{target.shards[0]}"),
             *(
-                bodies.made_up_acknowledgement(ring, target.namespace, f"{ring}-{shard}")
-                for shard in target.shards[:2]
+                bodies.made_up_acknowledgement(ring, place, f"{ring}-{target.shards[0]}")
+                for place in (target.namespace, target.users)
             ),
         )
     ]
@@ -199,6 +205,7 @@ async def made_up(attack: Attack) -> None:
     async def decide(worker: int, number: int) -> int:
         ring, body = made[number % len(made)]
         path = webhook_path(RingName(ring))
+        # Numbers that users have too: some of the objects are there.
         return await wires[worker].send("POST", path, bodies.numbered(body, number))
 
     await attack.paced(REVIEWS_PER_SECOND, len(wires), decide)

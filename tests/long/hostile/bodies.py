@@ -93,10 +93,13 @@ def made_up_create(ring: str, namespace: str, *, pin: str = "") -> bytes:
 
 
 def made_up_acknowledgement(ring: str, namespace: str, shard: str) -> bytes:
-    """Return the review of a shard that lets go of an object that never was."""
-    name = RingName(ring)
+    """Return the review of a shard that lets go of an object, by the name that users give theirs.
+
+    It never did, whether there is such an object or not.
+    """
+    name, place = RingName(ring), {"namespace": namespace, "name": f"secret-{NAME.decode()}"}
     before = {owner_label(name): shard, drain_label(name): "true"}
-    return _encode(_review("UPDATE", {}, before, {"namespace": namespace}))
+    return _encode(_review("UPDATE", {}, before, place))
 
 
 def pinned_secret(ring: str, shard: str) -> bytes:
@@ -110,7 +113,7 @@ def _review(
     before: dict[str, str] | None,
     extra: Mapping[str, str],
 ) -> Mapping[str, object]:
-    name = f"made-up-{NAME.decode()}"
+    name = extra.get("name", f"made-up-{NAME.decode()}")
     namespace = extra.get("namespace", "users")
 
     def secret(labels: Mapping[str, str]) -> Mapping[str, object]:

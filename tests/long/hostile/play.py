@@ -12,6 +12,7 @@ from typing import Final
 from sharder.kube.client import connect
 from tests.e2e.replicas import REPLICAS
 from tests.long.hostile.judging import QUIET, Death, Record, Span
+from tests.long.hostile.lag import buckets, worst
 from tests.long.hostile.recording import CREATES_PER_SECOND, STEERED, Recording
 from tests.long.hostile.stage import PROCESSES, RINGS, Stage, stage
 from tests.support.eventually import eventually
@@ -71,6 +72,8 @@ class Played:
     """Processes that ended by themselves."""
     lulls: Mapping[str, float]
     """Seconds after each phase until all was owned and no drain was open."""
+    lags: Mapping[str, str]
+    """By phase: how late an event loop was at most, in milliseconds."""
 
 
 def play(seconds: float, only: Sequence[str] = ()) -> Played:
@@ -87,6 +90,7 @@ async def _play(found: Stage, phases: Sequence[Phase], seconds: float, capacity:
     recording = Recording(found, client, admin)
     attacks: dict[str, str] = {}
     lulls: dict[str, float] = {}
+    lags: dict[str, str] = {}
     try:
         async with asyncio.TaskGroup() as group:
             watching = [
@@ -100,15 +104,21 @@ async def _play(found: Stage, phases: Sequence[Phase], seconds: float, capacity:
             ]
             await _until_placing(recording)
             for phase in phases:
+                before = await buckets(found.playground)
                 attacks |= await _phase(recording, phase, seconds)
                 lulls[phase.name] = await _lull(recording)
+                lags[phase.name] = worst(before, await buckets(found.playground))
             for task in watching:
                 task.cancel()
     finally:
         await client.close()
         await admin.close()
     return Played(
-        record=recording.finished(capacity), attacks=attacks, ended=found.selves, lulls=lulls
+        record=recording.finished(capacity),
+        attacks=attacks,
+        ended=found.selves,
+        lulls=lulls,
+        lags=lags,
     )
 
 

@@ -109,7 +109,7 @@ class Recording:
     async def create(self, ring: str) -> None:
         """Create one Secret in every ring; it is looked at in one of them."""
         number, began = next(self._numbers), time.monotonic()
-        name = f"secret-{number:06}"
+        name = f"secret-{number:08}"
         path = f"/api/v1/namespaces/{USERS if ring else ELSEWHERE}/secrets"
         body: Json = {"metadata": {"name": name, "annotations": LOADS}}
         status, owner = 201, ""

@@ -9,7 +9,7 @@ from tests.long.hostile.play import Played
 
 HEADERS = (
     "phase", "s", "creates", "refused", "no owner", "owned in", "p50 ms", "p99 ms", "x quiet",
-    "floor p99", "leaders", "moved", "takeovers s", "MB", "lull s",
+    "floor p99", "leaders", "moved", "takeovers s", "MB", "lag ms", "lull s",
 )  # fmt: skip
 
 
@@ -32,6 +32,7 @@ def table(played: Played, rows: Sequence[Row]) -> str:
             str(len(row.moved)),
             ", ".join(f"{s:.1f}" for s in row.takeovers),
             f"{row.megabytes:.0f}",
+            played.lags.get(row.name, ""),
             f"{played.lulls.get(row.name, 0):.0f}",
         )
         for row in rows
@@ -53,5 +54,10 @@ def table(played: Played, rows: Sequence[Row]) -> str:
 
 def as_json(played: Played, rows: Sequence[Row]) -> str:
     """Return the same for programs."""
-    document = {"phases": rows, "attacks": played.attacks, "ended": played.ended}
+    document = {
+        "phases": rows,
+        "attacks": played.attacks,
+        "ended": played.ended,
+        "lags": played.lags,
+    }
     return msgspec.json.format(msgspec.json.encode(document)).decode()

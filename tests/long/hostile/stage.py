@@ -79,6 +79,7 @@ class Stage:
         target = Target(
             kubeconfig=str(self.tenant),
             namespace=TENANT,
+            users=USERS,
             sharders=tuple(self.playground.ports(each) for each in REPLICAS),
             bounded=BOUNDED,
             capped=CAPPED,
