@@ -93,7 +93,7 @@ async def _play(replicas: Replicas, *, kills: bool) -> Handover:
         downs={},
         outages=(),
         refused=(),
-        overlaps=(),
+        works=(),
     )
     return Handover(
         open_drains=open_drains, verdict=judge(trace), others_led=leader not in {first, ""}

@@ -12,12 +12,13 @@ from tests.long.nemesis.judging import (
     Span,
     Trace,
     Verdict,
+    Work,
     Write,
     judge,
 )
 from tests.long.nemesis.schedule import LASTS, Kind, schedule
 
-EMPTY = Trace(writes=(), children=(), leases=(), downs={}, outages=(), refused=(), overlaps=())
+EMPTY = Trace(writes=(), children=(), leases=(), downs={}, outages=(), refused=(), works=())
 HELD = (
     Held(revision=1, at=0, shard="a", is_held=True),
     Held(revision=2, at=0, shard="b", is_held=True),
@@ -163,8 +164,17 @@ def test_the_time_on_a_shard_that_is_away_is_time_without_a_shard() -> None:
     assert judged(*writes, downs={"b": [Span(begin=20, end=inf)]}).calm.count == 0
 
 
-def test_who_worked_while_another_did_is_told() -> None:
-    assert judged(overlaps=["two on one"]).problems(5) == ["1 worked on by two: two on one"]
+def test_two_at_work_on_one_object_are_found_unless_the_first_stood_still() -> None:
+    works = [
+        Work(object="one", shard="a", began=10, ended=20),
+        Work(object="one", shard="a", began=12, ended=13),
+        Work(object="two", shard="b", began=12, ended=13),
+        Work(object="one", shard="b", began=15, ended=16),
+    ]
+
+    assert judged(works=works).overlaps == ["one: b began 5.00 s before a ended"]
+    assert judged(works=works, downs={"a": [Span(begin=14, end=18)]}).overlaps == []
+    assert len(judged(works=works, downs={"a": [Span(begin=4, end=8)]}).overlaps) == 1
 
 
 def test_a_seed_gives_one_schedule_in_which_no_process_is_hit_while_it_is_away() -> None:

@@ -78,6 +78,16 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """From when to when a shard was at work on an object, by its own log."""
+
+    object: str
+    shard: str
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """All that was seen; writes in the order of revisions."""
 
@@ -89,8 +99,7 @@ class Trace:
     outages: Sequence[Span]
     """Of the API server or etcd."""
     refused: Sequence[Request]
-    overlaps: Sequence[str]
-    """Who was at work on an object while another was, by the shards' own logs."""
+    works: Sequence[Work]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +170,7 @@ def judge(trace: Trace) -> Verdict:
         stripped=[str(d) for d in taken if d.stripped],
         strangers=list(_strangers(trace)),
         twins=list(_twins(trace)),
-        overlaps=list(trace.overlaps),
+        overlaps=list(_overlaps(trace)),
         refused=[
             r.what
             for r in trace.refused
@@ -230,6 +239,20 @@ def _twins(trace: Trace) -> Iterator[str]:
             births[child.parent].add(child.uid)
     names = {w.uid: w.name for w in trace.writes}
     return (f"{names.get(uid, uid)}: {len(uids)}" for uid, uids in births.items() if len(uids) > 1)
+
+
+def _overlaps(trace: Trace) -> Iterator[str]:
+    """Yield who began while another was at work, unless that one stood still just then."""
+    last: dict[str, Work] = {}
+    for work in sorted(trace.works, key=lambda each: each.began):
+        first = last.get(work.object)
+        if first is not None and first.shard != work.shard and work.began < first.ended:
+            downs = trace.downs.get(first.shard, ())
+            if not any(down.begin <= work.began <= down.end for down in downs):
+                early = first.ended - work.began
+                yield f"{work.object}: {work.shard} began {early:.2f} s before {first.shard} ended"
+        if first is None or work.ended > first.ended:
+            last[work.object] = work
 
 
 def _left(trace: Trace, leases: "_Leases") -> Iterator[str]:

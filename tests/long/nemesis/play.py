@@ -2,9 +2,10 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Final
 
@@ -16,14 +17,14 @@ from sharder.names import RingName
 from tests.e2e.replicas import FAST_ELECTION
 from tests.long.etcd_history import APISERVER_FLAGS
 from tests.long.nemesis.actors import Actors
-from tests.long.nemesis.judging import Trace
+from tests.long.nemesis.judging import Trace, Work
 from tests.long.nemesis.recording import Recording
 from tests.long.nemesis.schedule import schedule
 from tests.long.nemesis.users import Users
 from tests.long.worker import shard_of
 from tests.support.eventually import eventually
 from tests.support.forwarder import Forwarder
-from tests.support.overlaps import overlaps
+from tests.support.overlaps import work_times
 
 LEASE_SECONDS: Final = 5
 SHARDS: Final = ("p0", "p1", "p2", "p3")
@@ -113,11 +114,16 @@ async def _play(
         downs=recording.downs(),
         outages=recording.outages,
         refused=users.failed,
-        overlaps=overlaps(actors.plane.directory / "logs"),
+        works=list(_works(actors.plane.directory / "logs")),
     )
     return Played(
         trace=trace, faults=actors.done, requests=users.done, fallen=actors.fallen, rest=rest
     )
+
+
+def _works(logs: Path) -> Iterator[Work]:
+    for each in work_times(logs):
+        yield Work(object=each.object, shard=each.shard, began=each.began, ended=each.ended)
 
 
 async def _all_join(actors: Actors) -> bool:
