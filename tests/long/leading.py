@@ -74,7 +74,7 @@ async def _play(replicas: Replicas, *, kills: bool) -> Handover:
         await observer.settled(set(shards[:2]), within=WITHIN)
         mark, first = len(recording.writes), await replicas.leader(client)
         for name in names[:2]:
-            playground.pause(name)  # so that nothing is let go before the leader is dead
+            playground.pause(name)  # so that no drain is acknowledged before the leader is dead
         _start(playground, names[2])
         open_drains = await _until_draining(recording)
         if kills:

@@ -22,7 +22,9 @@ def rows(request: pytest.FixtureRequest) -> list[Row]:
 
 
 @pytest.mark.parametrize("phase", [phase.name for phase in PHASES])
-def test_a_tenant_stops_nobody_and_moves_nothing_of_others(rows: list[Row], phase: str) -> None:
+def test_a_tenant_neither_stops_the_service_nor_moves_objects_of_others(
+    rows: list[Row], phase: str
+) -> None:
     row = next(each for each in rows if each.name == phase)
 
     assert row.creates > 0

@@ -1,4 +1,4 @@
-"""What leads others and was let go never waits for one leader."""
+"""Objects with controlled objects never wait for one leader between two shards."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_a_leader_that_is_killed_leaves_nothing_without_owner(
     show(capsys, _told(found))
     assert found.others_led
     assert found.verdict.moves >= 0.7 * DRAINS
-    assert (found.verdict.unacknowledged, found.verdict.strangers) == ([], [])
+    assert (found.verdict.unacknowledged, found.verdict.foreign) == ([], [])
     assert found.verdict.left == []
     assert found.verdict.all.longest <= SECONDS
 

@@ -1,4 +1,4 @@
-"""Processes, servers and objects fail at random: nobody is robbed, and nothing is lost."""
+"""Processes, servers and objects fail at random: nothing moves unasked, and nothing is lost."""
 
 import os
 
@@ -33,7 +33,7 @@ def test_nothing_moves_because_its_label_was_taken_off(verdict: Verdict) -> None
 def test_children_are_born_once_and_written_by_the_shard_of_their_object(
     verdict: Verdict,
 ) -> None:
-    assert (verdict.strangers, verdict.twins) == ([], [])
+    assert (verdict.foreign, verdict.twins) == ([], [])
 
 
 def test_no_user_is_refused_outside_outages(verdict: Verdict) -> None:

@@ -58,26 +58,26 @@ def judged(
 ASKED = (wrote(10, "a"), wrote(11, "a", draining=True), wrote(12), wrote(13, "b"))
 
 
-def test_a_move_by_consent_is_well() -> None:
+def test_an_acknowledged_move_has_no_problems() -> None:
     verdict = judged(*ASKED)
 
     assert verdict.problems(5) == []
     assert verdict.moves == 1
 
 
-def test_what_is_given_from_a_shard_that_holds_its_lease_was_taken_from_it() -> None:
+def test_a_move_from_a_shard_that_holds_its_lease_needs_an_acknowledgement() -> None:
     verdict = judged(wrote(10, "a"), wrote(11, "b"))
 
     assert verdict.unacknowledged == ["one: a -> b 1.00 s later"]
 
 
-def test_a_drain_that_was_not_answered_is_no_consent() -> None:
+def test_a_drain_alone_is_no_acknowledgement() -> None:
     verdict = judged(wrote(10, "a"), wrote(11, "a", draining=True), wrote(12, "b"))
 
     assert len(verdict.unacknowledged) == 1
 
 
-def test_what_vanishes_without_a_drain_was_taken() -> None:
+def test_a_label_that_vanishes_without_a_drain_is_no_acknowledgement() -> None:
     verdict = judged(wrote(10, "a"), wrote(11), wrote(12, "b"))
 
     assert len(verdict.unacknowledged) == 1
@@ -91,7 +91,7 @@ def test_an_object_of_a_shard_whose_lease_was_taken_may_go() -> None:
     assert verdict.unacknowledged == []
 
 
-def test_an_object_whose_label_a_user_took_off_belongs_to_its_last_shard() -> None:
+def test_an_object_whose_label_a_user_removed_belongs_to_its_last_shard() -> None:
     stripped = judged(wrote(10, "a"), wrote(11, stamp="1"), wrote(12, "b", stamp="1"))
     returned = judged(wrote(10, "a"), wrote(11, stamp="1"), wrote(12, "a", stamp="1"))
 
@@ -99,7 +99,7 @@ def test_an_object_whose_label_a_user_took_off_belongs_to_its_last_shard() -> No
     assert stripped.unacknowledged == returned.stripped == []
 
 
-def test_a_user_cannot_consent_for_a_shard() -> None:
+def test_a_user_cannot_acknowledge_for_a_shard() -> None:
     asked = wrote(11, "a", draining=True)
 
     verdict = judged(wrote(10, "a"), asked, wrote(12, stamp="1"), wrote(13, "b", stamp="1"))
@@ -112,15 +112,15 @@ def test_a_child_is_written_by_the_shard_of_its_object_alone() -> None:
     early = judged(*ASKED, children=[child(12, "b")])
     late = judged(*ASKED, children=[child(10, "a"), child(13, "c")])
 
-    assert right.strangers == []
-    assert early.strangers == ["one-child: by b, but on none"]
-    assert late.strangers == ["one-child: by c, but on b"]
+    assert right.foreign == []
+    assert early.foreign == ["one-child: by b, but on none"]
+    assert late.foreign == ["one-child: by c, but on b"]
 
 
 def test_a_child_that_only_moves_was_not_written() -> None:
     verdict = judged(*ASKED, children=[child(10, "a"), child(13, "a")])
 
-    assert verdict.strangers == []
+    assert verdict.foreign == []
 
 
 def test_a_child_that_is_born_twice_is_a_twin_while_its_object_lives() -> None:
@@ -131,7 +131,7 @@ def test_a_child_that_is_born_twice_is_a_twin_while_its_object_lives() -> None:
     assert judged(wrote(10, "a"), gone, children=[one, other]).twins == []
 
 
-def test_what_is_draining_or_without_owner_or_of_nobody_in_the_end_is_left_behind() -> None:
+def test_an_object_that_ends_draining_or_without_a_live_owner_is_left_behind() -> None:
     assert judged(wrote(10, "a")).left == []
     assert judged(wrote(10, "a", draining=True)).left == ["one: a draining"]
     assert judged(wrote(10)).left == ["one: none"]
@@ -139,7 +139,7 @@ def test_what_is_draining_or_without_owner_or_of_nobody_in_the_end_is_left_behin
     assert judged(wrote(10), wrote(11, deleted=True)).left == []
 
 
-def test_requests_are_refused_in_vain_outside_outages_only() -> None:
+def test_a_refused_request_counts_outside_outages_only() -> None:
     refused = [Request(begin=100, end=101, what="PUT")]
 
     assert judged(refused=refused).refused == ["PUT"]

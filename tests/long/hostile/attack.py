@@ -1,7 +1,7 @@
 """One attack, as a process: `python -m tests.long.hostile.attack NAME TARGET SECONDS`.
 
-Whoever runs it has the rights and the ports of a tenant.  Everything goes to the loopback, at a
-bounded rate, and ends by itself; what was done stands in one line of JSON at the end.
+It has the rights and the ports of a tenant.  All traffic goes to the loopback, at a bounded rate,
+and ends by itself; the last line of the output counts what was done, as JSON.
 """
 
 import asyncio

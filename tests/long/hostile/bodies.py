@@ -93,9 +93,9 @@ def made_up_create(ring: str, namespace: str, *, pin: str = "") -> bytes:
 
 
 def made_up_acknowledgement(ring: str, namespace: str, shard: str) -> bytes:
-    """Return the review of a shard that lets go of an object, by the name that users give theirs.
+    """Return a review in which a shard acknowledges a drain that was never requested.
 
-    It never did, whether there is such an object or not.
+    The object has a name as users give it, so it may exist.
     """
     name, place = RingName(ring), {"namespace": namespace, "name": f"secret-{NAME.decode()}"}
     before = {owner_label(name): shard, drain_label(name): "true"}

@@ -72,7 +72,7 @@ class Span:
     end: float
 
     def has(self, at: float) -> bool:
-        """Tell whether a moment lies in it."""
+        """Return whether a moment lies in it."""
         return self.begin <= at < self.end
 
 
@@ -266,11 +266,11 @@ class _Deaths:
         return sum(d.back > at for d in begun)
 
     def is_dead(self, process: str, at: float) -> bool:
-        """Tell whether a process is away, or so newly back that its objects may still go."""
+        """Return whether a process is away, or returned so recently that its objects may go."""
         return any(d.process == process and d.at <= at <= d.back + 30 for d in self._deaths)
 
     def recent(self, at: float) -> bool:
-        """Tell whether somebody has died or come back a while ago."""
+        """Return whether a process died or returned recently."""
         return any(d.at <= at <= d.at + 60 or d.back <= at <= d.back + 60 for d in self._deaths)
 
 

@@ -32,7 +32,7 @@ class Phase:
 
     name: str
     attacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By label: name of the attack, and what else it is told."""
+    """By label: name of the attack, and its other arguments."""
     kills: bool = True
 
 

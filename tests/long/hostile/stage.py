@@ -58,7 +58,7 @@ class Stage:
             )
 
     def kill(self, name: str) -> None:
-        """End a process by SIGKILL; nobody starts it but `start_shards`."""
+        """End a process by SIGKILL; only `start_shards` starts it again."""
         self.down.add(name)
         self.playground.kill(name)
 

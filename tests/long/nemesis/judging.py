@@ -64,7 +64,7 @@ class Span:
     end: float = inf
 
     def touches(self, begin: float, end: float, *, after: float) -> bool:
-        """Tell whether it was there in a time, or shortly before."""
+        """Return whether it overlaps a period, or ended shortly before it."""
         return self.begin <= end and begin <= self.end + after
 
 
@@ -117,10 +117,10 @@ class Verdict:
     """What came out; each list is empty if all is well."""
 
     unacknowledged: list[str]
-    """Objects that went from a shard that held its Lease to another without its consent."""
+    """Objects that left a shard that held its Lease, without its acknowledgement."""
     stripped: list[str]
-    """The same, where somebody had taken the label off first."""
-    strangers: list[str]
+    """The same, where a user had removed the label first."""
+    foreign: list[str]
     """Children whose content was written by a shard that their object was not on."""
     twins: list[str]
     """Children that were created more than once."""
@@ -133,14 +133,14 @@ class Verdict:
     """Away from outages."""
     all: Times
     moves: int
-    """By consent."""
+    """Acknowledged ones."""
 
     def problems(self, longest: float) -> list[str]:
         """Return what is wrong, if objects may be without a shard for so many seconds (p99)."""
         found = {
-            "moved without consent": self.unacknowledged,
-            "moved after their label was taken off": self.stripped,
-            "children written by strangers": self.strangers,
+            "moved without acknowledgement": self.unacknowledged,
+            "moved after their label was removed": self.stripped,
+            "children written by non-owners": self.foreign,
             "children created twice": self.twins,
             "worked on by two": self.overlaps,
             "requests refused": self.refused,
@@ -157,7 +157,9 @@ def judge(trace: Trace) -> Verdict:
     leases = _Leases(trace.leases)
     departures = list(_departures(trace.writes))
     taken = [
-        d for d in departures if not d.consent and leases.is_held(d.last.owner, d.next.revision)
+        d
+        for d in departures
+        if not d.acknowledged and leases.is_held(d.last.owner, d.next.revision)
     ]
     times = list(_times(trace))
     calm = [
@@ -168,7 +170,7 @@ def judge(trace: Trace) -> Verdict:
     return Verdict(
         unacknowledged=[str(d) for d in taken if not d.stripped],
         stripped=[str(d) for d in taken if d.stripped],
-        strangers=list(_strangers(trace)),
+        foreign=list(_foreign(trace)),
         twins=list(_twins(trace)),
         overlaps=list(_overlaps(trace)),
         refused=[
@@ -179,7 +181,7 @@ def judge(trace: Trace) -> Verdict:
         left=list(_left(trace, leases)),
         calm=_summary(calm),
         all=_summary([end - begin for begin, end in times]),
-        moves=sum(d.consent for d in departures),
+        moves=sum(d.acknowledged for d in departures),
     )
 
 
@@ -191,10 +193,10 @@ class _Departure:
     """The last write that showed it on the first."""
     next: Write
     """The first that showed it on the other."""
-    consent: bool
-    """Whether the first one let go of it, having been asked to."""
+    acknowledged: bool
+    """Whether the first one acknowledged a drain."""
     stripped: bool
-    """Whether a user took its label off."""
+    """Whether a user removed its label."""
 
     @override
     def __str__(self) -> str:
@@ -205,19 +207,21 @@ class _Departure:
 def _departures(writes: Sequence[Write]) -> Iterator[_Departure]:
     for states in _by_uid(writes).values():
         last: Write | None = None
-        consent = stripped = False
+        acknowledged = stripped = False
         for before, write in zip([None, *states], states, strict=False):
             if last is None or write.owner in {"", last.owner}:
                 if before is not None and before.owner and not write.owner:
                     by_user = write.stamp != before.stamp
-                    consent, stripped = before.draining and not by_user, by_user
+                    acknowledged, stripped = before.draining and not by_user, by_user
             else:
-                yield _Departure(last=last, next=write, consent=consent, stripped=stripped)
+                yield _Departure(
+                    last=last, next=write, acknowledged=acknowledged, stripped=stripped
+                )
             if write.owner:
-                last, consent, stripped = write, False, False
+                last, acknowledged, stripped = write, False, False
 
 
-def _strangers(trace: Trace) -> Iterator[str]:
+def _foreign(trace: Trace) -> Iterator[str]:
     owners = _Owners(trace.writes)
     content: dict[str, str] = {}
     for child in trace.children:
@@ -226,7 +230,7 @@ def _strangers(trace: Trace) -> Iterator[str]:
         if child.deleted or not changed:
             continue
         there = owners.at(child.parent, child.revision)
-        # An object whose label a user took off was on its last shard until that one saw it.
+        # An object whose label a user removed stays with its last shard until that one sees it.
         if there is not None and child.writer != there:
             yield f"{child.name}: by {child.writer}, but on {there or 'none'}"
 
@@ -242,7 +246,7 @@ def _twins(trace: Trace) -> Iterator[str]:
 
 
 def _overlaps(trace: Trace) -> Iterator[str]:
-    """Yield who began while another was at work, unless that one stood still just then."""
+    """Yield who began while another was at work, unless that one was paused just then."""
     last: dict[str, Work] = {}
     for work in sorted(trace.works, key=lambda each: each.began):
         first = last.get(work.object)
@@ -310,14 +314,14 @@ class _Leases:
             self._states[lease.shard].append(lease)
 
     def is_held(self, shard: str, revision: float) -> bool:
-        """Tell whether the shard held its Lease at a revision."""
+        """Return whether the shard held its Lease at a revision."""
         states = self._states.get(shard, [])
         index = bisect_right(states, revision, key=lambda held: held.revision)
         return bool(index) and states[index - 1].is_held
 
 
 class _Owners:
-    """On which shard an object was when; one whose label a user took off was on the last one."""
+    """On which shard an object was when; one whose label a user removed stays on the last one."""
 
     def __init__(self, writes: Sequence[Write]) -> None:
         self._states: dict[str, list[tuple[int, str]]] = {}

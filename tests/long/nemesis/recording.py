@@ -1,4 +1,4 @@
-"""What a nemesis run leaves behind, seen by nobody but etcd."""
+"""What a nemesis run leaves behind, as etcd has it."""
 
 import asyncio
 from collections import defaultdict

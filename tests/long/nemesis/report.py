@@ -12,9 +12,9 @@ def report(played: Played, verdict: Verdict, lease_seconds: float) -> str:
     """Return what was done, what was measured, and what was wrong."""
     kinds = Counter(fault.split(" p")[0].split(" sharder-")[0] for fault in played.faults)
     lists = {
-        "moved without consent": verdict.unacknowledged,
-        "moved after their label was taken off": verdict.stripped,
-        "children written by strangers": verdict.strangers,
+        "moved without acknowledgement": verdict.unacknowledged,
+        "moved after their label was removed": verdict.stripped,
+        "children written by non-owners": verdict.foreign,
         "children created twice": verdict.twins,
         "worked on by two": verdict.overlaps,
         "requests refused": verdict.refused,
@@ -25,7 +25,7 @@ def report(played: Played, verdict: Verdict, lease_seconds: float) -> str:
         f"requests: {dict(played.requests)}, failed {len(played.trace.refused)} "
         f"({len(verdict.refused)} outside outages)",
         f"processes that ended by themselves: {dict(Counter(played.fallen))}",
-        f"moves by consent: {verdict.moves}",
+        f"acknowledged moves: {verdict.moves}",
         f"without a working shard, away from outages: {_told(verdict.calm)}",
         f"without a working shard, always:            {_told(verdict.all)}",
         f"at rest {played.rest:.1f} s after the last fault",

@@ -82,7 +82,7 @@ class Users:
             self.names.pop(name, None)
             await self.client.request(verb, path, timeout=REQUEST_SECONDS)
             child = f"/api/v1/namespaces/{self.namespace}/configmaps/{name}-child"
-            # As the garbage collector would, of which there is none here.
+            # There is no garbage collector here.
             await self.client.request(verb, child, timeout=REQUEST_SECONDS)
             return
         kind = MERGE_PATCH if verb == "PATCH" else JSON
