@@ -139,6 +139,7 @@ async def _until_placing(recording: Recording) -> None:
     await asyncio.sleep(2)  # until the API server calls the webhook
     for _ in range(STANDING):
         await recording.create(RINGS[0])
+    assert all(each.status == 201 for each in recording.creates), "users must be able to create"
     recording.creates.clear()
     await _settled(recording)
 
