@@ -39,12 +39,11 @@ class Handover:
     """Whether another replica leads in the end."""
 
 
-def play(*, watches: bool, kills: bool = True) -> Handover:
+def play(*, watches: bool) -> Handover:
     """Let a third shard join, and kill the leader when a third of all objects are draining.
 
     Args:
         watches: Whether the sharder may watch what the ring distributes; else list and patch.
-        kills: Whether the leader is killed.
     """
     plane = ControlPlane(apiserver_flags=APISERVER_FLAGS)
     with plane, Forwarder() as service:
@@ -54,10 +53,10 @@ def play(*, watches: bool, kills: bool = True) -> Handover:
             plane.apply(json.dumps(_narrow()))
         replicas = Replicas(playground, service)
         replicas.start()
-        return asyncio.run(_play(replicas, kills=kills))
+        return asyncio.run(_play(replicas))
 
 
-async def _play(replicas: Replicas, *, kills: bool) -> Handover:
+async def _play(replicas: Replicas) -> Handover:
     playground, recording = replicas.playground, Recording(RingName(RING), NAMESPACE)
     names = [f"p{number}" for number in range(3)]
     shards = [shard_of(RING, name) for name in names]
@@ -77,9 +76,8 @@ async def _play(replicas: Replicas, *, kills: bool) -> Handover:
             playground.pause(name)  # so that no drain is acknowledged before the leader is dead
         _start(playground, names[2])
         open_drains = await _until_draining(recording)
-        if kills:
-            await asyncio.to_thread(playground.kill, first)
-            replicas.serve_from(*(name for name in REPLICAS if name != first))
+        await asyncio.to_thread(playground.kill, first)
+        replicas.serve_from(*(name for name in REPLICAS if name != first))
         for name in names[:2]:
             playground.resume(name)
         with suppress(TimeoutError):

@@ -23,17 +23,6 @@ def test_a_leader_that_is_killed_leaves_nothing_without_owner(
     assert found.verdict.all.longest <= SECONDS
 
 
-def test_without_the_right_to_watch_nothing_is_without_owner_for_long(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    found = play(watches=False, kills=False)
-
-    show(capsys, _told(found))
-    assert found.verdict.moves >= 0.7 * DRAINS
-    assert found.verdict.left == []
-    assert found.verdict.all.longest <= SECONDS
-
-
 def _told(found: Handover) -> str:
     times = found.verdict.all
     return (
