@@ -14,8 +14,9 @@ from hack.playground import NAMESPACE, RING, ROOT, Playground
 from sharder.names import RingName
 from tests.e2e.replicas import REPLICAS, Replicas
 from tests.long.etcd_history import APISERVER_FLAGS
-from tests.long.nemesis.judging import Trace, Verdict, judge
+from tests.long.nemesis.judging import Verdict, judge
 from tests.long.nemesis.recording import Recording
+from tests.long.nemesis.traces import Trace
 from tests.long.worker import shard_of
 from tests.support.eventually import eventually
 from tests.support.forwarder import Forwarder

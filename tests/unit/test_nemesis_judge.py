@@ -5,18 +5,9 @@ from dataclasses import replace
 from math import inf
 from random import Random
 
-from tests.long.nemesis.judging import (
-    Child,
-    Held,
-    Request,
-    Span,
-    Trace,
-    Verdict,
-    Work,
-    Write,
-    judge,
-)
+from tests.long.nemesis.judging import Verdict, judge
 from tests.long.nemesis.schedule import LASTS, Kind, schedule
+from tests.long.nemesis.traces import Child, Held, Request, Span, Trace, Work, Write
 
 EMPTY = Trace(writes=(), children=(), leases=(), downs={}, outages=(), refused=(), works=())
 HELD = (
@@ -91,12 +82,16 @@ def test_an_object_of_a_shard_whose_lease_was_taken_may_go() -> None:
     assert verdict.unacknowledged == []
 
 
-def test_an_object_whose_label_a_user_removed_belongs_to_its_last_shard() -> None:
-    stripped = judged(wrote(10, "a"), wrote(11, stamp="1"), wrote(12, "b", stamp="1"))
-    returned = judged(wrote(10, "a"), wrote(11, stamp="1"), wrote(12, "a", stamp="1"))
+def test_an_object_whose_label_a_user_removed_stays_where_it_is_for_3_s() -> None:
+    removed = wrote(11, stamp="1")
 
-    assert len(stripped.stripped) == 1
-    assert stripped.unacknowledged == returned.stripped == []
+    early = judged(wrote(10, "a"), removed, wrote(12, "b", stamp="1"))
+    late = judged(wrote(10, "a"), removed, wrote(14, "b", stamp="1"))
+    returned = judged(wrote(10, "a"), removed, wrote(12, "a", stamp="1"))
+
+    assert early.stripped == ["one: a -> b 1.00 s later"]
+    assert early.unacknowledged == late.stripped == returned.stripped == []
+    assert (early.strips, late.strips, returned.strips) == (1, 1, 0)
 
 
 def test_a_user_cannot_acknowledge_for_a_shard() -> None:

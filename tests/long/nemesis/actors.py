@@ -12,9 +12,9 @@ from hack.kubectl import KubectlError
 from hack.playground import RING, SHARDS, Playground
 from sharder.names import RingName, webhook_configuration
 from tests.e2e.replicas import FAST_ELECTION
-from tests.long.nemesis.judging import Span
 from tests.long.nemesis.recording import Recording
 from tests.long.nemesis.schedule import Fault, Kind
+from tests.long.nemesis.traces import Span
 from tests.long.worker import shard_of
 
 POLL_SECONDS: Final = 0.1

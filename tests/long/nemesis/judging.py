@@ -10,96 +10,17 @@ from typing import Final
 
 from typing_extensions import override
 
+from tests.long.nemesis.traces import Held, Span, Trace, Work, Write
+
 CALM_SECONDS: Final = 20.0
 """So long after an outage it may still be the reason why something is late."""
 REFUSED_SECONDS: Final = 5.0
 """And so long why a request is refused."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
-    """A main object after a write to it."""
-
-    revision: int
-    at: float
-    uid: str
-    name: str
-    owner: str
-    draining: bool
-    stamp: str
-    """Changes with each write of a user, and with no other."""
-    deleted: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Child:
-    """A child after a write to it."""
-
-    revision: int
-    uid: str
-    name: str
-    parent: str
-    """The uid of the object that controls it."""
-    writer: str
-    """The shard that wrote its content."""
-    deleted: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """A shard's Lease after a write to it."""
-
-    revision: int
-    at: float
-    shard: str
-    is_held: bool
-    """By the shard itself."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A time in which something was away."""
-
-    begin: float
-    end: float = inf
-
-    def touches(self, begin: float, end: float, *, after: float) -> bool:
-        """Return whether it overlaps a period, or ended shortly before it."""
-        return self.begin <= end and begin <= self.end + after
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A request of a user that had no success, though nothing was wrong with it."""
-
-    begin: float
-    end: float
-    what: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """From when to when a shard was at work on an object, by its own log."""
-
-    object: str
-    shard: str
-    began: float
-    ended: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
-    """All that was seen; writes in the order of revisions."""
-
-    writes: Sequence[Write]
-    children: Sequence[Child]
-    leases: Sequence[Held]
-    downs: Mapping[str, Sequence[Span]]
-    """By shard: when its process was away or paused."""
-    outages: Sequence[Span]
-    """Of the API server or etcd."""
-    refused: Sequence[Request]
-    works: Sequence[Work]
+STRIPPED_SECONDS: Final = 2.8
+"""So long an object whose label a user removed stays without owner, nearly 3 s: by then its last
+shard has seen that (docs/protocol.md, "Objects that lost their owner label")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +40,9 @@ class Verdict:
     unacknowledged: list[str]
     """Objects that left a shard that held its Lease, without its acknowledgement."""
     stripped: list[str]
-    """The same, where a user had removed the label first."""
+    """The same, where a user had removed the label a moment before."""
+    strips: int
+    """How often an object moved after a user had removed its label, however late."""
     foreign: list[str]
     """Children whose content was written by a shard that their object was not on."""
     twins: list[str]
@@ -168,8 +91,9 @@ def judge(trace: Trace) -> Verdict:
         if not any(o.touches(begin, end, after=CALM_SECONDS) for o in trace.outages)
     ]
     return Verdict(
-        unacknowledged=[str(d) for d in taken if not d.stripped],
-        stripped=[str(d) for d in taken if d.stripped],
+        unacknowledged=[str(d) for d in taken if d.stripped is None],
+        stripped=[str(d) for d in taken if d.waited < STRIPPED_SECONDS],
+        strips=sum(d.stripped is not None for d in taken),
         foreign=list(_foreign(trace)),
         twins=list(_twins(trace)),
         overlaps=list(_overlaps(trace)),
@@ -195,30 +119,37 @@ class _Departure:
     """The first that showed it on the other."""
     acknowledged: bool
     """Whether the first one acknowledged a drain."""
-    stripped: bool
-    """Whether a user removed its label."""
+    stripped: Write | None
+    """The write of a user that removed its label, if one did."""
+
+    @property
+    def waited(self) -> float:
+        """Seconds since then, infinite if no user removed the label."""
+        return inf if self.stripped is None else self.next.at - self.stripped.at
 
     @override
     def __str__(self) -> str:
-        later = self.next.at - self.last.at
+        later = self.next.at - (self.stripped or self.last).at
         return f"{self.next.name}: {self.last.owner} -> {self.next.owner} {later:.2f} s later"
 
 
 def _departures(writes: Sequence[Write]) -> Iterator[_Departure]:
     for states in _by_uid(writes).values():
         last: Write | None = None
-        acknowledged = stripped = False
+        stripped: Write | None = None
+        acknowledged = False
         for before, write in zip([None, *states], states, strict=False):
             if last is None or write.owner in {"", last.owner}:
                 if before is not None and before.owner and not write.owner:
                     by_user = write.stamp != before.stamp
-                    acknowledged, stripped = before.draining and not by_user, by_user
+                    acknowledged = before.draining and not by_user
+                    stripped = write if by_user else None
             else:
                 yield _Departure(
                     last=last, next=write, acknowledged=acknowledged, stripped=stripped
                 )
             if write.owner:
-                last, acknowledged, stripped = write, False, False
+                last, acknowledged, stripped = write, False, None
 
 
 def _foreign(trace: Trace) -> Iterator[str]:

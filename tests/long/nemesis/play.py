@@ -17,9 +17,9 @@ from sharder.names import RingName
 from tests.e2e.replicas import FAST_ELECTION
 from tests.long.etcd_history import APISERVER_FLAGS
 from tests.long.nemesis.actors import Actors
-from tests.long.nemesis.judging import Trace, Work
 from tests.long.nemesis.recording import Recording
 from tests.long.nemesis.schedule import schedule
+from tests.long.nemesis.traces import Trace, Work
 from tests.long.nemesis.users import Users
 from tests.long.worker import shard_of
 from tests.support.eventually import eventually

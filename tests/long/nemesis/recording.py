@@ -13,7 +13,7 @@ from sharder.api.meta import ObjectMeta, PartialObject
 from sharder.leases import is_held
 from sharder.names import RingName, drain_label, owner_label
 from tests.long.etcd_history import Stored, record
-from tests.long.nemesis.judging import Child, Held, Span, Write
+from tests.long.nemesis.traces import Child, Held, Span, Write
 from tests.long.worker import WRITER
 
 STAMP = "nemesis.example.com/write"

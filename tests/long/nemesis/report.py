@@ -25,7 +25,8 @@ def report(played: Played, verdict: Verdict, lease_seconds: float) -> str:
         f"requests: {dict(played.requests)}, failed {len(played.trace.refused)} "
         f"({len(verdict.refused)} outside outages)",
         f"processes that ended by themselves: {dict(Counter(played.fallen))}",
-        f"acknowledged moves: {verdict.moves}",
+        f"acknowledged moves: {verdict.moves}; after a user had removed the label: "
+        f"{verdict.strips}",
         f"without a working shard, away from outages: {_told(verdict.calm)}",
         f"without a working shard, always:            {_told(verdict.all)}",
         f"at rest {played.rest:.1f} s after the last fault",

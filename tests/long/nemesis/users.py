@@ -12,8 +12,8 @@ from typing import Final
 from sharder.api.meta import Json
 from sharder.errors import ApiError, Conflict, NotFound
 from sharder.kube.client import JSON, MERGE_PATCH, Client
-from tests.long.nemesis.judging import Request
 from tests.long.nemesis.recording import STAMP
+from tests.long.nemesis.traces import Request
 
 REQUEST_SECONDS: Final = 40.0
 WEIGHTS: Final = {"POST": 6, "PUT": 8, "PATCH": 12, "DELETE": 4}

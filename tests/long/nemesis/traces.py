@@ -1,0 +1,91 @@
+"""What is known of a nemesis run when it is over."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """A main object after a write to it."""
+
+    revision: int
+    at: float
+    uid: str
+    name: str
+    owner: str
+    draining: bool
+    stamp: str
+    """Changes with each write of a user, and with no other."""
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A child after a write to it."""
+
+    revision: int
+    uid: str
+    name: str
+    parent: str
+    """The uid of the object that controls it."""
+    writer: str
+    """The shard that wrote its content."""
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A shard's Lease after a write to it."""
+
+    revision: int
+    at: float
+    shard: str
+    is_held: bool
+    """By the shard itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A time in which something was away."""
+
+    begin: float
+    end: float = inf
+
+    def touches(self, begin: float, end: float, *, after: float) -> bool:
+        """Return whether it overlaps a period, or ended shortly before it."""
+        return self.begin <= end and begin <= self.end + after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request of a user that had no success, though nothing was wrong with it."""
+
+    begin: float
+    end: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """From when to when a shard was at work on an object, by its own log."""
+
+    object: str
+    shard: str
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """All that was seen; writes in the order of revisions."""
+
+    writes: Sequence[Write]
+    children: Sequence[Child]
+    leases: Sequence[Held]
+    downs: Mapping[str, Sequence[Span]]
+    """By shard: when its process was away or paused."""
+    outages: Sequence[Span]
+    """Of the API server or etcd."""
+    refused: Sequence[Request]
+    works: Sequence[Work]
