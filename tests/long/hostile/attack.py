@@ -35,6 +35,8 @@ IDLE, SLOW = 3000, 1000
 IDLE_TLS: Final = 300
 """How many of the idle ones have shaken hands: that costs the attacker as much as the sharder."""
 PINNED: Final = 150
+LOAD: Final = 3600
+"""CPU that one object claims: nearly all of a shard."""
 PAUSE_SECONDS: Final = 0.2
 """Between two bodies of many megabytes: the attacker's own CPU is not what is to be felt."""
 MERGE: Final = "application/merge-patch+json"
@@ -229,7 +231,7 @@ async def steered(attack: Attack) -> None:
     for turn in itertools.count():
         began = time.monotonic()
         shard = f"{ring}-{target.shards[turn % 2]}"
-        load = loaded % (LOAD_ANNOTATION.encode(), 900 * (1 - turn % 2))
+        load = loaded % (LOAD_ANNOTATION.encode(), LOAD * (1 - turn % 2))
         attack.done[f"load {await wires[0].send('PATCH', _one(attack), load, MERGE)}"] += 1
         await attack.paced(100, len(wires), pin, PINNED)
         until = min(attack.ends, began + target.flip_seconds)

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
@@ -11,7 +11,7 @@ from typing import Final
 
 from sharder.kube.client import connect
 from tests.e2e.replicas import REPLICAS
-from tests.long.hostile.judging import QUIET, Death, Record, Span
+from tests.long.hostile.judging import QUIET, Death, Record, Row, Span, judge
 from tests.long.hostile.lag import buckets, worst
 from tests.long.hostile.recording import CREATES_PER_SECOND, STEERED, Recording
 from tests.long.hostile.stage import PROCESSES, RINGS, Stage, stage
@@ -22,7 +22,7 @@ STANDING: Final = 120
 KILL_EVERY: Final = 30.0
 AWAY_SECONDS: Final = 20.0
 """How long a killed process stays away: more than its takeover may take."""
-LULL_SECONDS: Final = 90.0
+LULL_SECONDS: Final = 60.0
 """After a phase, at most, until all is as it was."""
 
 
@@ -76,15 +76,35 @@ class Played:
     """By phase: how late an event loop was at most, in milliseconds."""
 
 
-def play(seconds: float, only: Sequence[str] = ()) -> Played:
-    """Play all phases, each for so many seconds; `only` names some, beside the quiet one."""
+def show_on_stderr(row: Row) -> None:
+    """Print a phase that is over, since the next ones take minutes."""
+    problems = "; ".join(row.problems) or "good"
+    print(f"{row.name}: {problems}", file=sys.stderr, flush=True)  # noqa: T201 - progress
+
+
+def play(
+    seconds: float, only: Sequence[str] = (), show: Callable[[Row], None] = show_on_stderr
+) -> Played:
+    """Play all phases and return what came of it.
+
+    Args:
+        seconds: Of each phase.
+        only: Names of phases, beside the quiet one; all by default.
+        show: Gets the row of each phase when it is over.
+    """
     phases = [p for p in PHASES if not only or p.name in {*only, QUIET}]
     capacity = ceil((STANDING + seconds * CREATES_PER_SECOND * 1.6) / (len(PROCESSES) - 1) * 1.25)
     with stage(capacity) as found:
-        return asyncio.run(_play(found, phases, seconds, capacity))
+        return asyncio.run(_play(found, phases, seconds, capacity, show))
 
 
-async def _play(found: Stage, phases: Sequence[Phase], seconds: float, capacity: int) -> Played:
+async def _play(
+    found: Stage,
+    phases: Sequence[Phase],
+    seconds: float,
+    capacity: int,
+    show: Callable[[Row], None],
+) -> Played:
     client = await connect(str(found.playground.author))
     admin = await connect(str(found.plane.admin_kubeconfig))
     recording = Recording(found, client, admin)
@@ -108,6 +128,7 @@ async def _play(found: Stage, phases: Sequence[Phase], seconds: float, capacity:
                 attacks |= await _phase(recording, phase, seconds)
                 lulls[phase.name] = await _lull(recording)
                 lags[phase.name] = worst(before, await buckets(found.playground))
+                show(judge(recording.finished(capacity))[-1])
             for task in watching:
                 task.cancel()
     finally:
@@ -155,7 +176,6 @@ async def _phase(recording: Recording, phase: Phase, seconds: float) -> Mapping[
         recording.phases.append(Span(name=phase.name, begin=begin, end=time.monotonic()))
         if killing is not None:
             killing.cancel()
-    print(f"{phase.name} is over", file=sys.stderr)  # noqa: T201 - it takes minutes
     return {label: await found.attacked(label, 60) for label in phase.attacks}
 
 

@@ -34,8 +34,8 @@ FLOOR_PER_SECOND: Final = 5.0
 CREATE_SECONDS: Final = 30.0
 SAMPLE_SECONDS: Final = 0.5
 STEERED: Final = "steered"
-LOADS: Final = {LOAD_ANNOTATION: "cpu=1,memory=1"}
-"""As much of one as of the other: wherever they are, no shard is out of balance."""
+LOADS: Final = ("cpu=4,memory=1", "cpu=1,memory=4")
+"""In turn: wherever they are, no shard is far out of balance, and each can be made so."""
 
 
 @dataclass(slots=True)
@@ -111,7 +111,8 @@ class Recording:
         number, began = next(self._numbers), time.monotonic()
         name = f"secret-{number:08}"
         path = f"/api/v1/namespaces/{USERS if ring else ELSEWHERE}/secrets"
-        body: Json = {"metadata": {"name": name, "annotations": LOADS}}
+        load = {LOAD_ANNOTATION: LOADS[number % len(LOADS)]}
+        body: Json = {"metadata": {"name": name, "annotations": load}}
         status, owner = 201, ""
         client = self.client if ring else self.admin
         try:

@@ -27,6 +27,8 @@ USERS, TENANT, ELSEWHERE = "users", "tenant", "elsewhere"
 MALLORY: Final = "mallory"
 BOUNDED, CAPPED, BALANCED = "bounded", "capped", "balanced"
 RINGS: Final = (BOUNDED, CAPPED, BALANCED)
+SHARD_SIZE: Final = 4000
+"""CPU and memory of each shard: several times what ordinary users need."""
 PROCESSES: Final = ("p0", "p1", "p2", "p3")
 SYSTEM_FILES: Final = 1024
 """File descriptors that a process begins with, as in most containers."""
@@ -54,7 +56,7 @@ class Stage:
                 name,
                 (sys.executable, "-m", "tests.long.worker", *RINGS),
                 PYTHONPATH=str(ROOT),
-                SHARD_CAPACITY="cpu=1000,memory=1000",
+                SHARD_CAPACITY=f"cpu={SHARD_SIZE},memory={SHARD_SIZE}",
             )
 
     def kill(self, name: str) -> None:
