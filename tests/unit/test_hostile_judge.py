@@ -96,6 +96,16 @@ def test_an_object_above_the_ceiling_may_go() -> None:
     assert row.moved == ()
 
 
+def test_the_ceiling_rises_no_earlier_than_a_takeover_may_be_over() -> None:
+    born = [wrote(1, name, "bounded-p0") for name in "abc"]
+    death = Death(process="p1", at=140)
+
+    drained = [wrote(at, "a", "bounded-p0", draining=True) for at in (150, 170)]
+
+    assert attack(writes=[*born, drained[0]], deaths=[death]).moved == ()
+    assert len(attack(writes=[*born, drained[1]], deaths=[death]).moved) == 1
+
+
 def test_objects_of_a_ring_with_a_capacity_stay_below_it() -> None:
     born = [wrote(1, name, "capped-p0", ring="capped") for name in "abc"]
 

@@ -237,8 +237,10 @@ def _owned_after(record: Record, create: Create) -> float:
 
 def _ceiling(record: Record, deaths: "_Deaths", ring: str, at: float, count: "_Counts") -> float:
     if ring == "bounded":
-        # A process that is back counts from its start on: later the ceiling would be higher.
-        return ceil(len(count.now) / max(1, record.processes - deaths.open_at(at)))
+        # A dead shard counts until its takeover may be over, and again from its start on: of the
+        # ceilings that the sharder may know of, that is the lowest.
+        known = deaths.away(at, since=at - 2 * record.lease_seconds - 4)
+        return ceil(len(count.now) / max(1, record.processes - known))
     return record.capacity if ring == "capped" else inf
 
 
@@ -260,9 +262,9 @@ class _Deaths:
         self._deaths = sorted(deaths, key=lambda d: d.at)
         self._times = [d.at for d in self._deaths]
 
-    def open_at(self, at: float) -> int:
-        """Return how many processes are away."""
-        begun = self._deaths[: bisect_right(self._times, at)]
+    def away(self, at: float, *, since: float) -> int:
+        """Return how many processes are away that were killed before `since`."""
+        begun = self._deaths[: bisect_right(self._times, since)]
         return sum(d.back > at for d in begun)
 
     def is_dead(self, process: str, at: float) -> bool:
