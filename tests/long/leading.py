@@ -27,6 +27,7 @@ DRAINS: Final = 400
 PLATEAU_SECONDS: Final = 1.5
 """When no more were asked for in this time, no more are going to be."""
 WITHIN: Final = 150.0
+LINES: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,8 @@ class Handover:
     verdict: Verdict
     others_led: bool
     """Whether another replica leads in the end."""
+    log: str
+    """The last lines of the replica that took over, if one did."""
 
 
 def play(*, watches: bool) -> Handover:
@@ -84,6 +87,7 @@ async def _play(replicas: Replicas) -> Handover:
         with suppress(TimeoutError):
             await observer.settled(set(shards), within=WITHIN)
         leader = await replicas.leader(client)
+        log = "\n".join(playground.log(leader).splitlines()[-LINES:]) if leader else ""
         watching.cancel()
     trace = Trace(
         writes=sorted(recording.writes[mark:], key=lambda write: write.revision),
@@ -95,7 +99,10 @@ async def _play(replicas: Replicas) -> Handover:
         works=(),
     )
     return Handover(
-        open_drains=open_drains, verdict=judge(trace), others_led=leader not in {first, ""}
+        open_drains=open_drains,
+        verdict=judge(trace),
+        others_led=leader not in {first, ""},
+        log=log,
     )
 
 

@@ -20,7 +20,7 @@ def test_a_leader_that_is_killed_leaves_nothing_without_owner(
     assert found.verdict.moves >= 0.7 * DRAINS
     assert (found.verdict.unacknowledged, found.verdict.foreign) == ([], [])
     assert found.verdict.left == []
-    assert found.verdict.all.longest <= SECONDS
+    assert found.verdict.all.longest <= SECONDS, found.log
 
 
 def _told(found: Handover) -> str:
