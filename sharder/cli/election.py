@@ -12,12 +12,11 @@ from sharder.kube.stores import leases
 from sharder.names import ObjectRef
 from sharder.runtime.backoff import Rng
 from sharder.runtime.claim import LeaseTiming
-from sharder.runtime.holder import LeaseHolder
-from sharder.trouble import OnError
+from sharder.runtime.holder import LeaseHolder, OnAttempt
 
 
 def holder_of(
-    election: LeaderElection, client: Client, *, clock: Clock, rng: Rng, on_error: OnError
+    election: LeaderElection, client: Client, *, clock: Clock, rng: Rng, on_attempt: OnAttempt
 ) -> Holder:
     """Return this replica's claim to lead, under a name that no other start has."""
     if not election.leader_elect:
@@ -29,7 +28,7 @@ def holder_of(
         f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid4()}",
         clock=clock,
         rng=rng,
-        on_error=on_error,
+        on_attempt=on_attempt,
         timing=LeaseTiming(
             lease_duration=int(election.lease_duration.total_seconds()),
             renew_deadline=election.renew_deadline.total_seconds(),

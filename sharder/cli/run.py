@@ -332,7 +332,7 @@ class Service:
                 self._client,
                 clock=self._clock,
                 rng=self._rng,
-                on_error=self._world.note_outage,
+                on_attempt=self._world.note_attempt,
             ),
             clock=self._clock,
             rng=self._rng,

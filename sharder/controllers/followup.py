@@ -8,20 +8,45 @@ That is safe because there are two sorts of change.  A ring with a change that m
 such as a Lease that came back, *blocks*: no step of the ring is written until its snapshot knows
 about it.  Every other change only widens or narrows what there is to do (namespaces, counts, a
 standing that has run out), so that a step which is decided without it is late and not wrong.
+
+Whoever may write Leases can change a ring's members any number of times a second, and each change
+takes back what is being decided.  So these are followed up at a bounded pace, ring by ring: work
+that takes a while, such as a rescue, comes forward in between.  That a single shard is back, whose
+objects are being taken, is not for here: `Membership.is_back` tells it at once.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from sharder.api.lease import Lease
 from sharder.clock import Clock
-from sharder.names import RingName
+from sharder.names import ObjectRef, RingName
 
 REST = 4
 """Times as long as the work took, the loop is left to others: four fifths of it."""
 
 SLICE_SECONDS = 0.01
 """After so much work the loop is left to others, whatever waits."""
+
+
+BURST = 8
+"""Changes of a ring's Leases that are followed up at once."""
+
+PACE_SECONDS = 2.0
+"""Between two more while they go on coming."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many changes of one ring may be followed up at once; a bucket of tokens."""
+
+    left: float = BURST
+    at: float = 0.0
+
+    def then(self, now: float) -> "Pace":
+        """Return how many there may be by now."""
+        return Pace(min(BURST, self.left + (now - self.at) / PACE_SECONDS), now)
 
 
 class FollowUp:
@@ -42,6 +67,11 @@ class FollowUp:
         self._blocking: dict[RingName, None] = {}
         self._others: dict[RingName, None] = {}
         self._leases: list[Lease] = []
+        self._paced: set[RingName] = set()
+        """Rings that wait for their pace."""
+        self._paces: dict[RingName, Pace] = {}
+        self._with: dict[RingName, dict[ObjectRef, Lease]] = {}
+        """Leases that are told with their ring."""
         self._doubted: set[RingName] = set()
         """Rings of which somebody was told that they are owed, and waits for the work."""
         self._late = asyncio.Event()
@@ -65,6 +95,17 @@ class FollowUp:
         self._others.update(dict.fromkeys(affected))
         self._start()
 
+    def add_paced(self, affected: Iterable[RingName], lease: Lease) -> None:
+        """Follow a change of a Lease up that is as harmless, however many there are."""
+        affected = frozenset(affected)
+        for ring in affected:
+            self._with.setdefault(ring, {})[lease.metadata.ref] = lease
+        if not affected:
+            self._leases.append(lease)
+        self._paced |= affected
+        self._let_pass()
+        self._start()
+
     def is_owed(self, ring: RingName) -> bool:
         """Tell whether the ring waits; who asked will need to be told when it does no more."""
         if ring not in self._blocking:
@@ -80,6 +121,29 @@ class FollowUp:
 
     async def run(self) -> None:
         """Do what had to wait, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._catch_up(), name="late rings")
+            group.create_task(self._keep_pace(), name="paced rings")
+
+    async def _keep_pace(self) -> None:
+        while True:
+            await self._clock.sleep(PACE_SECONDS / 4)
+            self._let_pass()
+            if self._others:
+                self._start()
+
+    def _let_pass(self) -> None:
+        """Follow up what its pace allows; a full bucket need not be remembered."""
+        now = self._clock.monotonic()
+        self._paces = {ring: p for ring, p in self._paces.items() if p.then(now).left < BURST}
+        for ring in sorted(self._paced):
+            pace = self._paces.get(ring, Pace(at=now)).then(now)
+            if pace.left >= 1:
+                self._paces[ring] = replace(pace, left=pace.left - 1)
+                self._paced.discard(ring)
+                self._others[ring] = None
+
+    async def _catch_up(self) -> None:
         while True:
             await self._late.wait()
             await self._clock.sleep(self._rest())
@@ -90,6 +154,7 @@ class FollowUp:
         """Work at once, unless the loop belongs to others."""
         if not self._began:
             self._blocking, self._others, self._leases = {}, {}, []
+            self._with.clear()
         elif (self._blocking or self._others) and self._rest():
             self._late.set()
         else:
@@ -112,6 +177,8 @@ class FollowUp:
             # Not before: a ring that could not be followed up must not stand.
             self._blocking.pop(name, None)
             self._others.pop(name, None)
+            self._paced.discard(name)
+            self._tell(self._with.pop(name, {}).values())
             now = self._clock.monotonic()
         if not self._blocking:
             self._tell_leases()

@@ -98,15 +98,13 @@ class LeaseController:
         """What is wrong with invalid Leases, as far as people were told."""
         self._mistaken: dict[ObjectRef, str] = {}
         """What is wrong with what Leases say of their shards, likewise."""
-        self._outages: dict[ObjectRef, float] = {}
-        """When a request about a Lease last found no working API server (monotonic seconds)."""
 
     async def reconcile(self, ref: ObjectRef) -> float | None:
         """Do what the Lease needs now; return in how many seconds to look again.
 
         A lost race needs nothing: the write that won comes as an event.
         """
-        sighting = self._sighting(ref)
+        sighting = self._world.membership.sighting(ref)
         if sighting is None:
             self._reported.pop(ref, None)
             self._mistaken.pop(ref, None)
@@ -120,39 +118,55 @@ class LeaseController:
             return None
         self._reported.pop(ref, None)
         await self._point_out(sighting.lease)
-        now, monotonic = self._clock.now(), self._clock.monotonic()
-        care = care_for(sighting, now, monotonic)
-        again = sighting.state_changes_in(now, monotonic)
         try:
-            if care == Take() or care == Show(ShardState.EXPIRED):
-                await self._make_sure(sighting.lease)
-                again = min(again or inf, _pace(sighting.lease))
-            await self._carry_out(care, sighting.lease, now)
+            return await self._care_for(sighting)
         except (Conflict, NotFound):
             return None
-        except Unavailable:
-            self._outages[ref] = self._clock.monotonic()
-            raise
+
+    async def _care_for(self, sighting: Sighting) -> float | None:
+        care, again = self._judge(sighting)
+        if care == Take() or care == Show(ShardState.EXPIRED):
+            sighting = await self._make_sure(sighting.lease)
+            care, again = self._judge(sighting)
+            again = min(again or inf, _pace(sighting.lease))
+        await self._carry_out(care, sighting.lease, self._clock.now())
         return again
 
-    async def _make_sure(self, lease: Lease) -> None:
+    def _judge(self, sighting: Sighting) -> tuple[Care, float | None]:
+        """Return what the Lease needs now, and after how many seconds it may need another."""
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        return care_for(sighting, now, monotonic), sighting.state_changes_in(now, monotonic)
+
+    async def _make_sure(self, lease: Lease) -> Sighting:
         """Make sure that it is the shard that is silent, and not the API server.
 
-        Done again and again while a Lease is expired.  So it is taken only after the API server
-        has answered all through a duration, in which every living shard comes back; and no write
-        of ours, having waited for an answer, overtakes the renewals that have waited too.
+        Done again and again while a Lease is expired, so that time in which the API server does
+        not answer is known, and counts for no shard's silence; and no write of ours, having waited
+        for an answer, overtakes the renewals that have waited too.  Return what is known then.
 
         Raises:
-            Conflict: the shard has renewed, which our watch has not told yet.
+            Conflict: the shard has renewed, which our watch may not have told yet.
             Unavailable: there was no answer, or a late one.
         """
         ref, asked = lease.metadata.ref, self._clock.monotonic()
+        try:
+            present = await self._read(ref, in_time=_pace(lease))
+        except Unavailable:
+            self._world.note_attempt(asked, False)  # noqa: FBT003 - an observer of one flag
+            raise
+        self._world.note_attempt(asked, True)  # noqa: FBT003
+        sighting = self._world.membership.sighting(ref)
+        if sighting is None or not present.spec == lease.spec == sighting.lease.spec:
+            raise Conflict(f"lease {ref} was renewed")
+        return sighting
+
+    async def _read(self, ref: ObjectRef, *, in_time: float) -> Lease:
+        asked = self._clock.monotonic()
         present = await self._leases.get(ref)
         waited = self._clock.monotonic() - asked
-        if waited > _pace(lease):
+        if waited > in_time:
             raise Unavailable(f"no answer about lease {ref} for {waited:.1f} s")
-        if present.spec != lease.spec:
-            raise Conflict(f"lease {ref} was renewed")
+        return present
 
     async def _complain(self, lease: Lease, problem: str) -> None:
         """Tell people once what is wrong; an invalid Lease is neither written nor deleted."""
@@ -172,14 +186,6 @@ class LeaseController:
         elif self._mistaken.get(ref) != mistakes:
             self._mistaken[ref] = mistakes
             await self._recorder.warn(lease, MALFORMED, mistakes)
-
-    def _sighting(self, ref: ObjectRef) -> Sighting | None:
-        """Return what was seen of the Lease; while we cannot reach it, its shard cannot."""
-        sighting = self._world.membership.sighting(ref)
-        if sighting is None:
-            self._outages.pop(ref, None)
-            return None
-        return sighting.anew(max(sighting.since, self._outages.get(ref, 0.0)))
 
     async def _carry_out(self, care: Care, lease: Lease, now: datetime) -> None:
         meta = lease.metadata

@@ -13,10 +13,10 @@ from sharder.clock import Clock
 from sharder.controllers.world import World
 from sharder.figures import Figures, FiguresOf, ShardLoad
 from sharder.leases import is_held
-from sharder.membership import Membership
 from sharder.names import ObjectRef, RingName, ShardName
 from sharder.placement.shards import OBJECTS, Shard
 from sharder.quantities import plain
+from sharder.register import Membership
 from sharder.snapshot import RingSnapshot
 
 SHOW_SECONDS: Final = 5.0

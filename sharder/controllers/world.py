@@ -5,14 +5,16 @@ nothing and writes nothing.  All of it runs on one event loop.
 
 A change and the snapshot that follows from it are one step to everybody else as long as there is
 little to do.  Where many rings or Leases change, the snapshots follow in slices, so that admission
-is answered in between: it may go by a snapshot that is some milliseconds old.  A write may not,
-where a shard may have come back: `is_current` is False for a ring from the moment a change is seen
-that may protect objects until the ring's snapshot knows of it (`sharder/controllers/followup.py`).
+is answered in between: it may go by a snapshot that is some milliseconds old, or some seconds where
+a ring's Leases change all the time.  A write may not, where objects may have to be protected:
+`is_current` is False for a ring from the moment such a change is seen until the ring's snapshot
+knows of it (`sharder/controllers/followup.py`), and of a single shard that is back
+`Membership.is_back` tells at once.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -27,10 +29,11 @@ from sharder.controllers.kinds import Kinds
 from sharder.controllers.selections import Selections
 from sharder.controllers.subscribers import Subscriber, Subscribers
 from sharder.errors import ApiError, Expired
-from sharder.membership import Members, Membership
 from sharder.names import RingName
+from sharder.outages import Attempts
 from sharder.placement.strategy import CustomFunction
 from sharder.ports import Changed, Listed, Objects, Removed, Watchable
+from sharder.register import Membership
 from sharder.runtime.backoff import Rng
 from sharder.runtime.watch import V, follow
 from sharder.snapshot import RingSnapshot
@@ -76,16 +79,18 @@ class World:
         self._custom = custom
         self.membership = Membership(clock.monotonic())
         self._rings: dict[RingName, ControllerRing] = {}
+        self._rings_listed = asyncio.Event()
         self._selections = Selections(excluded)
         self._unreadable: dict[RingName, UnreadableRing] = {}
         """Rings as they are now that cannot be decoded; `_rings` has the last state that could."""
         self._snapshots: dict[RingName, RingSnapshot] = {}
-        self._unjudged: set[RingName] = set()
-        """Rings whose members may be others than those of their snapshot."""
         self._unsynced = {"controllerrings", "leases", "namespaces"}
         self._errors: dict[str, ApiError] = {}
         self._blind_since: float | None = None
         """Since when there is trouble and no Lease was seen."""
+        self._attempts = Attempts()
+        self._heard = clock.monotonic()
+        """When the watch of Leases was last known to stand."""
         self._subscribers = Subscribers()
         self._follow_up = FollowUp(self._rebuild, self._subscribers.tell_leases, clock)
 
@@ -152,14 +157,17 @@ class World:
         since = self._blind_since
         return since is not None and self._clock.monotonic() - since >= STALE_SECONDS
 
-    def note_outage(self, error: ApiError | None) -> None:
-        """Take note of an outage and of its end: meanwhile no shard could renew its Lease.
+    def note_attempt(self, sent: float, answered: bool) -> None:  # noqa: FBT001 - an observer
+        """Take note of a call to the API server that ends now, sent at `sent` (monotonic).
 
-        Meant for everybody who calls the API server all the time, hence an `OnError`: the end
-        is what None tells, the last error may lie a whole back-off before it.
+        Meant for whoever calls it all the time: while it does not answer no shard renews.
         """
-        self._note_sight(sees=error is None and "leases" not in self._errors)
-        self.membership.restart_observation(self._clock.monotonic())
+        now = self._clock.monotonic()
+        self._note_sight(sees=answered and "leases" not in self._errors)
+        blind = self._attempts.blind(sent, now, answered=answered)
+        self._attempts = self._attempts.after(sent, answered=answered)
+        if blind is not None:
+            self.membership.note_outage(*blind)
 
     def _note_sight(self, *, sees: bool) -> None:
         if sees:
@@ -206,6 +214,7 @@ class World:
                         self._forget_ring(name)
                     for ring in items:
                         self._see_ring(ring)
+                    self._rings_listed.set()
                     self._synced("controllerrings")
                 case Changed(ring):
                     await self._kinds.learn((ring,))
@@ -232,41 +241,50 @@ class World:
         if self._unreadable.pop(ring.name, None) is not None:
             self._subscribers.tell_ring(ring.name, steps=False)
         self._rings[ring.name] = ring
+        self.membership.expect(ring.name, ring.spec.shard_namespaces)
         if before is None or _identity(before) != _identity(ring):
             self._follow_up.add({ring.name})
         elif before != ring:
             self._follow_up.add_harmless({ring.name})
 
     async def _follow_leases(self, source: Watchable[Lease]) -> None:
-        async for event in self._follow(source, "leases"):
-            now = self._clock.monotonic()
-            self._note_sight(sees=True)
-            match event:
-                case Listed(items):
-                    if "leases" in self._unsynced:
-                        # Who is a stranger now may have been at work until this moment.
-                        self.membership = Membership(now)
-                    before = [lease for ring in self._rings for lease in self._leases(ring)]
-                    affected = self.membership.replace(items, now)
-                    self._judge(affected, *before, *items)
-                    self._judge_late()
-                    self._synced("leases")
-                case Changed(lease):
-                    self._judge(self.membership.see(lease, now), lease)
-                case Removed(lease):
-                    self._judge(self.membership.forget(lease, now), lease)
-                    # Departures that are over are forgotten there, of whatever ring they were.
-                    self._judge_late()
+        # What is kept of Leases depends on the rings, so those come first.
+        await self._rings_listed.wait()
+        while True:
+            async with aclosing(self._follow(source, "leases")) as events:
+                async for event in events:
+                    now = self._heard = self._clock.monotonic()
+                    self._note_sight(sees=True)
+                    if isinstance(event, Listed):
+                        self._errors.setdefault("leases", Expired("they are being listed"))
+                    await self._take_in(event, now)
+                    if self.membership.wants_list(now):
+                        break
+            # Until they are listed shards may be back unseen.
+            self._errors["leases"] = Expired("some have been forgotten")
 
-    def _judge(self, affected: Collection[RingName], *leases: Lease) -> None:
-        """Work out who is on these rings; until then nothing may be taken from anybody there."""
-        self._unjudged.update(affected)
-        self._follow_up.add(affected, *leases)
-
-    def _judge_late(self) -> None:
-        """Work out on which rings time has passed: that a shard is gone may be known late."""
-        self._unjudged.update(self._rings)
-        self._follow_up.add_harmless(self._rings)
+    async def _take_in(
+        self, event: Listed[Lease] | Changed[Lease] | Removed[Lease], now: float
+    ) -> None:
+        """Take note of Leases; of a shard that is back `Membership.is_back` tells at once."""
+        match event:
+            case Listed(items):
+                if "leases" in self._unsynced:
+                    # Who is a stranger now may have been at work until this moment.
+                    self.membership.begin(now)
+                before = [lease for ring in self._rings for lease in self._leases(ring)]
+                affected = set[RingName]()
+                for some in self.membership.replacing(items, now):
+                    affected |= some
+                    await asyncio.sleep(0)
+                self._errors.pop("leases", None)
+                kept = (i for i in items if self.membership.sighting(i.metadata.ref) is not None)
+                self._follow_up.add(affected, *before, *kept)
+                self._synced("leases")
+            case Changed(lease):
+                self._follow_up.add_paced(self.membership.see(lease, now), lease)
+            case Removed(lease):
+                self._follow_up.add_paced(self.membership.forget(lease, now), lease)
 
     async def _follow_namespaces(self, source: Watchable[PartialObject]) -> None:
         async for event in self._follow(source, "namespaces"):
@@ -303,8 +321,8 @@ class World:
             due = self.membership.next_change(judged)
             now = self._clock.monotonic()
             if due is not None and due <= now:
-                judged = now
-                self._judge_late()
+                rings, judged = self.membership.due(judged, now), now
+                self._follow_up.add_harmless(rings)
             else:
                 # A change that is due earlier may come to be known in the meantime.
                 await self._clock.sleep(1.0 if due is None else min(1.0, max(0.05, due - now)))
@@ -323,7 +341,10 @@ class World:
             self._errors[what] = error
         # A Lease that is the same after a list was not renewed in between: no silence of ours.
         if what == "leases" and not isinstance(error or known, Expired):
-            self.note_outage(error)
+            now = self._clock.monotonic()
+            self.membership.note_outage(self._heard, now)
+            if error is None:
+                self._heard = now
 
     def _synced(self, what: str) -> None:
         """Begin to build snapshots once nothing is missing any more."""
@@ -338,7 +359,6 @@ class World:
         doubted = self._follow_up.was_doubted(name)
         if ring is None:
             self._selections.forget(name)
-            self._unjudged.discard(name)
             if self._snapshots.pop(name, None) is not None:
                 self._subscribers.tell_ring(name, steps=True)
             return
@@ -362,7 +382,12 @@ class World:
     def _build(self, ring: ControllerRing, before: RingSnapshot | None) -> RingSnapshot:
         """Return the ring's snapshot of now: `before` itself as far as nothing has changed."""
         namespaces = self._selections.of(ring.name, ring.spec.namespace_selector or self._default)
-        members = self._members(ring, before)
+        members = self.membership.members(
+            ring.name,
+            self._clock.monotonic(),
+            namespaces=ring.spec.shard_namespaces,
+            before=None if before is None else before.members,
+        )
         served = tuple(self._kinds.of(ring))
         if (
             before is not None
@@ -382,18 +407,6 @@ class World:
             served=served,
             custom=self._custom,
             previous=before,
-        )
-
-    def _members(self, ring: ControllerRing, before: RingSnapshot | None) -> Members:
-        """Return who is on the ring, without judging Leases again of which nothing is new."""
-        if before is not None and before.ring is ring and ring.name not in self._unjudged:
-            return before.members
-        self._unjudged.discard(ring.name)
-        return self.membership.members(
-            ring.name,
-            self._clock.monotonic(),
-            namespaces=ring.spec.shard_namespaces,
-            before=None if before is None else before.members,
         )
 
     def _leases(self, ring: RingName) -> list[Lease]:

@@ -13,8 +13,9 @@ from sharder.api.meta import PartialObject
 from sharder.api.ring import ControllerRing
 from sharder.api.selector import LabelSelector
 from sharder.leases import HEALTHIEST_FIRST, ShardState, state_of
-from sharder.membership import UNKNOWN_SILENCE, Members, Membership, ring_of
+from sharder.membership import Members, ring_of
 from sharder.names import EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE, RingName, ShardName
+from sharder.register import UNKNOWN_SILENCE, Membership
 
 
 def members_of(ring: ControllerRing, leases: Iterable[Lease]) -> Members:

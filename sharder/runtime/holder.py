@@ -13,9 +13,9 @@ within lease duration / renew deadline.  The time of a renewal counts from when 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from typing import Final, NoReturn, Protocol, TypeVar
+from typing import Final, NoReturn, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -39,13 +39,16 @@ from sharder.runtime.claim import (
     runs_out_at,
     taken,
 )
-from sharder.trouble import OnError, Trouble, ignore
+from sharder.trouble import Trouble, ignore
 
 _LONGEST_PAUSE: Final = 0.9
 _JITTER: Final = 0.4
 """Candidates look every 0.5 to 0.9 retry periods, so that what is given back is taken within one;
 client-go's wait 1 to 2.2."""
 _RELEASE_ATTEMPTS: Final = 3
+
+OnAttempt: TypeAlias = Callable[[float, bool], None]
+"""Told of each attempt that has ended when it was sent, and whether it was answered."""
 
 D = TypeVar("D")
 
@@ -73,7 +76,7 @@ class LeaseHolder:
         timing: LeaseTiming | None = None,
         labels: Mapping[str, str | None] | None = None,
         annotations: Mapping[str, str] | None = None,
-        on_error: OnError = ignore,
+        on_attempt: OnAttempt = lambda _sent, _answered: None,
     ) -> None:
         self._leases = leases
         self._ref = ref
@@ -83,7 +86,8 @@ class LeaseHolder:
         self._timing = timing or LeaseTiming()
         self._labels = dict(labels or {})
         self._annotations = dict(annotations or {})
-        self._trouble = Trouble(f"hold lease {ref}", on_error)
+        self._trouble = Trouble(f"hold lease {ref}", ignore)
+        self._on_attempt = on_attempt
         self._seen: Seen | None = None
         self._written: set[str] = set()
         self._renewing = asyncio.Lock()
@@ -179,14 +183,15 @@ class LeaseHolder:
                 )
 
     async def _try_to_take(self) -> bool:
+        sent = self._clock.monotonic()
         try:
             is_ours = await self._take_if_free()
         except Conflict:
             is_ours = False
         except ApiError as error:
-            self._trouble.failed(error)
+            self._failed(sent, error)
             return False
-        self._trouble.over()
+        self._answered(sent)
         return is_ours
 
     async def _take_if_free(self) -> bool:
@@ -201,12 +206,21 @@ class LeaseHolder:
         return True
 
     async def _try_to_renew(self, left: float) -> None:
+        sent = self._clock.monotonic()
         try:
             await self._in_time(self._renew(), left)
         except ApiError as error:
-            self._trouble.failed(error)
+            self._failed(sent, error)
         else:
-            self._trouble.over()
+            self._answered(sent)
+
+    def _failed(self, sent: float, error: ApiError) -> None:
+        self._trouble.failed(error)
+        self._on_attempt(sent, False)  # noqa: FBT003 - an observer of one flag
+
+    def _answered(self, sent: float) -> None:
+        self._trouble.over()
+        self._on_attempt(sent, True)  # noqa: FBT003
 
     async def _renew(self) -> None:
         """Renew as if nothing had changed; if it has, look and judge."""

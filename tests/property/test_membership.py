@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from sharder.api.lease import Lease
 from sharder.leases import duration_of, is_given_up, is_held
-from sharder.membership import UNKNOWN_SILENCE, Membership, Standing, ring_of
+from sharder.membership import Standing, ring_of
 from sharder.names import ObjectRef, RingName, ShardName
+from sharder.register import UNKNOWN_SILENCE, Membership
 from tests.property.strategies import leases
 from tests.support.values import DEMO, A, B
 
@@ -62,6 +63,8 @@ def tell(membership: Membership, event: Event, at: float) -> frozenset[RingName]
 def after(history: list[tuple[float, Event]]) -> tuple[Membership, float]:
     """The membership of a process that started at 0, and when the last event came."""
     membership, at = Membership(0.0), 0.0
+    for ring in RINGS:
+        membership.expect(ring, ())
     for pause, event in history:
         at += pause
         tell(membership, event, at)
@@ -220,14 +223,14 @@ def test_the_order_of_a_list_makes_no_difference(listed: list[Lease], data: st.D
 
 
 @given(histories)
-def test_a_broken_watch_never_brings_a_shard_nearer_to_being_given_up(
+def test_an_outage_never_brings_a_shard_nearer_to_being_given_up(
     history: list[tuple[float, Event]],
 ) -> None:
     membership, last = after(history)
     before = {ring: membership.sightings(ring) for ring in RINGS}
     members = {ring: membership.members(ring, last) for ring in RINGS}
 
-    membership.restart_observation(last)
+    membership.note_outage(max(0.0, last - 20.0), last)
 
     for ring in RINGS:
         assert membership.members(ring, last) == members[ring]

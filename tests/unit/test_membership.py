@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from sharder.api.lease import Lease
-from sharder.membership import UNKNOWN_SILENCE, Members, Membership, Standing, ring_of
+from sharder.membership import Members, Standing, ring_of
 from sharder.names import (
     REVISION_LABEL,
     SHARDER_IDENTITY,
@@ -14,6 +14,7 @@ from sharder.names import (
     RingName,
     ShardName,
 )
+from sharder.register import UNKNOWN_SILENCE, Membership
 from tests.support.values import DEMO, NOW, A, B, C, lease
 
 OTHER = RingName("other")
@@ -26,8 +27,10 @@ def standing_at(membership: Membership, at: float, shard: ShardName = A) -> Stan
 
 
 def watching(*leases: Lease, at: float = LONG_AFTER) -> Membership:
-    """A process that started at 0 and sees these Leases at `at`."""
+    """A process that started at 0, knows two rings, and sees these Leases at `at`."""
     membership = Membership(0.0)
+    membership.expect(DEMO, ())
+    membership.expect(OTHER, ())
     membership.replace(leases, at)
     return membership
 
@@ -165,7 +168,7 @@ def test_a_lease_that_changes_its_ring_leaves_the_old_one_like_a_deleted_one() -
 def test_forgetting_a_lease_that_was_never_seen_changes_nothing() -> None:
     membership = watching()
 
-    assert membership.forget(lease(), at=LONG_AFTER) == {DEMO}
+    assert membership.forget(lease(), at=LONG_AFTER) == frozenset()
     assert standing_at(membership, LONG_AFTER) is Standing.GONE
 
 
@@ -275,14 +278,14 @@ def test_a_lease_is_watched_from_first_sight_and_anew_from_every_renewal() -> No
     assert after.since == 1002.0
 
 
-def test_a_lease_is_watched_anew_after_the_watch_was_broken() -> None:
+def test_an_outage_is_no_silence_of_a_shard_and_what_was_silent_before_stays_so() -> None:
     membership = watching(lease(), at=1000.0)
 
-    membership.restart_observation(1050.0)
+    membership.note_outage(1020.0, 1050.0)
 
     sighting = membership.sighting(lease().metadata.ref)
     assert sighting is not None
-    assert sighting.silent_at() == 1080.0
+    assert sighting.silent_at() == 1060.0
 
 
 def test_what_a_lease_says_of_its_shard_is_not_worked_out_anew_for_each_renewal() -> None:

@@ -5,7 +5,7 @@ import pytest
 from sharder.api.lease import Lease
 from sharder.names import ObjectRef
 from sharder.roster import MAX_LEASES, call_the_roll
-from tests.support.values import A, B, C, lease
+from tests.support.values import SELF, A, B, C, lease
 
 
 def named(leases: tuple[Lease, ...]) -> list[str]:
@@ -42,7 +42,7 @@ def test_only_the_oldest_leases_count() -> None:
     assert sorted(roster.problems) == [each.metadata.ref for each in young]
 
 
-@pytest.mark.parametrize(("holder", "seconds"), [("", 15), ("somebody-else", 15), ("invalid", 0)])
+@pytest.mark.parametrize(("holder", "seconds"), [("", 15), ("somebody-else", 15), (SELF, 0)])
 def test_leases_that_make_no_working_shard_push_none_out(holder: str, seconds: int) -> None:
     forged = [
         lease(f"f-{n}", holder=holder, seconds=seconds, created="2020-01-01T00:00:00Z")

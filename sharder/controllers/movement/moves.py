@@ -182,6 +182,7 @@ class Mover:
                         self._slots,
                     ):
                         insist()
+                        self._expect_gone(snapshot, obj, step)
                         if not self.check(snapshot).selects(obj, snapshot.roles[resource.id]):
                             uncount()
                             return Keep("out of scope")
@@ -207,6 +208,20 @@ class Mover:
         if is_controlled or (isinstance(step, Assign) and snapshot.owner_of(obj) is None):
             return step
         return Keep("it has an owner, and is the leader's")
+
+    def _expect_gone(self, snapshot: RingSnapshot, obj: PartialObject, step: Step) -> None:
+        """Make sure that the shard that is taken for gone was not seen since the snapshot.
+
+        A ring's members are followed up at a bounded pace; this one may be at work again.
+
+        Raises:
+            Superseded: it was.
+        """
+        owner = snapshot.owner_of(obj)
+        if owner is None or not isinstance(step, Assign | Relabel):
+            return
+        if self._world.membership.is_back(snapshot.name, owner):
+            raise Superseded(f"shard {owner} is back")
 
     def _keeping_away(
         self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step

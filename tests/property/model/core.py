@@ -17,7 +17,7 @@ from sharder.choosing import choose, excess_of
 from sharder.controllers.leases import Bury, Show, Take, care_for, taken
 from sharder.controllers.movement.moves import patch_of
 from sharder.leases import ShardState, duration_of, is_held, problem_of
-from sharder.membership import Membership, Standing
+from sharder.membership import Standing
 from sharder.names import ShardName
 from sharder.patches import Operation, acknowledge
 from sharder.placement.displacement import Displaced
@@ -35,6 +35,7 @@ from sharder.planner import (
     plan_owned,
     reservation_of,
 )
+from sharder.register import Membership
 from sharder.ring import ConsistentHash
 from sharder.snapshot import RingSnapshot, Role
 from tests.support.values import DEMO, SECRETS, WIDGETS

@@ -53,27 +53,27 @@ MUTANTS = (
     ),
     Mutant(
         name="takes for gone whose Lease has just been deleted",
-        module="membership.py",
-        old="until += 2 * duration_of(lease).total_seconds()",
+        module="register.py",
+        old="until += _stops_after(known.lease)",
         new="until += 0.0",
     ),
     Mutant(
         name="forgets a departure when a Lease of that name was never held",
-        module="membership.py",
-        old="if is_held(lease):\n            self._departed.pop(",
-        new="if lease:\n            self._departed.pop(",
+        module="register.py",
+        old="if is_held(lease):\n            is_news |=",
+        new="if lease:\n            is_news |=",
     ),
     Mutant(
         name="takes for renewed long ago what was deleted while it did not watch",
-        module="membership.py",
-        old="self._sightings |= {lease.metadata.ref: Sighting(lease, at) for lease in gone}",
-        new="pass",
+        module="register.py",
+        old="self._leave(ref, at, renewed=at)",
+        new="self._leave(ref, at)",
     ),
     Mutant(
         name="takes strangers for gone as soon as it starts",
         module="membership.py",
-        old="stranger=Standing.MISSING if at < self._strangers_until else Standing.GONE",
-        new="stranger=Standing.GONE",
+        old="is_doubtful or at < strangers_until",
+        new="is_doubtful",
     ),
     # When Leases are taken
     Mutant(
@@ -96,14 +96,14 @@ MUTANTS = (
     ),
     Mutant(
         name="goes on counting silence after an outage",
-        module="membership.py",
-        old="self._sightings = {ref: s.anew(at) for ref, s in self._sightings.items()}",
+        module="register.py",
+        old="self._outages = self._outages.noted(begin, end)",
         new="pass",
     ),
     Mutant(
         name="takes a Lease without a new epoch",
         module="controllers/leases.py",
-        old="(lease.spec.lease_transitions or 0) + 1",
+        old="lease.spec.next_transition",
         new="lease.spec.lease_transitions or 0",
     ),
     Mutant(

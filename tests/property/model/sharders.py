@@ -91,14 +91,14 @@ class Sharder:
         self.counting.tick(now)
 
     def reconnect(self, *, lists_anew: bool) -> None:
-        """End an outage: what was missed is listed or delivered, and observation begins anew.
+        """End an outage: what was missed is listed or delivered, and its time is no silence.
 
         Where a list would hide that a shard was back in between, it is left out: the protocol
         counts absence from what was seen.
         """
         if self.is_cut_off:
             self.is_cut_off = False
-            self.view.restart_observation()
+            self.view.note_outage()
         self.is_stalled = False
         if lists_anew and not self.view.has_missed_a_return():
             self.view.list_anew()

@@ -71,6 +71,7 @@ class View:
         for lease in present:
             self._note(lease)
         self._ring = self._cluster.ring
+        self._heard = self.monotonic
         self.cursor = len(self._cluster.lease_log)
 
     def deliver(self) -> None:
@@ -78,6 +79,7 @@ class View:
         for change in self._cluster.lease_log[self.cursor :]:
             self._see(change)
         self._ring = self._cluster.ring
+        self._heard = self.monotonic
         self.cursor = len(self._cluster.lease_log)
 
     def has_missed_a_return(self) -> bool:
@@ -94,10 +96,14 @@ class View:
         present = {ref for ref, lease in self._cluster.leases.items() if is_held(lease)}
         return bool(back - known - present)
 
-    def restart_observation(self) -> None:
-        """Take note that an outage has ended."""
-        self._membership.restart_observation(self.monotonic)
-        self._unchanged_since = dict.fromkeys(self._unchanged_since, self.monotonic)
+    def note_outage(self) -> None:
+        """Take note that an outage has ended: silence since the last event counts for nothing."""
+        since = self._heard
+        self._membership.note_outage(since, self.monotonic)
+        self._unchanged_since = {
+            ref: unchanged + self.monotonic - max(since, unchanged)
+            for ref, unchanged in self._unchanged_since.items()
+        }
         self._states.clear()
 
     def snapshot(self) -> RingSnapshot:

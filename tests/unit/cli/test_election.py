@@ -6,7 +6,6 @@ from sharder.api.meta import Json
 from sharder.cli.election import holder_of
 from sharder.config import LeaderElection
 from sharder.controllers.leader import AlwaysLeader
-from sharder.trouble import ignore
 from tests.support.fake_clock import FakeClock, FixedRng
 from tests.unit.kube.conftest import Script, connected, serving
 
@@ -17,7 +16,13 @@ async def led(election: LeaderElection, folder: Path) -> Json:
     """Return the Lease as a replica that starts creates it, `None` if it asks for none."""
     script = Script([(404, MISSING), (201, {"metadata": {"name": "sharder"}})])
     async with serving(script) as server, connected(server, folder) as client:
-        holder = holder_of(election, client, clock=FakeClock(), rng=FixedRng(), on_error=ignore)
+        holder = holder_of(
+            election,
+            client,
+            clock=FakeClock(),
+            rng=FixedRng(),
+            on_attempt=lambda _sent, _answered: None,
+        )
         await holder.acquire()
     assert isinstance(holder, AlwaysLeader) is not election.leader_elect
     return script.asked[-1].body if script.asked else None

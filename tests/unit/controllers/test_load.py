@@ -11,7 +11,6 @@ from sharder.api.ring import PlacementSpec, ShardStatus
 from sharder.building import build
 from sharder.controllers.load import MAX_RESOURCES, SHOW_SECONDS, Load, loads_of, shard_statuses
 from sharder.figures import Figures, ShardLoad
-from sharder.membership import Membership
 from sharder.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,
@@ -21,6 +20,7 @@ from sharder.names import (
     RingName,
     ShardName,
 )
+from sharder.register import Membership
 from sharder.snapshot import RingSnapshot
 from tests.support.cluster import Cluster
 from tests.support.values import DEMO, NOW, A, B, C, lease, ring

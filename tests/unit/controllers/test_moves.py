@@ -8,17 +8,19 @@ from typing_extensions import override
 
 from sharder.api.lease import Lease
 from sharder.api.meta import Json, PartialObject
+from sharder.controllers.followup import BURST
 from sharder.controllers.movement.failures import HeldBack
 from sharder.controllers.movement.moves import MAX_ATTEMPTS, Superseded, patch_of
 from sharder.controllers.movement.waiting import Flow, Subject
 from sharder.errors import Conflict, Forbidden, Rejected, Unavailable
-from sharder.names import ObjectRef
+from sharder.membership import Standing
+from sharder.names import ObjectRef, ShardName
 from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw
 from sharder.planner import plan_main
 from tests.support.cluster import Call, Cluster, on, once, raising
 from tests.support.counting import bounded, counted, tally_of
 from tests.support.fakes import LEASES, FakeStore
-from tests.support.values import DEMO, DRAIN, OWNER, WIDGETS, A, B, named, obj, snapshot
+from tests.support.values import DEMO, DRAIN, OWNER, WIDGETS, A, B, C, named, obj, snapshot
 
 
 async def move(cluster: Cluster, of: PartialObject, step: Step | None = None) -> Step:
@@ -380,6 +382,27 @@ async def test_a_shard_that_is_back_unseen_keeps_its_object() -> None:
             )
 
     assert await cluster.owners(WIDGETS) == {"w": A}
+
+
+@pytest.mark.parametrize("step", [Assign(B), Relabel(B)])
+async def test_a_shard_without_lease_that_is_back_keeps_its_object_while_its_ring_is_paced(
+    step: Step,
+) -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        widget = await cluster.add(WIDGETS, "w", owner=C)
+        for number in range(BURST):
+            await cluster.join(ShardName(f"forged-{number}"))
+            await cluster.settle()
+        await cluster.join(C)
+        await cluster.settle()
+        taken_for = cluster.snapshot.members.standing_of(C)
+        with pytest.raises(Superseded):
+            await move(cluster, widget, step)
+
+    assert taken_for is Standing.GONE
+    assert await cluster.owners(WIDGETS) == {"w": C}
 
 
 async def test_an_invalid_lease_is_not_even_held() -> None:

@@ -1,17 +1,19 @@
 """Facts about what this process knows of the cluster."""
 
 from asyncio import TaskGroup
+from itertools import pairwise
 
 import pytest
 
 from sharder.api.meta import Json
 from sharder.api.ring import ControllerRing, RingSpec
 from sharder.api.selector import LabelSelector
+from sharder.controllers.followup import BURST, PACE_SECONDS
 from sharder.controllers.subscribers import Subscriber
 from sharder.controllers.world import STALE_SECONDS
 from sharder.errors import Expired, Forbidden, Unavailable
 from sharder.membership import Standing
-from sharder.names import STATE_LABEL, ObjectRef, RingName
+from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef, RingName, ShardName
 from tests.support.cluster import Cluster, Told
 from tests.support.values import DEMO, A, B, C, D, ring
 
@@ -284,16 +286,35 @@ async def test_the_silence_of_the_api_server_is_not_that_of_the_shards() -> None
         assert sighting.since == cluster.clock.monotonic()
 
 
-async def test_an_outage_that_somebody_else_noticed_counts_as_well() -> None:
+async def test_a_call_that_fails_now_and_then_takes_only_its_own_time_from_a_silence() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A):
+        begin = cluster.clock.monotonic()
         await cluster.clock.advance(5)
-        cluster.world.note_outage(Unavailable("the leader Lease cannot be renewed"))
+        cluster.world.note_attempt(begin + 4, False)
+        await cluster.clock.advance(2)
+        cluster.world.note_attempt(begin + 7, True)
         after = cluster.world.membership.sighting(ObjectRef("default", A))
 
         assert after is not None
-        assert after.since == cluster.clock.monotonic()
+        assert after.since == begin + 1
+
+
+async def test_calls_that_fail_in_a_row_are_an_outage_until_the_next_answer() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        begin = cluster.clock.monotonic()
+        for seconds in (2, 4, 6):
+            await cluster.clock.advance(2)
+            cluster.world.note_attempt(begin + seconds, False)
+        await cluster.clock.advance(4)
+        cluster.world.note_attempt(begin + 10, True)
+        after = cluster.world.membership.sighting(ObjectRef("default", A))
+
+        assert after is not None
+        assert after.since == begin + 8
 
 
 async def test_a_view_is_stale_after_seconds_of_trouble_until_leases_are_seen() -> None:
@@ -371,18 +392,6 @@ async def test_the_leases_of_a_ring_that_comes_after_its_shards_are_told() -> No
             await cluster.settle()
 
     assert told.leases == [ObjectRef("default", C)]
-
-
-async def test_what_was_silent_during_an_outage_is_observed_anew_when_it_ends() -> None:
-    cluster = Cluster()
-
-    async with cluster.watched(A):
-        await cluster.clock.advance(25)
-        cluster.world.note_outage(None)
-        sighting = cluster.world.membership.sighting(ObjectRef("default", A))
-
-    assert sighting is not None
-    assert sighting.silent_at() == cluster.clock.monotonic() + 30
 
 
 async def test_nothing_stands_while_the_leases_cannot_be_watched() -> None:
@@ -480,19 +489,26 @@ async def test_a_lease_that_comes_later_is_followed_up_at_once_again() -> None:
             assert cluster.snapshot.members.available == {A, B, C}
 
 
-async def test_nothing_stands_while_a_lease_is_not_followed_up() -> None:
+async def test_that_a_shard_is_back_is_known_before_its_ring_is_followed_up() -> None:
     cluster, told = Cluster(), Told()
 
-    async with cluster.watched(A):
+    async with cluster.watched(A, B, C):
+        await cluster.leave(B)
+        await cluster.leave(C)
+        await cluster.settle()
         with cluster.world.subscribed(slow(cluster, told)):
-            await cluster.join(B)
+            await cluster.join(D)
             await cluster.settle()
-            snapshot = cluster.snapshot
-            at_first = cluster.world.is_current(snapshot)
-            await cluster.join(C)
+            await cluster.write_lease(B, holderIdentity=B)
             await cluster.settle()
+            snapshot, membership = cluster.snapshot, cluster.world.membership
+            found = [membership.is_back(DEMO, shard) for shard in (A, B, C, D)]
+            await cluster.clock.advance(2.1)
 
-            assert (at_first, cluster.world.is_current(snapshot)) == (True, False)
+    assert snapshot.members.standing_of(B) is Standing.GONE
+    assert found == [False, True, False, False]
+    assert cluster.snapshot.members.standing_of(B) is Standing.AVAILABLE
+    assert not cluster.world.membership.is_back(DEMO, B)
 
 
 @pytest.mark.parametrize("is_asked", [True, False])
@@ -504,15 +520,63 @@ async def test_who_heard_that_nothing_stands_hears_of_the_next_snapshot(is_asked
             await cluster.join(B)
             await cluster.settle()
             told.forget()
-            # Whether it renews in time moves nothing: the next snapshot decides like this one.
-            labels: Json = {"metadata": {"labels": {STATE_LABEL: "expired"}}}
-            await cluster.leases.patch(ObjectRef("default", A), labels)
-            await cluster.settle()
+            # Nothing has changed: the next snapshot decides like this one.
+            cluster.world._follow_up.add([DEMO])
             if is_asked:
                 cluster.world.is_current(cluster.snapshot)
             await cluster.clock.advance(2.1)
 
     assert told.steps == [DEMO] * is_asked
+
+
+async def test_leases_that_come_and_go_supersede_what_is_decided_at_a_bounded_pace() -> None:
+    cluster, seconds = Cluster(), 20
+    epochs, told = [], Told()
+
+    async with cluster.watched(A):
+        with cluster.world.subscribed(told.subscriber()):
+            for number in range(seconds * 10):
+                name = ShardName(f"forged-{number}")
+                await cluster.join(name)
+                await cluster.settle()
+                await cluster.delete_lease(name)
+                await cluster.clock.advance(0.1)
+                epochs.append(cluster.snapshot.epoch)
+
+    changes = sum(one is not other for one, other in pairwise(epochs))
+    assert BURST + seconds / PACE_SECONDS < 20  # of 400 changes
+    assert changes <= 20
+    assert len(told.rings) <= 20
+
+
+async def test_a_dead_shard_is_known_to_be_gone_while_leases_come_and_go() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        for number in range(50):
+            await cluster.join(ShardName(f"forged-{number}"))
+            await cluster.clock.advance(0.02)
+        await cluster.write_lease(B, holderIdentity=SHARDER_IDENTITY)
+        for number in range(50, 200):
+            await cluster.join(ShardName(f"forged-{number}"))
+            await cluster.clock.advance(0.02)
+
+        assert cluster.snapshot.members.standing_of(B) is Standing.GONE
+
+
+async def test_a_lease_that_is_touched_and_makes_no_shard_rebuilds_nothing() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        await cluster.join(B, seconds=0)
+        await cluster.settle()
+        before = cluster.snapshot
+        for number in range(20):
+            touch: Json = {"metadata": {"annotations": {"touched": str(number)}}}
+            await cluster.leases.patch(ObjectRef("default", B), touch)
+            await cluster.clock.advance(1)
+
+        assert cluster.snapshot is before
 
 
 async def test_a_namespace_concerns_only_the_rings_that_select_it() -> None:
@@ -557,9 +621,8 @@ async def test_whether_a_snapshot_stands_is_not_worked_out_for_each_object() -> 
         assert cluster.world.is_current(before)
 
 
-async def test_a_namespace_that_is_yet_to_be_followed_up_stops_no_write_and_a_lease_does() -> None:
-    # Where the loop is left to others between rings, they see some rings as they were.  That must
-    # not let a step through that takes an object from a shard of which we have seen that it works.
+async def test_a_namespace_that_is_yet_to_be_followed_up_stops_no_write_and_a_ring_does() -> None:
+    # Where the loop is left to others between rings, they see some rings as they were.
     cluster, told = Cluster(), Told()
 
     async with cluster.watched(A):
@@ -570,7 +633,7 @@ async def test_a_namespace_that_is_yet_to_be_followed_up_stops_no_write_and_a_le
             await cluster.settle()
             snapshot = cluster.snapshot
             stands = cluster.world.is_current(snapshot)
-            await cluster.join(B)
+            await cluster.put_ring(ring(generation=2))
             await cluster.settle()
             stood = cluster.world.is_current(snapshot)
 

@@ -31,11 +31,11 @@ STEPS = st.lists(
 
 @dataclass
 class World:
-    """A store, a clock, and what `holder`'s `on_error` was told."""
+    """A store, a clock, and what `holder` has told of its attempts: failures, and their ends."""
 
     clock: FakeClock = field(default_factory=FakeClock)
     store: FakeStore[Lease] = field(default_factory=fake_leases)
-    told: list[ApiError | None] = field(default_factory=list)
+    told: list[bool] = field(default_factory=list)
 
     def holder(self, identity: str = "me", **labels: str) -> LeaseHolder:
         return LeaseHolder(
@@ -46,8 +46,13 @@ class World:
             rng=FixedRng(),
             labels=labels,
             annotations=labels,
-            on_error=self.told.append,
+            on_attempt=self.note,
         )
+
+    def note(self, sent: float, answered: bool) -> None:
+        assert sent <= self.clock.monotonic()
+        if not answered or self.told[-1:] == [False]:
+            self.told.append(answered)
 
     async def lease(self) -> LeaseSpec:
         return (await self.store.get(REF)).spec
@@ -269,7 +274,7 @@ async def test_errors_while_acquiring_are_told_and_retried(world: World) -> None
         await world.clock.advance(5)
 
     assert (await world.lease()).holder_identity == "me"
-    assert world.told == [denied, None]
+    assert world.told == [False, True]
 
 
 async def test_an_error_is_over_when_the_server_answers_even_if_another_holds_it(
@@ -281,7 +286,7 @@ async def test_an_error_is_over_when_the_server_answers_even_if_another_holds_it
     async with world.running(world.holder().acquire()):
         await world.clock.advance(5)
 
-    assert world.told == [DOWN, None]
+    assert world.told == [False, True]
 
 
 async def test_of_two_who_see_it_free_one_gets_it(world: World) -> None:
@@ -401,7 +406,7 @@ async def test_a_lost_answer_to_a_renewal_does_not_end_it(world: World) -> None:
         await world.clock.advance(60)
 
     assert holder.valid(world.clock.monotonic())
-    assert world.told == [DOWN, DOWN, DOWN, None]
+    assert world.told == [False, False, False, True]
 
 
 async def test_the_deadline_counts_from_the_last_renewal_that_got_through(world: World) -> None:
@@ -431,7 +436,7 @@ async def test_an_outage_within_the_deadline_does_not_end_it(world: World) -> No
         await world.clock.advance(20)
 
     assert holder.valid(world.clock.monotonic())
-    assert world.told == [DOWN, DOWN, DOWN, None]
+    assert world.told == [False, False, False, True]
 
 
 class Slow(FakeStore[Lease]):

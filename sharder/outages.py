@@ -1,0 +1,64 @@
+"""When this process could not see whether shards renew their Leases; pure.
+
+Silence of the API server is not silence of the shards, so it is subtracted from theirs; all other
+silence goes on counting (docs/protocol.md, "What the leader does to Leases").  Times are monotonic
+seconds.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from sharder.leases import MAX_DURATION_SECONDS
+
+OUTAGE_SECONDS: Final = 5.0
+"""Failures in a row over so long are an outage from the first to the next answer; of fewer the
+calls alone count.  A shard tries every 2 s, so a shorter one costs it no renewal that matters."""
+
+_HORIZON: Final = 2.0 * MAX_DURATION_SECONDS
+"""No silence that counts began earlier."""
+
+_MAX_SPANS: Final = 128
+"""Where there are more, the two oldest become one, with the time between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outages:
+    """Spans of time that were blind; none touches another, oldest first."""
+
+    spans: tuple[tuple[float, float], ...] = ()
+
+    def noted(self, begin: float, end: float) -> "Outages":
+        """Return these and one more, which ends now; forget what ended long ago."""
+        apart = [span for span in self.spans if end - _HORIZON < span[1] < begin or span[0] > end]
+        joined = [span for span in self.spans if begin <= span[1] and span[0] <= end]
+        begin = min([begin, *(span[0] for span in joined)])
+        end = max([end, *(span[1] for span in joined)])
+        spans = sorted([*apart, (begin, end)])
+        if len(spans) > _MAX_SPANS:
+            spans[:2] = [(spans[0][0], spans[1][1])]
+        return Outages(tuple(spans))
+
+    def put_off(self, since: float) -> float:
+        """Return the time from which silence counts that began at `since`: later by outages."""
+        return since + sum(end - max(begin, since) for begin, end in self.spans if end > since)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Failures in a row of calls to the API server."""
+
+    failing_since: float | None = None
+    """When the first of them was sent, None if the last one was answered."""
+
+    def after(self, sent: float, *, answered: bool) -> "Attempts":
+        """Return what is known after a call."""
+        if answered:
+            return Attempts()
+        return Attempts(sent if self.failing_since is None else self.failing_since)
+
+    def blind(self, sent: float, now: float, *, answered: bool) -> tuple[float, float] | None:
+        """Return the span that counts as an outage because of a call, None if there is none."""
+        first = self.failing_since
+        if first is not None and now - first >= OUTAGE_SECONDS:
+            return first, now
+        return None if answered else (sent, now)
