@@ -188,6 +188,8 @@ class Playground:
             "KUBECONFIG": str(self._kubeconfigs["shard"]),
             "SHARD_NAME": name,
             "SHARD_NAMESPACE": SHARDS,
+            # What is started again under the same name is a container that its pod restarts.
+            "POD_UID": f"{name}-pod",
             "SHARD_LEASE_DURATION": str(seconds),
             "SHARD_RENEW_DEADLINE": str(seconds * 2 / 3),
             "SHARD_RETRY_PERIOD": str(seconds / 7.5),

@@ -14,6 +14,7 @@ from sharder.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,
     EVACUATE_ANNOTATION,
+    POD_UID_ANNOTATION,
     POOL_ANNOTATION,
     REGION_LABEL,
     REVISION_LABEL,
@@ -83,6 +84,7 @@ class _Annotations(
         "weight": WEIGHT_ANNOTATION,
         "cordoned": CORDONED_ANNOTATION,
         "evacuate": EVACUATE_ANNOTATION,
+        "pod_uid": POD_UID_ANNOTATION,
     },
 ):
     pool: str | None = None
@@ -90,6 +92,7 @@ class _Annotations(
     weight: str | None = None
     cordoned: str | None = None
     evacuate: str | None = None
+    pod_uid: str | None = None
 
 
 class _Meta(msgspec.Struct, rename="camel"):

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from sharder.api.lease import Lease, LeaseSpec, format_time
-from sharder.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP
+from sharder.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +84,7 @@ def judge(
     written: Set[str],
     now: float,
     timing: LeaseTiming,
+    pod_uid: str = "",
 ) -> Verdict:
     """Return whose the Lease is.
 
@@ -92,12 +93,14 @@ def judge(
         identity: The name we hold Leases under.
         written: Renew times of ours that may stand in the Lease: the last that is known to have
             got through, and later ones whose answer was lost.  Our name with any other time
-            means that another process goes by our name: a twin that lives if the Lease was seen
-            to change, a predecessor that died if it stood still for a retry period, in which a
-            living twin would have renewed it.
+            means that another process goes by our name.  In our own pod, and if the Lease stood
+            still for a retry period, in which a living twin would have renewed it, that is our
+            predecessor, which ended before we were started.  In another pod, or who knows where,
+            it may only be cut off, and work until its renew deadline.
         now: Our monotonic clock.
         timing: Its retry period is also a twin's; its duration counts for a holder that gave
             none.
+        pod_uid: Of the pod that we run in; empty: not known.
     """
     spec = seen.lease.spec if seen.lease else LeaseSpec()
     if not spec.holder_identity:
@@ -105,11 +108,16 @@ def judge(
     if spec.holder_identity == identity:
         if spec.renew_time in written:
             return Ours()
-        if seen.is_first and now - seen.since >= timing.retry_period:
+        is_ours = seen.lease is not None and _is_of(seen.lease, pod_uid)
+        if is_ours and seen.is_first and now - seen.since >= timing.retry_period:
             return Free()
     if now >= runs_out_at(seen, timing):
         return Free()
     return Held(spec.holder_identity)
+
+
+def _is_of(lease: Lease, pod_uid: str) -> bool:
+    return bool(pod_uid) and lease.metadata.annotation(POD_UID_ANNOTATION) == pod_uid
 
 
 def runs_out_at(seen: Seen, timing: LeaseTiming) -> float:

@@ -23,7 +23,7 @@ from sharder.api.lease import Lease, format_time, lease_body
 from sharder.api.meta import Json
 from sharder.clock import Clock
 from sharder.errors import ApiError, Conflict, LeaseLost, NotFound, Unavailable
-from sharder.names import ObjectRef
+from sharder.names import POD_UID_ANNOTATION, ObjectRef
 from sharder.ports import Readable, Writable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.claim import (
@@ -62,7 +62,8 @@ class Leases(Readable[Lease], Writable[Lease], Protocol):
 class LeaseHolder:
     """One process' claim to one Lease; `labels` and `annotations` are merged into it.
 
-    A label that is None is taken off.
+    A label that is None is taken off.  `pod_uid` is that of the pod which this process runs in: a
+    Lease that was held there before is taken soon after a restart, any other when it has run out.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class LeaseHolder:
         timing: LeaseTiming | None = None,
         labels: Mapping[str, str | None] | None = None,
         annotations: Mapping[str, str] | None = None,
+        pod_uid: str = "",
         on_attempt: OnAttempt = lambda _sent, _answered: None,
     ) -> None:
         self._leases = leases
@@ -85,7 +87,12 @@ class LeaseHolder:
         self._rng = rng
         self._timing = timing or LeaseTiming()
         self._labels = dict(labels or {})
-        self._annotations = dict(annotations or {})
+        self._annotations: dict[str, str | None] = {
+            **(annotations or {}),
+            # Of another pod it must not stay: it says where the holder runs.
+            POD_UID_ANNOTATION: pod_uid or None,
+        }
+        self._pod_uid = pod_uid
         self._trouble = Trouble(f"hold lease {ref}", ignore)
         self._on_attempt = on_attempt
         self._seen: Seen | None = None
@@ -268,7 +275,7 @@ class LeaseHolder:
             body = lease_body(
                 name=self._ref.name,
                 labels={key: value for key, value in self._labels.items() if value is not None},
-                annotations=self._annotations,
+                annotations={k: v for k, v in self._annotations.items() if v is not None},
                 spec=spec,
             )
             write = self._leases.create(self._ref.namespace, body)
@@ -286,7 +293,7 @@ class LeaseHolder:
         self,
         spec: Json,
         labels: Mapping[str, str | None] | None = None,
-        annotations: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str | None] | None = None,
     ) -> Lease:
         """Change the Lease if it is as last seen."""
         lease = self._seen.lease if self._seen else None
@@ -316,6 +323,7 @@ class LeaseHolder:
             written=self._written,
             now=now,
             timing=self._timing,
+            pod_uid=self._pod_uid,
         )
 
     def _left(self) -> float:

@@ -10,16 +10,20 @@ SHARD_DRAIN_ON_STOP                                  times such as 2m30s or 150 
 SHARD_WORKERS                                        reconciles at a time
 SHARD_REGION  SHARD_ZONE  SHARD_HOSTNAME  SHARD_REVISION            labels of the Lease
 SHARD_POOL  SHARD_CAPACITY  SHARD_WEIGHT                            its annotations
+POD_UID, else the uid in the service account's token                where it runs, likewise
 """
 
 import os
 import socket
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from math import inf
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from sharder.durations import parse_time
 from sharder.errors import ConfigError
@@ -41,6 +45,9 @@ from sharder.runtime.claim import LeaseTiming
 
 _ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """Where Kubernetes tells a pod its namespace."""
+
+_ACCOUNT_TOKEN: Final = _ACCOUNT_NAMESPACE.with_name("token")
+"""Where it gives a pod the token by which its shard goes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +82,8 @@ class Settings:
     """What fits on it, for example `objects=6000,memory=8Gi`."""
     weight: str = ""
     """Its relative size, a number over 0."""
+    pod_uid: str = ""
+    """Of the pod that the shard runs in: its own Lease is taken soon after a restart there."""
     kubeconfig: str = ""
     """Path, or several as kubectl takes them; empty: the pod's service account, else
     ~/.kube/config."""
@@ -147,16 +156,38 @@ def local_settings() -> Settings:
         ConfigError: a variable is malformed; all of them are named.
     """
     account = _ACCOUNT_NAMESPACE.read_text() if _ACCOUNT_NAMESPACE.is_file() else ""
-    return settings_from(os.environ, host=socket.gethostname(), namespace=account.strip())
+    token = _ACCOUNT_TOKEN.read_text() if _ACCOUNT_TOKEN.is_file() else ""
+    return settings_from(
+        os.environ,
+        host=socket.gethostname(),
+        namespace=account.strip(),
+        pod_uid=pod_uid_in(token),
+    )
 
 
-def settings_from(environment: Mapping[str, str], *, host: str, namespace: str) -> Settings:
+def pod_uid_in(token: str) -> str:
+    """Return the uid of the pod that a service account's token is bound to, empty if to none.
+
+    Source: KEP-1205, "Bound Service Account Tokens", claim `kubernetes.io`.
+    """
+    try:
+        payload = token.split(".")[1]
+        decoded = urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
+        return msgspec.json.decode(decoded, type=_Claims).kubernetes.pod.uid
+    except (IndexError, ValueError, msgspec.DecodeError):
+        return ""
+
+
+def settings_from(
+    environment: Mapping[str, str], *, host: str, namespace: str, pod_uid: str = ""
+) -> Settings:
     """Return the settings that the variables give; an empty variable counts as absent.
 
     Args:
         environment: Variables as listed above.
         host: The name where no variable has one.
         namespace: The namespace where no variable has one.
+        pod_uid: The uid of the pod where no variable has one.
 
     Raises:
         ConfigError: a variable is malformed; all of them are named.
@@ -186,11 +217,24 @@ def settings_from(environment: Mapping[str, str], *, host: str, namespace: str) 
         pool=given.text("SHARD_POOL"),
         capacity=given.text("SHARD_CAPACITY"),
         weight=given.text("SHARD_WEIGHT"),
+        pod_uid=given.text("POD_UID") or pod_uid,
         kubeconfig=given.text("KUBECONFIG"),
     )
     if given.problems:
         raise ConfigError("; ".join(given.problems))
     return settings
+
+
+class _Pod(msgspec.Struct):
+    uid: str = ""
+
+
+class _Bound(msgspec.Struct):
+    pod: _Pod = msgspec.field(default_factory=_Pod)
+
+
+class _Claims(msgspec.Struct):
+    kubernetes: _Bound = msgspec.field(default_factory=_Bound, name="kubernetes.io")
 
 
 class _Variables:

@@ -166,6 +166,7 @@ class Shard:
             # One that a predecessor of the same name has left would not go away by itself.
             labels={REVISION_LABEL: None, **settings.lease_labels(self._ring)},
             annotations=settings.lease_annotations(),
+            pod_uid=settings.pod_uid,
         )
 
     def _work(

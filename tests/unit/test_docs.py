@@ -187,6 +187,7 @@ def test_the_names_in_the_protocol_are_those_in_the_code() -> None:
         "weight": names.WEIGHT_ANNOTATION,
         "cordoned": names.CORDONED_ANNOTATION,
         "evacuated": names.EVACUATE_ANNOTATION,
+        "uid of the pod that holds it": names.POD_UID_ANNOTATION,
         "pinned shard": names.pin_label(RING),
         "wanted pool": names.POOL_LABEL,
         "wanted region": names.WANTED_REGION_LABEL,

@@ -18,6 +18,7 @@ from sharder.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,
     EVACUATE_ANNOTATION,
+    POD_UID_ANNOTATION,
     POOL_ANNOTATION,
     REGION_LABEL,
     REVISION_LABEL,
@@ -173,6 +174,7 @@ def test_every_key_that_a_shard_is_described_by_is_kept() -> None:
             WEIGHT_ANNOTATION,
             CORDONED_ANNOTATION,
             EVACUATE_ANNOTATION,
+            POD_UID_ANNOTATION,
         ),
         "1",
     )

@@ -6,7 +6,7 @@ import pytest
 
 from sharder.api.lease import Lease, LeaseSpec
 from sharder.api.meta import ObjectMeta
-from sharder.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP
+from sharder.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_ANNOTATION
 from sharder.runtime.claim import (
     Free,
     Held,
@@ -23,18 +23,26 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EARLIER, LATER = "2026-03-01T11:59:50.000000Z", "2026-03-01T12:00:00.000000Z"
 
 
-def lease(holder: str | None, *, duration: int | None = 15, renewed: str = EARLIER) -> Lease:
+def lease(
+    holder: str | None, *, duration: int | None = 15, renewed: str = EARLIER, pod: str = "pod"
+) -> Lease:
     spec = LeaseSpec(
         holder_identity=holder,
         lease_duration_seconds=duration,
         renew_time=renewed,
         lease_transitions=4,
     )
-    return Lease(metadata=ObjectMeta(name="x"), spec=spec)
+    meta = ObjectMeta(name="x", annotations={POD_UID_ANNOTATION: pod} if pod else None)
+    return Lease(metadata=meta, spec=spec)
 
 
 def verdict(
-    seen: Lease | None, *, age: float = 0, written: str = LATER, is_first: bool = False
+    seen: Lease | None,
+    *,
+    age: float = 0,
+    written: str = LATER,
+    is_first: bool = False,
+    pod: str = "pod",
 ) -> Verdict:
     return judge(
         Seen(lease=seen, since=100, is_first=is_first),
@@ -42,6 +50,7 @@ def verdict(
         written={written},
         now=100 + age,
         timing=LeaseTiming(),
+        pod_uid=pod,
     )
 
 
@@ -75,6 +84,14 @@ def test_our_name_at_the_first_look_may_be_a_living_twins() -> None:
 def test_our_name_that_stood_still_for_a_retry_period_is_a_dead_predecessors() -> None:
     assert verdict(lease("me"), is_first=True, age=1.9) == Held("me")
     assert verdict(lease("me"), is_first=True, age=2) == Free()
+
+
+@pytest.mark.parametrize(("held_in", "ours"), [("another", "pod"), ("", "pod"), ("", "")])
+def test_our_name_in_another_pod_may_be_cut_off_and_working(held_in: str, ours: str) -> None:
+    seen = lease("me", pod=held_in)
+
+    assert verdict(seen, is_first=True, age=14.9, pod=ours) == Held("me")
+    assert verdict(seen, is_first=True, age=15, pod=ours) == Free()
 
 
 def test_our_name_that_was_seen_to_change_is_a_living_twins() -> None:

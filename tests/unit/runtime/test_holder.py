@@ -15,7 +15,7 @@ from sharder.api.lease import Lease, LeaseSpec, format_time, lease_body
 from sharder.api.meta import Json
 from sharder.clock import SystemClock
 from sharder.errors import ApiError, Forbidden, LeaseLost, NotFound, Unavailable
-from sharder.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, ObjectRef
+from sharder.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_ANNOTATION, ObjectRef
 from sharder.runtime.claim import LeaseTiming
 from sharder.runtime.holder import LeaseHolder
 from tests.support.fake_clock import FakeClock, FixedRng, settle
@@ -36,6 +36,7 @@ class World:
     clock: FakeClock = field(default_factory=FakeClock)
     store: FakeStore[Lease] = field(default_factory=fake_leases)
     told: list[bool] = field(default_factory=list)
+    pod: str = ""
 
     def holder(self, identity: str = "me", **labels: str) -> LeaseHolder:
         return LeaseHolder(
@@ -46,6 +47,7 @@ class World:
             rng=FixedRng(),
             labels=labels,
             annotations=labels,
+            pod_uid=self.pod,
             on_attempt=self.note,
         )
 
@@ -213,8 +215,12 @@ async def test_labels_on_anothers_lease_are_no_sign_of_life(world: World) -> Non
     assert (await world.lease()).holder_identity == "me"
 
 
-async def test_after_a_restart_our_own_lease_is_taken_a_retry_period_later(world: World) -> None:
+async def test_after_a_restart_in_our_pod_our_own_lease_is_taken_a_retry_period_later(
+    world: World,
+) -> None:
+    world.pod = "uid"
     await world.give("me")
+    await world.store.patch(REF, {"metadata": {"annotations": {POD_UID_ANNOTATION: "uid"}}})
 
     async with world.running(world.holder().acquire()):
         await world.clock.advance(1.9)
@@ -223,6 +229,30 @@ async def test_after_a_restart_our_own_lease_is_taken_a_retry_period_later(world
 
     assert early == 3
     assert (await world.lease()).lease_transitions == 4
+
+
+async def test_a_namesake_in_another_pod_waits_for_the_whole_duration(world: World) -> None:
+    world.pod = "uid"
+    await world.give("me")
+    await world.store.patch(REF, {"metadata": {"annotations": {POD_UID_ANNOTATION: "another"}}})
+
+    async with world.running(world.holder().acquire()):
+        await world.clock.advance(14.9)
+        early = (await world.lease()).lease_transitions
+        await world.clock.advance(1)
+
+    assert (early, (await world.lease()).lease_transitions) == (3, 4)
+
+
+@pytest.mark.parametrize("pod", ["uid", ""])
+async def test_a_lease_says_in_which_pod_it_is_held_and_no_other(world: World, pod: str) -> None:
+    world.pod = pod
+    await world.give("")
+    await world.store.patch(REF, {"metadata": {"annotations": {POD_UID_ANNOTATION: "another"}}})
+
+    await world.holder().acquire()
+
+    assert (await world.store.get(REF)).metadata.annotation(POD_UID_ANNOTATION) == pod
 
 
 @pytest.mark.parametrize("chance", [0, 0.5, 0.99])
@@ -260,7 +290,7 @@ async def test_of_two_successors_of_the_same_name_one_gets_it(world: World) -> N
     holders = [world.holder(), world.holder()]
 
     async with world.running(holders[0].acquire()), world.running(holders[1].acquire()):
-        await world.clock.advance(5)
+        await world.clock.advance(17)
 
     now = world.clock.monotonic()
     assert [holder.valid(now) for holder in holders] == [True, False]

@@ -1,9 +1,11 @@
 """Who a shard is, from its environment."""
 
+from base64 import urlsafe_b64encode
 from dataclasses import replace
 from datetime import timedelta
 from math import inf
 
+import msgspec
 import pytest
 
 from sharder.errors import ConfigError
@@ -19,7 +21,7 @@ from sharder.names import (
     RingName,
 )
 from sharder.sdk import LeaseTiming, Settings
-from sharder.sdk.settings import settings_from
+from sharder.sdk.settings import pod_uid_in, settings_from
 
 SOUND = Settings(name="shard-a", namespace="default")
 
@@ -49,6 +51,32 @@ def test_the_shards_own_variables_come_first() -> None:
     settings = settings_from(environment, host="node-1", namespace="")
 
     assert (settings.name, settings.namespace) == ("shard-1", "shards")
+
+
+def token(claims: object) -> str:
+    payload = urlsafe_b64encode(msgspec.json.encode(claims)).decode().rstrip("=")
+    return f"e30.{payload}.signature"
+
+
+def test_the_uid_of_the_pod_stands_in_the_service_account_s_token() -> None:
+    claims = {"sub": "x", "kubernetes.io": {"namespace": "ns", "pod": {"name": "p", "uid": "u-1"}}}
+
+    assert pod_uid_in(token(claims)) == "u-1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "opaque", "a.b", "a.!.c", "a.é.c", token({}), token([]), token({"kubernetes.io": {}})],
+)
+def test_a_token_that_is_bound_to_no_pod_has_no_uid(text: str) -> None:
+    assert pod_uid_in(text) == ""
+
+
+def test_the_variable_says_which_pod_it_is_before_the_token() -> None:
+    given = settings_from({"POD_UID": "u-2"}, host="h", namespace="ns", pod_uid="u-1")
+    found = settings_from({}, host="h", namespace="ns", pod_uid="u-1")
+
+    assert (given.pod_uid, found.pod_uid) == ("u-2", "u-1")
 
 
 def test_times_are_durations() -> None:
