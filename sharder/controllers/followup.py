@@ -29,6 +29,9 @@ REST = 4
 SLICE_SECONDS = 0.01
 """After so much work the loop is left to others, whatever waits."""
 
+PIECE = 64
+"""Leases that are told without a look at the time."""
+
 
 BURST = 8
 """Changes of a ring's Leases that are followed up at once."""
@@ -106,6 +109,10 @@ class FollowUp:
         self._let_pass()
         self._start()
 
+    def tell_soon(self, leases: Iterable[Lease]) -> None:
+        """Tell of Leases whose ring is being followed up just now."""
+        self._leases.extend(leases)
+
     def is_owed(self, ring: RingName) -> bool:
         """Tell whether the ring waits; who asked will need to be told when it does no more."""
         if ring not in self._blocking:
@@ -180,15 +187,17 @@ class FollowUp:
             self._paced.discard(name)
             self._tell(self._with.pop(name, {}).values())
             now = self._clock.monotonic()
-        if not self._blocking:
+        while self._leases and not self._blocking and now - began < SLICE_SECONDS:
             self._tell_leases()
+            now = self._clock.monotonic()
         self._rests_until = now + REST * (now - began)
-        if self._blocking or self._others:
+        if self._blocking or self._others or self._leases:
             self._late.set()
         else:
             self.caught_up = True
 
     def _tell_leases(self) -> None:
-        leases, self._leases = self._leases, []
+        """Tell of some that wait: a list may bring thousands."""
+        leases, self._leases = self._leases[:PIECE], self._leases[PIECE:]
         if leases:
             self._tell(leases)

@@ -5,10 +5,10 @@ nothing and writes nothing.  All of it runs on one event loop.
 
 A change and the snapshot that follows from it are one step to everybody else as long as there is
 little to do.  Where many rings or Leases change, the snapshots follow in slices, so that admission
-is answered in between: it may go by a snapshot that is some milliseconds old, or some seconds where
-a ring's Leases change all the time.  A write may not, where objects may have to be protected:
-`is_current` is False for a ring from the moment such a change is seen until the ring's snapshot
-knows of it (`sharder/controllers/followup.py`), and of a single shard that is back
+is answered in between: it may go by a snapshot that is some milliseconds old, or some seconds
+where a ring's Leases change all the time.  A write may not, where objects may have to be
+protected: `is_current` is False for a ring from the moment such a change is seen until the ring's
+snapshot knows of it (`sharder/controllers/followup.py`), and of a single shard that is back
 `Membership.is_back` tells at once.
 """
 
@@ -366,7 +366,7 @@ class World:
         self._snapshots[name] = after
         if before is None:
             self._subscribers.tell_ring(name, steps=True)
-            self._subscribers.tell_leases(self._leases(name))
+            self._follow_up.tell_soon(self._leases(name))
         elif doubted or after.epoch is not before.epoch:
             self._subscribers.tell_ring(name, steps=True)
         else:

@@ -1,6 +1,7 @@
 """Facts about what this process knows of the cluster."""
 
 from asyncio import TaskGroup
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from sharder.api.meta import Json
 from sharder.api.ring import ControllerRing, RingSpec
 from sharder.api.selector import LabelSelector
-from sharder.controllers.followup import BURST, PACE_SECONDS
+from sharder.controllers.followup import BURST, PACE_SECONDS, PIECE, SLICE_SECONDS
 from sharder.controllers.subscribers import Subscriber
 from sharder.controllers.world import STALE_SECONDS
 from sharder.errors import Expired, Forbidden, Unavailable
@@ -547,6 +548,31 @@ async def test_leases_that_come_and_go_supersede_what_is_decided_at_a_bounded_pa
     assert BURST + seconds / PACE_SECONDS < 20  # of 400 changes
     assert changes <= 20
     assert len(told.rings) <= 20
+
+
+async def test_leases_that_are_listed_anew_are_told_in_slices() -> None:
+    cluster, told = Cluster(), list[ObjectRef]()
+
+    def slow_lease(ref: ObjectRef) -> None:
+        cluster.clock._elapsed += SLICE_SECONDS / PIECE
+        told.append(ref)
+
+    subscriber = replace(Told().subscriber(), lease=slow_lease)
+    async with cluster.watched(A):
+        for number in range(5 * PIECE):
+            await cluster.join(ShardName(f"shard-{number}"))
+        await cluster.clock.advance(60)
+        with cluster.world.subscribed(subscriber):
+            told.clear()
+            cluster.leases.fail(Expired("too old"))
+            cluster.leases.hang_up()
+            await cluster.settle()
+            pieces = [len(told)]
+            while len(told) < 5 * PIECE:
+                await cluster.clock.advance(0.05)
+                pieces.append(len(told))
+
+    assert max(after - before for before, after in pairwise([0, *pieces])) <= 2 * PIECE
 
 
 async def test_a_dead_shard_is_known_to_be_gone_while_leases_come_and_go() -> None:
