@@ -106,7 +106,7 @@ class FollowUp:
         if not affected:
             self._leases.append(lease)
         self._paced |= affected
-        self._let_pass()
+        self._let_pass(affected)
         self._start()
 
     def tell_soon(self, leases: Iterable[Lease]) -> None:
@@ -135,15 +135,17 @@ class FollowUp:
     async def _keep_pace(self) -> None:
         while True:
             await self._clock.sleep(PACE_SECONDS / 4)
-            self._let_pass()
+            now = self._clock.monotonic()
+            # A full bucket need not be remembered.
+            self._paces = {ring: p for ring, p in self._paces.items() if p.then(now).left < BURST}
+            self._let_pass(sorted(self._paced))
             if self._others:
                 self._start()
 
-    def _let_pass(self) -> None:
-        """Follow up what its pace allows; a full bucket need not be remembered."""
+    def _let_pass(self, rings: Iterable[RingName]) -> None:
+        """Follow those rings up whose pace allows it."""
         now = self._clock.monotonic()
-        self._paces = {ring: p for ring, p in self._paces.items() if p.then(now).left < BURST}
-        for ring in sorted(self._paced):
+        for ring in rings:
             pace = self._paces.get(ring, Pace(at=now)).then(now)
             if pace.left >= 1:
                 self._paces[ring] = replace(pace, left=pace.left - 1)
