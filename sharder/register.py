@@ -120,7 +120,7 @@ class Membership:
             affected = self.see(lease, at)
             if affected or number % PIECE == 0:
                 yield affected
-        for name, ring in self._rings.items():
+        for name, ring in list(self._rings.items()):
             if ring.leases.end_list(at):
                 ring.is_stale = True
                 yield frozenset({name})

@@ -204,6 +204,15 @@ def test_a_list_is_judged_in_pieces() -> None:
     assert len(pieces) >= 500 / PIECE
 
 
+def test_a_ring_may_be_made_while_a_list_is_judged() -> None:
+    membership = watching(*forged(MAX_LEASES + 1))
+
+    for number, _ in enumerate(membership.replacing([lease(A)], AT + 1)):
+        membership.expect(RingName(f"ring-{number}"), ())
+
+    assert members(membership, AT + 31).standing_of(C) is Standing.GONE
+
+
 # Departures
 
 
