@@ -174,6 +174,10 @@ class Membership:
         seen = (self._adjusted(known) for known in (found.leases if found is not None else ()))
         return sorted(seen, key=lambda s: s.lease.metadata.ref)
 
+    def keeps(self, ref: ObjectRef) -> bool:
+        """Tell whether a Lease has not been forgotten."""
+        return ref in self._places
+
     def sighting(self, ref: ObjectRef) -> Sighting | None:
         """Return what was seen of one Lease; its silence counts without outages."""
         place = self._places.get(ref)

@@ -278,7 +278,7 @@ class World:
                     affected |= some
                     await asyncio.sleep(0)
                 self._errors.pop("leases", None)
-                kept = (i for i in items if self.membership.sighting(i.metadata.ref) is not None)
+                kept = (item for item in items if self.membership.keeps(item.metadata.ref))
                 self._follow_up.add(affected, *before, *kept)
                 self._synced("leases")
             case Changed(lease):
