@@ -31,7 +31,14 @@ class Tier(IntEnum):
     """It is outside the ring's namespaces."""
 
 
-LIMITS: Final = {Tier.SHARD: MAX_LEASES, Tier.OTHER: MAX_LEASES, Tier.FOREIGN: MAX_LEASES // 4}
+TOLD = 16
+"""Shards beyond the limit that are kept, so that an Event tells people of some."""
+
+LIMITS: Final = {
+    Tier.SHARD: MAX_LEASES + TOLD,
+    Tier.OTHER: MAX_LEASES,
+    Tier.FOREIGN: MAX_LEASES // 4,
+}
 """Leases of one ring that are kept of each tier."""
 
 MAX_DEPARTED: Final = MAX_LEASES

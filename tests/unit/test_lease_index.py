@@ -79,6 +79,12 @@ def test_a_working_shard_keeps_its_place_and_a_new_one_is_not_kept_out_by_what_i
     assert members(membership).available == {A, B}
 
 
+def test_some_shards_beyond_the_limit_are_told_that_there_are_too_many() -> None:
+    problems = members(watching(*forged())).roster.problems
+
+    assert len(problems) == LIMITS[Tier.SHARD] - MAX_LEASES > 0
+
+
 def test_the_oldest_shards_are_kept_in_whatever_order_they_are_seen() -> None:
     young_first = watching(*forged())
 
@@ -114,7 +120,7 @@ def test_a_released_lease_that_never_worked_says_nothing_while_others_are_forgot
 
 
 def test_a_name_that_was_forgotten_in_one_namespace_is_missing_in_all() -> None:
-    membership = watching(lease(A, created=OLD), *forged(MAX_LEASES - 1))
+    membership = watching(lease(A, created=OLD), *forged(LIMITS[Tier.SHARD] - 1))
     membership.see(lease(A, holder="", created=OLD), AT)
     membership.see(lease(B, created=OLD), AT)
 
@@ -159,7 +165,7 @@ def test_shards_in_a_namespace_that_is_given_up_are_not_taken_for_gone() -> None
 
 
 def test_a_list_is_wanted_once_there_is_room_for_what_was_forgotten() -> None:
-    membership = watching(*forged(MAX_LEASES + 1))
+    membership = watching(*forged(LIMITS[Tier.SHARD] + 1))
     later = AT + RELIST_SECONDS
     full = membership.wants_list(later)
 
@@ -171,7 +177,7 @@ def test_a_list_is_wanted_once_there_is_room_for_what_was_forgotten() -> None:
 
 
 def test_after_a_list_with_room_for_all_strangers_are_gone_once_none_can_be_at_work() -> None:
-    membership = watching(*forged(MAX_LEASES + 1))
+    membership = watching(*forged(LIMITS[Tier.SHARD] + 1))
     crowded = members(membership).standing_of(C)
 
     affected = membership.replace([lease(A)], AT + 1)
@@ -205,7 +211,7 @@ def test_a_list_is_judged_in_pieces() -> None:
 
 
 def test_a_ring_may_be_made_while_a_list_is_judged() -> None:
-    membership = watching(*forged(MAX_LEASES + 1))
+    membership = watching(*forged(LIMITS[Tier.SHARD] + 1))
 
     for number, _ in enumerate(membership.replacing([lease(A)], AT + 1)):
         membership.expect(RingName(f"ring-{number}"), ())
