@@ -139,9 +139,10 @@ class RingLeases:
         self._forget(evicted, tier)
         return evicted
 
-    def remove(self, ref: ObjectRef) -> Known | None:
-        """Keep a Lease no longer; return what was known of it."""
-        known = self._take_out(ref)
+    def remove(self, ref: ObjectRef) -> Known:
+        """Keep a Lease no longer that was kept; return what was known of it."""
+        known = self._known[ref]
+        self._take_out(ref)
         if ref.name not in self._names:
             self.ambiguous.discard(ref.name)
         return known

@@ -267,16 +267,14 @@ class Membership:
         ring = self._rings[name]
         known = ring.leases.remove(ref)
         ring.is_stale = True
-        if known is not None:
-            since = known.sighting.since if renewed is None else renewed
-            until = self._outages.put_off(since)
-            if not is_given_up(known.lease):
-                until += _stops_after(known.lease)
-            if ring.is_known:
-                # One that was made anew and never held does not shorten the wait for the old one.
-                ring.leases.depart(ref, until)
-            else:
-                self._guests_until = max(self._guests_until, until)
+        until = self._outages.put_off(known.sighting.since if renewed is None else renewed)
+        if not is_given_up(known.lease):
+            until += _stops_after(known.lease)
+        if ring.is_known:
+            # One that was made anew and never held does not shorten the wait for the old one.
+            ring.leases.depart(ref, until)
+        else:
+            self._guests_until = max(self._guests_until, until)
         if not ring.is_known and not len(ring.leases):
             del self._rings[name]
         return frozenset({name})

@@ -195,6 +195,29 @@ def test_a_ring_that_is_made_later_knows_that_leases_of_it_were_forgotten() -> N
     assert members(membership).standing_of(C) is Standing.MISSING
 
 
+def test_released_leases_of_rings_that_are_made_later_leave_no_doubt() -> None:
+    membership = Membership(0.0)
+    membership.replace(list(forged(MAX_GUESTS + 1, holder="")), AT)
+
+    assert members(membership).standing_of(C) is Standing.GONE
+
+
+def test_whether_a_lease_is_kept_can_be_asked() -> None:
+    membership = watching(lease(A))
+
+    assert membership.keeps(lease(A).metadata.ref)
+    assert not membership.keeps(lease(B).metadata.ref)
+
+
+def test_a_shard_whose_lease_has_gone_is_a_stranger_while_others_are_forgotten() -> None:
+    membership = Membership(AT)
+    membership.expect(DEMO, ())
+    membership.replace([lease(A, holder="", created=OLD), *forged()], AT)
+    membership.forget(lease(A, holder=""), AT + 1)
+
+    assert members(membership, AT + 2).standing_of(A) is Standing.MISSING
+
+
 def test_a_lease_that_left_before_its_ring_was_made_may_have_a_shard_at_work() -> None:
     membership = Membership(0.0)
     membership.see(lease(A), AT)
