@@ -5,9 +5,9 @@ thousand rings, and each means a snapshot: without a pause in between nobody wou
 requests meanwhile.  Others see some rings followed up and some not.
 
 That is safe because there are two sorts of change.  A ring with a change that may protect objects,
-such as a Lease that came back, *blocks*: no step of the ring is written until its snapshot knows
-about it.  Every other change only widens or narrows what there is to do (namespaces, counts, a
-standing that has run out), so that a step which is decided without it is late and not wrong.
+such as another spec or a list of Leases, *blocks*: no step of the ring is written until its
+snapshot knows about it.  Every other change only widens or narrows what there is to do
+(namespaces, counts, a Lease), so that a step which is decided without it is late and not wrong.
 
 Whoever may write Leases can change a ring's members any number of times a second, and each change
 takes back what is being decided.  So these are followed up at a bounded pace, ring by ring: work
@@ -31,7 +31,6 @@ SLICE_SECONDS = 0.01
 
 PIECE = 64
 """Leases that are told without a look at the time."""
-
 
 BURST = 8
 """Changes of a ring's Leases that are followed up at once."""
