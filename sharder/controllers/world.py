@@ -343,6 +343,7 @@ class World:
         if what == "leases" and not isinstance(error or known, Expired):
             now = self._clock.monotonic()
             self.membership.note_outage(self._heard, now)
+            self._note_sight(sees=error is None)
             if error is None:
                 self._heard = now
 

@@ -16,6 +16,7 @@ from sharder.plan import (
     Keep,
     Position,
     Relabel,
+    Release,
     Step,
     Withdraw,
     next_step,
@@ -78,6 +79,8 @@ def carried_out(of: PartialObject, step: Step, by: RingSnapshot) -> PartialObjec
             return written(of, patches.drain(by, of.metadata))
         case Withdraw():
             return written(of, patches.withdraw(by, of.metadata))
+        case Release():
+            return written(of, patches.release(by, of.metadata))
     assert_never(step)
 
 
@@ -118,7 +121,7 @@ def test_every_step_leads_to_where_the_object_belongs() -> None:
                 assert shard == position.desired
             case Withdraw():
                 assert position.current == position.desired
-            case Drain() | Keep():
+            case Drain() | Keep() | Release():
                 pass
 
 

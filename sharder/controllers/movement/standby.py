@@ -90,6 +90,7 @@ class StandBy:
             drains=drains,
             orphans=orphans,
             counter=counter,
+            moved=_nobody,
             limit=limit,
         )
         self._hand_over = HandOver(
@@ -109,6 +110,7 @@ class StandBy:
             forget=self._hand_over.forget,
             watching=Watching(),
             told=_nobody,
+            moved=_nobody,
             drains=drains,
             orphans=orphans,
             overdue=None,
@@ -120,9 +122,11 @@ class StandBy:
 
     async def run(self) -> None:
         """Watch and hand over until cancelled."""
-        changed = self._exceptions.ring_changed
         subscriber = Subscriber(
-            ring=changed, steps=_nobody, scope=lambda ring, _: changed(ring), lease=_nobody
+            ring=self._exceptions.ring_changed,
+            steps=_nobody,
+            scope=lambda ring, _: self._exceptions.ring_changed(ring),
+            lease=_nobody,
         )
         with self._world.subscribed(subscriber):
             async with asyncio.TaskGroup() as group:

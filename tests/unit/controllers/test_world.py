@@ -342,14 +342,14 @@ async def test_calls_that_fail_make_a_view_stale_unless_leases_are_still_seen() 
     world = cluster.world
 
     async with cluster.watched(A):
-        world.note_outage(Unavailable("no answer"))
+        world.note_attempt(cluster.clock.monotonic(), answered=False)
         await cluster.clock.advance(STALE_SECONDS)
         blind = world.is_stale()
         await cluster.renew(A)
         await cluster.settle()
         seeing = world.is_stale()
-        world.note_outage(Unavailable("no answer"))
-        world.note_outage(None)
+        world.note_attempt(cluster.clock.monotonic(), answered=False)
+        world.note_attempt(cluster.clock.monotonic(), answered=True)
         await cluster.clock.advance(STALE_SECONDS)
         over = world.is_stale()
 
