@@ -20,7 +20,7 @@ REFUSED_SECONDS: Final = 5.0
 
 STRIPPED_SECONDS: Final = 2.8
 """So long an object whose label a user removed stays without owner, nearly 3 s: by then its last
-shard has seen that (docs/protocol.md, "Objects that lost their owner label")."""
+shard has seen that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
