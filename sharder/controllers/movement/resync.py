@@ -39,7 +39,8 @@ fault, so the wait does not grow: the objects of a dead shard may be among those
 
 LATE_SECONDS = 15.0
 """After a pass over a ring whose shards had changed: what was admitted before, by a webhook that
-did not know yet, may be stored only now.  Longer than webhook and request may take together."""
+did not know yet, may be stored only now.  Longer than webhook and request may take together.
+After one that took objects from shards that are gone, too: a replica may give them more."""
 
 _log = logging.getLogger(__name__)
 
@@ -138,14 +139,15 @@ class Resync:
         self._stopwatch.resynced(name, seconds)
         _log.info("resynced", extra={"ring": name, "why": f"{seconds:.1f} s"})
         time = self._clock.now()
+        result = found.muster.result(time=time, seconds=seconds)
         if found.problem is None:  # else not all objects were looked at
-            self.results[name] = found.muster.result(time=time, seconds=seconds)
+            self.results[name] = result
         self._report(name, found.problem)
         self._at_fault(name, found.muster.fault)
         self._passed(name)
         if found.problem is not None:
             raise Unavailable(found.problem)
-        usual = self._next_in(name, snapshot.members)
+        usual = self._next_in(name, snapshot.members, rescued=result.report.moved)
         return min(usual, found.patience.again_in() or usual)
 
     def recounted(self, name: RingName, figures: Figures) -> None:
@@ -153,10 +155,10 @@ class Resync:
         if name in self.results:
             self.results[name] = self.results[name]._replace(figures=figures)
 
-    def _next_in(self, name: RingName, members: Members) -> float:
+    def _next_in(self, name: RingName, members: Members, *, rescued: int) -> float:
         """Return in how many seconds to pass again; whatever passes come in between."""
         now = self._clock.monotonic()
-        if name not in self._since or self._since[name][0] != members:
+        if rescued or name not in self._since or self._since[name][0] != members:
             self._since[name] = members, now
         late = self._since[name][1] + LATE_SECONDS - now
         return min(late, self._sync_period) if late > 0 else self._sync_period

