@@ -355,3 +355,28 @@ def test_an_object_that_is_shown_twice_leaves_the_same_behind_as_one_that_is_sho
 
     assert None not in left
     assert left[0] == left[1]
+
+
+def test_a_namespace_whose_objects_rest_is_looked_at_again_though_nothing_changes_then() -> None:
+    widget = obj(name="w", owner=A)
+    settled = Balance(at()).settled_after(())
+    resting = Balance(at([widget]), moved={main_key(widget)}, settled=settled)
+    resting.add(widget)
+
+    left = resting.settled_after(())
+
+    assert left is not None
+    assert left.unchanged(left.terms, {"default": 1}) == frozenset()
+    assert dict(left.prints) == {}
+
+
+def test_nothing_is_settled_once_the_ring_asks_for_something_else() -> None:
+    widget = obj(name="w", owner=A)
+    balance = Balance(at([widget]))
+    balance.add(widget)
+
+    left = balance.settled_after(())
+
+    assert left is not None
+    assert left.unchanged(left.terms, left.prints) == {"default"}
+    assert left.unchanged("other terms", left.prints) == frozenset()

@@ -551,9 +551,7 @@ async def test_a_ring_whose_shards_have_changed_is_passed_over_once_more_soon() 
     assert await cluster.owners(WIDGETS) == {"late": B}
 
 
-async def test_a_ring_is_passed_over_soon_again_while_objects_turn_up_on_shards_that_are_gone() -> (
-    None
-):
+async def test_a_ring_is_passed_over_again_while_objects_turn_up_on_shards_that_are_gone() -> None:
     cluster, waits = Cluster(), list[float | None]()
 
     async with cluster.watched(A, B):

@@ -33,6 +33,10 @@ def test_they_know_no_ceilings(spec: PlacementSpec) -> None:
     assert full.place(demand(), tally({A: 9, B: 9})).shard in {A, B}
 
 
+def test_where_nothing_is_counted_no_shard_has_too_many() -> None:
+    assert [NO_COUNTS.settled_on(name) for name in (A, B)] == [0, 0]
+
+
 @followers
 def test_the_answer_depends_on_no_counts(spec: PlacementSpec) -> None:
     counts = tally({A: 1000})
