@@ -30,20 +30,13 @@ from sharder.controllers.selections import Selections
 from sharder.controllers.subscribers import Subscriber, Subscribers
 from sharder.errors import ApiError, Expired
 from sharder.names import RingName
-from sharder.outages import Attempts
+from sharder.outages import Sight
 from sharder.placement.strategy import CustomFunction
 from sharder.ports import Changed, Listed, Objects, Removed, Watchable
 from sharder.register import Membership
 from sharder.runtime.backoff import Rng
 from sharder.runtime.watch import V, follow
 from sharder.snapshot import RingSnapshot
-
-STALE_SECONDS = 5.0
-"""How long the watch of Leases, or calls to the API server, may fail before a view is stale.
-
-A failure is known after `kube.client.REQUEST_SECONDS`, 10 s, at the latest; both together are
-half of the 30 s after which a silent shard with the default Lease is given up.
-"""
 
 KINDS_SECONDS = 30.0
 """Between two looks for resources of rings that were not served."""
@@ -86,11 +79,7 @@ class World:
         self._snapshots: dict[RingName, RingSnapshot] = {}
         self._unsynced = {"controllerrings", "leases", "namespaces"}
         self._errors: dict[str, ApiError] = {}
-        self._blind_since: float | None = None
-        """Since when there is trouble and no Lease was seen."""
-        self._attempts = Attempts()
-        self._heard = clock.monotonic()
-        """When the watch of Leases was last known to stand."""
+        self._sight = Sight(clock.monotonic())
         self._subscribers = Subscribers()
         self._follow_up = FollowUp(self._rebuild, self._subscribers.tell_leases, clock)
 
@@ -154,26 +143,18 @@ class World:
 
     def is_stale(self) -> bool:
         """Tell whether Leases were out of sight for so long that shards may have come and gone."""
-        since = self._blind_since
-        return since is not None and self._clock.monotonic() - since >= STALE_SECONDS
+        return self._sight.is_stale(self._clock.monotonic())
 
     def note_attempt(self, sent: float, answered: bool) -> None:  # noqa: FBT001 - an observer
         """Take note of a call to the API server that ends now, sent at `sent` (monotonic).
 
         Meant for whoever calls it all the time: while it does not answer no shard renews.
         """
-        now = self._clock.monotonic()
-        self._note_sight(sees=answered and "leases" not in self._errors)
-        blind = self._attempts.blind(sent, now, answered=answered)
-        self._attempts = self._attempts.after(sent, answered=answered)
+        blind = self._sight.called(
+            sent, self._clock.monotonic(), answered=answered, watches="leases" not in self._errors
+        )
         if blind is not None:
             self.membership.note_outage(*blind)
-
-    def _note_sight(self, *, sees: bool) -> None:
-        if sees:
-            self._blind_since = None
-        elif self._blind_since is None:
-            self._blind_since = self._clock.monotonic()
 
     @contextmanager
     def subscribed(self, subscriber: Subscriber) -> Iterator[None]:
@@ -253,8 +234,8 @@ class World:
         while True:
             async with aclosing(self._follow(source, "leases")) as events:
                 async for event in events:
-                    now = self._heard = self._clock.monotonic()
-                    self._note_sight(sees=True)
+                    now = self._clock.monotonic()
+                    self._sight.saw(now)
                     if isinstance(event, Listed):
                         self._errors.setdefault("leases", Expired("they are being listed"))
                     await self._take_in(event, now)
@@ -341,11 +322,8 @@ class World:
             self._errors[what] = error
         # A Lease that is the same after a list was not renewed in between: no silence of ours.
         if what == "leases" and not isinstance(error or known, Expired):
-            now = self._clock.monotonic()
-            self.membership.note_outage(self._heard, now)
-            self._note_sight(sees=error is None)
-            if error is None:
-                self._heard = now
+            blind = self._sight.watched(self._clock.monotonic(), stands=error is None)
+            self.membership.note_outage(*blind)
 
     def _synced(self, what: str) -> None:
         """Begin to build snapshots once nothing is missing any more."""

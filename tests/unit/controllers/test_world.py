@@ -11,10 +11,10 @@ from sharder.api.ring import ControllerRing, RingSpec
 from sharder.api.selector import LabelSelector
 from sharder.controllers.followup import BURST, PACE_SECONDS, PIECE, SLICE_SECONDS
 from sharder.controllers.subscribers import Subscriber
-from sharder.controllers.world import STALE_SECONDS
 from sharder.errors import Expired, Forbidden, Unavailable
 from sharder.membership import Standing
 from sharder.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef, RingName, ShardName
+from sharder.outages import STALE_SECONDS
 from tests.support.cluster import Cluster, Told
 from tests.support.values import DEMO, A, B, C, D, ring
 
