@@ -18,7 +18,7 @@ from tests.integration.test_webhook_server import (
     uid_in,
 )
 from tests.support.eventually import eventually
-from tests.unit.webhook.reviews import request_of, review_of
+from tests.unit.webhook.reviews import TRUSTED_PATH, request_of, review_of
 from webhook import Server
 
 ROOM = 8
@@ -32,7 +32,9 @@ def served(*, tls: bool, room: int = ROOM) -> Server:
 
 
 async def review(client: Client) -> str:
-    status, _, body = await client.post(review_of(request_of()))
+    body = review_of(request_of())
+    await client.send(head("POST", len(body), path=TRUSTED_PATH), body)
+    status, _, body = await client.answer()
     assert status == 200
     return uid_in(body)
 

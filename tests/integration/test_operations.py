@@ -21,7 +21,7 @@ from sharder.cli.reports import ShardsReport
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.store import KubeStore
-from sharder.kube.stores import leases, namespaces, rings
+from sharder.kube.stores import LEASES, leases, namespaces, rings
 from sharder.names import (
     API_GROUP,
     API_VERSION,
@@ -120,8 +120,9 @@ class Ring:
         )
 
     async def annotations(self, shard: str) -> dict[str, str]:
-        lease = await leases(self.client).get(ObjectRef(self.name, shard))
-        return lease.metadata.annotations or {}
+        # As they are: the sharder keeps only what it reads.
+        stored = KubeStore(self.client, PartialObject, LEASES)
+        return (await stored.get(ObjectRef(self.name, shard))).metadata.annotations or {}
 
     async def is_evacuated(self) -> bool:
         return EVACUATE_ANNOTATION in await self.annotations(A)
@@ -304,7 +305,7 @@ async def test_warnings_go_to_stderr_and_the_result_to_stdout(ring: Ring) -> Non
     done = ring.run("evacuate", A)
 
     assert done.returncode == 0
-    assert done.stdout.startswith("shard-a is evacuated, ")
+    assert done.stdout.startswith("shard-a is marked for evacuation, ")
     assert done.stderr.splitlines() == [
         f"warning: no other shard of {ring.name} is open: its objects stay",
         f"warning: {ring.name} is paused: nothing leaves shard-a until sharder resume",

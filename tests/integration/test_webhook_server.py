@@ -23,6 +23,7 @@ from tests.support.eventually import eventually
 from tests.support.values import obj
 from tests.unit.webhook.reviews import (
     PATH,
+    TOKEN,
     Counts,
     demo_only,
     request_of,
@@ -56,6 +57,7 @@ def app() -> FastAPI:
         readiness=lambda: None,
         observer=Counts(),
         validation=validation_with(),
+        trusts=lambda token: token == TOKEN,
         max_request_bytes=1_000_000,
     )
 

@@ -2,9 +2,11 @@
 
 import pytest
 
+from sharder.api.lease import Lease
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
-from sharder.kube.stores import leases
+from sharder.kube.store import KubeStore
+from sharder.kube.stores import LEASES
 from tests.support.store_contract import StoreContract, World
 
 
@@ -13,6 +15,8 @@ class TestKubeStore(StoreContract):
     def world(self, client: Client, own_namespace: str) -> World:
         return World(
             namespace=own_namespace,
-            leases=lambda labels: leases(client, namespace=own_namespace, labels=labels),
+            leases=lambda labels: KubeStore(
+                client, Lease, LEASES, namespace=own_namespace, labels=labels
+            ),
             objects=KubeObjects(client),
         )
