@@ -12,6 +12,7 @@ from sharder.controllers.movement.orphans import UNSEEN_SECONDS
 from sharder.controllers.movement.waiting import UNKNOWN, Flow, Waiting
 from sharder.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.ports import Changed, Listed, Removed
+from sharder.runtime.polled import POLL_SECONDS
 from sharder.snapshot import RingSnapshot, Role
 
 Event: TypeAlias = Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
@@ -85,6 +86,9 @@ class Backlogs:
         """What has ceased to drain, and until when that is remembered; the oldest first."""
         self._overflowed = clock.monotonic()
         """When something without owner was last seen that could not be remembered."""
+        self._restless_until = 0.0
+        """Until when drains are to be expected."""
+        self.expect_drains()
         self.unassigned = Backlog(clock, rooms.unassigned)
         self.draining = Backlog(clock, rooms.draining, drains)
 
@@ -148,9 +152,14 @@ class Backlogs:
             since = now if self.unassigned.note(ref, UNKNOWN) else self._overflowed
         return max(0.0, since + UNSEEN_SECONDS - now)
 
+    def expect_drains(self) -> None:
+        """Take note that objects may be wanted elsewhere."""
+        self._restless_until = self._clock.monotonic() + POLL_SECONDS
+
     def is_moving(self) -> bool:
         """Tell whether objects may be let go at any moment."""
-        return bool(self.draining.count()) or self._drains.any()
+        is_restless = self._clock.monotonic() < self._restless_until
+        return is_restless or bool(self.draining.count()) or self._drains.any()
 
     def look_again(self) -> None:
         """Have all objects without owner looked at."""

@@ -40,6 +40,8 @@ class _State:
     """What is kept of a ring."""
 
     scope: tuple[object, ...] = ()
+    placed: RingSnapshot | None = None
+    """By which objects are placed as far as we know."""
     cover: Cover = ()
     tasks: dict[Watch, asyncio.Task[None]] = field(default_factory=dict)
     backlogs: dict[Flow, Backlogs] = field(default_factory=dict)
@@ -143,6 +145,7 @@ class Exceptions:
             self._drains.forget(ring)
             return
         state, known = self._rings.setdefault(ring, _State()), self._world.known_namespaces()
+        self._expect_drains(state, snapshot)
         meta = snapshot.ring.metadata
         scope = (meta.uid, meta.generation, snapshot.namespaces, len(known))
         if state.scope == scope:
@@ -155,6 +158,13 @@ class Exceptions:
         for watch in wanted - state.tasks.keys():
             task = group.create_task(self._watch(watch, state), name=f"watch {watch.flow}")
             state.tasks[watch] = task
+
+    def _expect_drains(self, state: _State, snapshot: RingSnapshot) -> None:
+        """Take note where objects may be wanted elsewhere: whoever leads asks for them then."""
+        if state.placed is not None and not snapshot.places_like(state.placed):
+            for seen in state.backlogs.values():
+                seen.expect_drains()
+        state.placed = snapshot
 
     def _draining(self) -> dict[Flow, Backlog]:
         """Return what is being drained of the main resources of all rings."""

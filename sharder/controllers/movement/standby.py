@@ -27,7 +27,7 @@ from sharder.ports import Objects
 from sharder.runtime.backoff import Rng
 from sharder.snapshot import Role
 
-PATIENCE_SECONDS = 1.0
+PATIENCE_SECONDS = 0.8
 """The leader takes less, unless it is gone or has very much to do."""
 
 

@@ -10,7 +10,8 @@ import pytest
 from sharder.api.meta import Json
 from sharder.controllers.movement.orphans import UNSEEN_SECONDS
 from sharder.controllers.movement.standby import PATIENCE_SECONDS, StandBy
-from sharder.errors import Rejected
+from sharder.errors import Forbidden, Rejected
+from sharder.runtime.polled import HURRY_SECONDS, POLL_SECONDS
 from tests.support.cluster import Cluster, on, once, raising
 from tests.support.movement import SOON, moving, patched
 from tests.support.replica import LEADER, Replica
@@ -174,6 +175,47 @@ async def test_who_stands_by_waits_as_well_where_an_object_has_just_lost_its_lab
         await cluster.clock.advance(UNSEEN_SECONDS - SOON)
         before = await cluster.owners(SECRETS)
         await cluster.clock.advance(1)
+
+    assert before == {name: ""}
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
+async def test_without_the_right_to_watch_who_stands_by_lists_often_when_drains_are_due() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
+
+    async with cluster.watched(A), standing_by(cluster):
+        await cluster.clock.advance(10 * POLL_SECONDS)
+        quiet = len(cluster.objects.calls)
+        await cluster.clock.advance(10 * POLL_SECONDS)
+        often = len(cluster.objects.calls) - quiet
+        await cluster.join(B)
+        await cluster.renew(A)
+        await cluster.settle()
+        secret = await cluster.add(
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+        )
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
+        await cluster.clock.advance(5)
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(LATE + HURRY_SECONDS)
+
+    assert often <= 10 * 6  # two lists and two refused watches, each 30 s
+    assert await cluster.owners(SECRETS) == {name: B}
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+
+
+async def test_what_is_drained_between_two_lists_is_found_too() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        secret = await cluster.add(SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A)
+        await cluster.clock.advance(2 * UNSEEN_SECONDS)
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(UNSEEN_SECONDS - SOON)
+        before = await cluster.owners(SECRETS)
+        await cluster.clock.advance(HURRY_SECONDS + 0.5)
 
     assert before == {name: ""}
     assert await cluster.owners(SECRETS) == {name: B}
