@@ -62,6 +62,8 @@ class Call(NamedTuple):
     """find, list, stream, next (an object of a stream), watch, get or patch."""
     resource: GroupResource
     ref: ObjectRef | None = None
+    labels: str = ""
+    """What a list asks for."""
 
 
 Hook = Callable[[Call], Awaitable[None]]
@@ -146,7 +148,7 @@ class Meddled:
         self, resource: Resource, labels: str = "", *, namespace: str = "", fields: str = ""
     ) -> "MeddledStore":
         inner = self.inner.of(resource, labels, namespace=namespace, fields=fields)
-        return MeddledStore(self, inner, resource.id)
+        return MeddledStore(self, inner, resource.id, labels)
 
     async def tell(self, call: Call, hooks: list[Hook]) -> None:
         if hooks is self.before:
@@ -159,16 +161,22 @@ class MeddledStore:
     """One of their stores."""
 
     def __init__(
-        self, around: Meddled, inner: FakeStore[PartialObject], resource: GroupResource
+        self,
+        around: Meddled,
+        inner: FakeStore[PartialObject],
+        resource: GroupResource,
+        labels: str,
     ) -> None:
         self._around = around
         self._inner = inner
         self._resource = resource
+        self._labels = labels
 
     async def list(
         self, keep: Callable[[PartialObject], bool] | None = None
     ) -> Listed[PartialObject]:
-        await self._tell("list")
+        call = Call("list", self._resource, labels=self._labels)
+        await self._around.tell(call, self._around.before)
         return await self._inner.list(keep)
 
     async def stream(self, labels: str = "") -> AsyncGenerator[PartialObject, None]:

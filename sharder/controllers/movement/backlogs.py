@@ -86,6 +86,8 @@ class Backlogs:
         """What has ceased to drain, and until when that is remembered; the oldest first."""
         self._overflowed = clock.monotonic()
         """When something without owner was last seen that could not be remembered."""
+        self._listed = clock.monotonic()
+        """When what is being drained was last listed."""
         self._restless_until = 0.0
         """Until when drains are to be expected."""
         self.expect_drains()
@@ -123,6 +125,7 @@ class Backlogs:
         """Keep up with what is being drained; what ceases to be is released."""
         match event:
             case Listed(items):
+                self._listed = self._clock.monotonic()
                 now = {obj.metadata.ref: self._shard_of(obj) for obj in items}
                 self._release(self.draining.replace(within, now))
             case Changed(obj) if self.is_in_scope(obj):
@@ -145,12 +148,21 @@ class Backlogs:
         when we first saw it so; what cannot be remembered waits for the next pass.
         """
         ref, now = obj.metadata.ref, self._clock.monotonic()
-        if self._let_go.get(ref, 0.0) > now or self._drains.asked(ref) is not None:
+        if self._was_let_go(obj, now):
             return 0.0
         since = self.unassigned.since(ref)
         if since is None:
             since = now if self.unassigned.note(ref, UNKNOWN) else self._overflowed
         return max(0.0, since + UNSEEN_SECONDS - now)
+
+    def _was_let_go(self, obj: PartialObject, now: float) -> bool:
+        """Tell whether an object without owner was draining when we last saw it with one."""
+        ref, snapshot = obj.metadata.ref, self._snapshot()
+        if self._let_go.get(ref, 0.0) > now or self._drains.asked(ref) is not None:
+            return True
+        # Where drains are listed, the object itself may tell before the next list does.
+        is_over = snapshot is not None and not snapshot.is_draining(obj)
+        return is_over and ref in self.draining and now < self._listed + UNSEEN_SECONDS
 
     def expect_drains(self) -> None:
         """Take note that objects may be wanted elsewhere."""

@@ -416,7 +416,7 @@ async def test_a_watch_that_breaks_is_resumed_where_it_was() -> None:
         await cluster.clock.advance(5)
 
     assert await cluster.owners(WIDGETS) == {"w": A}
-    assert Call("list", WIDGETS) not in cluster.objects.calls
+    assert ("list", WIDGETS) not in {call[:2] for call in cluster.objects.calls}
 
 
 async def test_a_ring_is_watched_as_long_as_it_is_there() -> None:

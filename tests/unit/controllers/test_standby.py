@@ -12,11 +12,12 @@ from sharder.controllers.movement.orphans import UNSEEN_SECONDS
 from sharder.controllers.movement.standby import PATIENCE_SECONDS, StandBy
 from sharder.errors import Forbidden, Rejected
 from sharder.runtime.polled import HURRY_SECONDS, POLL_SECONDS
-from tests.support.cluster import Cluster, on, once, raising
+from tests.support.cluster import Call, Cluster, on, once, raising
 from tests.support.movement import SOON, moving, patched
 from tests.support.replica import LEADER, Replica
 from tests.support.values import (
     CONFIGMAPS,
+    DRAIN,
     SECRETS,
     WIDGETS,
     A,
@@ -205,6 +206,51 @@ async def test_without_the_right_to_watch_who_stands_by_lists_often_when_drains_
     assert await cluster.owners(CONFIGMAPS) == {"c": B}
 
 
+async def test_an_acknowledgement_is_known_before_the_next_list_of_drains() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
+
+    async def be_late(call: Call) -> None:
+        if call.labels == DRAIN:
+            await cluster.clock.sleep(60)
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        secret = await cluster.add(
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+        )
+        await cluster.clock.advance(2 * HURRY_SECONDS)
+        cluster.objects.before.append(on("list", SECRETS, be_late))
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(HURRY_SECONDS + LATE)
+
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
+async def test_what_was_drained_in_an_old_list_may_have_stayed_and_waits() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
+
+    async def be_late(call: Call) -> None:
+        if call.labels == DRAIN:
+            await cluster.clock.sleep(60)
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        secret = await cluster.add(
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+        )
+        await cluster.clock.advance(2 * HURRY_SECONDS)
+        cluster.objects.before.append(on("list", SECRETS, be_late))
+        await cluster.label(secret, SECRETS, drain=None)
+        await cluster.clock.advance(UNSEEN_SECONDS)
+        await cluster.label(secret, SECRETS, owner=None)
+        await cluster.clock.advance(UNSEEN_SECONDS - SOON)
+        before = await cluster.owners(SECRETS)
+        await cluster.clock.advance(HURRY_SECONDS + 0.5)
+
+    assert before == {name: ""}
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
 async def test_what_is_drained_between_two_lists_is_found_too() -> None:
     cluster = Cluster()
     cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
@@ -218,4 +264,21 @@ async def test_what_is_drained_between_two_lists_is_found_too() -> None:
         await cluster.clock.advance(HURRY_SECONDS + 0.5)
 
     assert before == {name: ""}
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
+async def test_what_lost_its_label_alone_as_it_was_drained_waits() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        secret = await cluster.add(
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+        )
+        await cluster.clock.advance(2 * UNSEEN_SECONDS)
+        await cluster.label(secret, SECRETS, owner=None)
+        await cluster.clock.advance(UNSEEN_SECONDS - SOON)
+        before = await cluster.owners(SECRETS)
+        await cluster.clock.advance(1)
+
+    assert before == {name: "*"}
     assert await cluster.owners(SECRETS) == {name: B}
