@@ -75,7 +75,10 @@ def members_of(
     ]
     is_doubtful = leases.is_crowded or at < leases.doubted_until
     present = [
-        (lease.metadata.name, _standing_of(known[lease.metadata.ref], roster, leases))
+        (
+            lease.metadata.name,
+            _standing_of(known[lease.metadata.ref], roster, is_doubtful=is_doubtful),
+        )
         for lease in (*roster.leases, *outcast)
     ]
     standings = _best([*_departed(leases, at, is_doubtful=is_doubtful), *present])
@@ -109,10 +112,10 @@ def _departed(
             yield ref.name, Standing.GONE
 
 
-def _standing_of(known: Known, roster: Roster, leases: RingLeases) -> Standing:
+def _standing_of(known: Known, roster: Roster, *, is_doubtful: bool) -> Standing:
     standing = standing_by(known.lease, roster.problems.get(known.lease.metadata.ref))
-    if standing is Standing.GONE and leases.is_crowded and not known.worked:
-        return Standing.MISSING  # the shard of that name may hold a Lease that was forgotten
+    if standing is Standing.GONE and is_doubtful and not known.worked:
+        return Standing.MISSING  # the shard of that name may have held a Lease that was forgotten
     return standing
 
 

@@ -451,6 +451,17 @@ def test_it_is_known_where_shards_live_that_are_not_available(of: Lease) -> None
     assert watching(of).members(DEMO, LONG_AFTER).namespaces == {A: "default"}
 
 
+def test_a_lease_that_was_made_anew_before_its_ring_was_known_releases_nothing_yet() -> None:
+    membership = Membership(0.0)
+    membership.replace([lease()], LONG_AFTER)
+
+    membership.forget(lease(), LONG_AFTER)
+    membership.see(lease(holder=""), LONG_AFTER)
+
+    assert standing_at(membership, LONG_AFTER) is Standing.MISSING
+    assert standing_at(membership, LONG_AFTER + 31) is Standing.GONE
+
+
 def test_the_ring_of_a_lease_without_label_is_empty() -> None:
     assert ring_of(lease(of="")) == ""
     assert ring_of(Lease()) == ""
