@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from sharder.api.lease import Lease
+from sharder.departures import Departures
 from sharder.leases import Sighting, duration_of, is_given_up, is_held, problem_of
 from sharder.names import ObjectRef
 from sharder.placement.shards import Shard, shard_of
@@ -76,7 +77,7 @@ class RingLeases:
     def __init__(self) -> None:
         self.is_crowded = False
         """Whether a Lease was forgotten under which a shard may work."""
-        self.departed: dict[ObjectRef, float] = {}
+        self.departed = Departures()
         """Leases that are gone, and until when their shards may work."""
         self.doubted_until = float("-inf")
         """Until when a shard may work whose departure was forgotten."""
@@ -159,14 +160,13 @@ class RingLeases:
 
     def depart(self, ref: ObjectRef, until: float) -> None:
         """Remember that a Lease is gone; a shorter wait does not replace a longer one."""
-        self.departed[ref] = max(until, self.departed.get(ref, until))
+        self.departed.note(ref, until)
         if len(self.departed) > MAX_DEPARTED:
-            first = min(self.departed, key=self.departed.__getitem__)
-            self.doubted_until = max(self.doubted_until, self.departed.pop(first))
+            self.doubted_until = max(self.doubted_until, self.departed.pop_first())
 
     def prune(self, at: float) -> None:
         """Forget departures that a stranger's standing describes as well."""
-        self.departed = {ref: until for ref, until in self.departed.items() if until > at}
+        self.departed.prune(at)
 
     def begin_list(self) -> None:
         """All Leases are about to be shown."""

@@ -103,7 +103,7 @@ def _departed(
     leases: RingLeases, at: float, *, is_doubtful: bool
 ) -> Iterator[tuple[str, Standing]]:
     """Yield the standings of those whose Lease is gone, where more is known than of strangers."""
-    for ref, until in leases.departed.items():
+    for until, ref in leases.departed:
         if not leases.counts(ref):
             continue
         if at < until:

@@ -60,8 +60,8 @@ class _Ring:
 
     def next_edge(self, at: float) -> float:
         """Return when time alone changes a standing after `at`, strangers' at the start aside."""
-        edges = (self.leases.doubted_until, *self.leases.departed.values())
-        return min((edge for edge in edges if edge > at), default=inf)
+        edge, doubted = self.leases.departed.next_after(at), self.leases.doubted_until
+        return min(edge, doubted) if doubted > at else edge
 
 
 class Membership:
@@ -145,7 +145,7 @@ class Membership:
         known, was_crowded = judged(lease, before, at), ring.leases.is_crowded
         is_news = before is None or is_another(before, known)
         if is_held(lease):
-            is_news |= ring.leases.departed.pop(ref, None) is not None
+            is_news |= ring.leases.departed.discard(ref)
         evicted = self._keep(name, ring, known)
         if evicted == ref:
             is_news = before is not None
