@@ -15,7 +15,8 @@ RECORD = Record(
     lease_seconds=5,
     processes=2,
     capacity=3,
-    ordinary="users",
+    ordinary=frozenset({"users", "busy"}),
+    resting="users",
     steered="steered",
 )
 
@@ -104,6 +105,35 @@ def test_the_ceiling_rises_no_earlier_than_a_takeover_may_be_over() -> None:
 
     assert attack(writes=[*born, drained[0]], deaths=[death]).moved == ()
     assert len(attack(writes=[*born, drained[1]], deaths=[death]).moved) == 1
+
+
+def steered(*writes: Write) -> tuple[str, ...]:
+    """Return what was moved without cause while pins and loads were flipped from 100 s on."""
+    phases = [RECORD.phases[0], replace(RECORD.phases[1], name="steered")]
+    return judge(replace(RECORD, phases=phases, writes=writes))[1].moved
+
+
+def test_what_the_tenant_has_pinned_to_a_shard_is_no_cause_to_move_objects_of_others() -> None:
+    born = [wrote(1, "a", "bounded-p0"), wrote(1, "b", "bounded-p1")]
+    pinned = [wrote(110, f"t{n}", "bounded-p0", namespace="tenant") for n in range(6)]
+    soon, late = (wrote(at, "a", "bounded-p0", draining=True) for at in (113, 120))
+
+    assert len(steered(*born, *pinned, late)) == 1
+    assert steered(*born, *pinned, soon) == ()  # they have just come: that may displace others
+
+
+def test_what_ordinary_users_have_too_many_themselves_may_go_while_pins_are_flipped() -> None:
+    born = [wrote(1, name, "bounded-p0", namespace="busy") for name in "abc"]
+
+    assert steered(*born, wrote(150, "a", "bounded-p0", draining=True, namespace="busy")) == ()
+
+
+def test_loads_of_the_tenant_move_nothing_of_a_namespace_in_which_nothing_changes() -> None:
+    born = [wrote(1, place, "balanced-p0", ring="balanced", namespace=place)
+            for place in ("users", "busy")]  # fmt: skip
+    gone = [replace(write, at=150, owner="balanced-p1") for write in born]
+
+    assert steered(*born, *gone) == ("balanced users: balanced-p0 (1 of inf) -> balanced-p1",)
 
 
 def test_objects_of_a_ring_with_a_capacity_stay_below_it() -> None:

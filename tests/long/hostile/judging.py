@@ -92,10 +92,12 @@ class Record:
     processes: int
     capacity: int
     """perShardCapacity of the ring `capped`."""
-    ordinary: str
-    """Namespace of ordinary users."""
+    ordinary: frozenset[str]
+    """Namespaces of ordinary users."""
+    resting: str
+    """That of them in which nothing comes, goes or changes."""
     steered: str
-    """Name of the phase in which nothing of ordinary users may move at all."""
+    """Name of the phase in which the tenant may move nothing of ordinary users."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,7 +136,7 @@ def judge(record: Record) -> list[Row]:
 def without_cause(record: Record) -> list[Departure]:
     """Return what was asked of, or taken from, a living shard that had no more than its share."""
     deaths = _Deaths(record.deaths)
-    counts = {ring: _Counts() for ring in {w.ring for w in record.writes}}
+    counts = {ring: _Counts(record.ordinary) for ring in {w.ring for w in record.writes}}
     found: list[Departure] = []
     for write in sorted(record.writes, key=lambda w: w.at):
         count = counts[write.ring]
@@ -147,7 +149,7 @@ def without_cause(record: Record) -> list[Departure]:
             continue
         leaves = write.owner != before.owner or (write.draining and not before.draining)
         was_asked = before.draining and write.owner != before.owner
-        if not leaves or was_asked or write.namespace != record.ordinary:
+        if not leaves or was_asked or write.namespace not in record.ordinary:
             continue
         if _is_unjust(record, deaths, count, before, write.at):
             found.append(Departure(before=before, after=write, held=held, limit=limit))
@@ -247,11 +249,13 @@ def _ceiling(record: Record, deaths: "_Deaths", ring: str, at: float, count: "_C
 def _is_unjust(
     record: Record, deaths: "_Deaths", count: "_Counts", before: Write, at: float
 ) -> bool:
+    if any(phase.has(at) and phase.name == record.steered for phase in record.phases):
+        if before.ring == "balanced":
+            return before.namespace == record.resting
+        return count.excused.get(before.owner, -inf) < at - CAUSE_SECONDS
     process = before.owner.removeprefix(f"{before.ring}-")
     if deaths.is_dead(process, at):
         return False
-    if any(phase.has(at) and phase.name == record.steered for phase in record.phases):
-        return True
     if before.ring == "balanced":
         return not deaths.recent(at)
     return count.over.get(before.owner, -inf) < at - CAUSE_SECONDS
@@ -279,23 +283,39 @@ class _Deaths:
 class _Counts:
     """How many objects each shard of one ring has."""
 
-    def __init__(self) -> None:
+    def __init__(self, ordinary: frozenset[str]) -> None:
         self.now: dict[tuple[str, str], Write] = {}
         self.held: Counter[str] = Counter()
         self.over: dict[str, float] = {}
         """When each shard was last above its ceiling."""
+        self.excused: dict[str, float] = {}
+        """When it was so by what ordinary users have, or while the tenant's came and went."""
+        self._ordinary = ordinary
+        self._theirs: Counter[str] = Counter()
+        self._turnover = -inf
+        """When an object of the tenant came or went last."""
 
     def note(self, limit: float, at: float) -> None:
         """Remember who is above the ceiling."""
-        self.over.update({owner: at for owner, held in self.held.items() if held > limit})
+        over = {owner: at for owner, held in self.held.items() if held > limit}
+        self.over.update(over)
+        if self._turnover >= at - CAUSE_SECONDS:
+            self.excused.update(over)
+        self.excused.update({owner: at for owner, many in self._theirs.items() if many > limit})
 
     def take(self, write: Write) -> None:
         """Count the write."""
         key = (write.namespace, write.name)
         before = self.now.pop(key, None)
-        if before is not None and before.owner:
-            self.held[before.owner] -= 1
+        if before is not None:
+            self._count(before, -1)
         if not write.deleted:
             self.now[key] = write
-            if write.owner:
-                self.held[write.owner] += 1
+            self._count(write, 1)
+        if (before is None or write.deleted) and write.namespace not in self._ordinary:
+            self._turnover = write.at
+
+    def _count(self, write: Write, one: int) -> None:
+        if write.owner:
+            self.held[write.owner] += one
+            self._theirs[write.owner] += one * (write.namespace in self._ordinary)

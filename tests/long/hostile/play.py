@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from math import ceil
 from typing import Final
 
@@ -14,7 +15,7 @@ from tests.e2e.replicas import REPLICAS
 from tests.long.hostile.judging import QUIET, Death, Record, Row, Span, judge
 from tests.long.hostile.lag import buckets, worst
 from tests.long.hostile.recording import CREATES_PER_SECOND, STEERED, Recording
-from tests.long.hostile.stage import PROCESSES, RINGS, Stage, stage
+from tests.long.hostile.stage import PROCESSES, RINGS, USERS, Stage, stage
 from tests.support.eventually import eventually
 
 STANDING: Final = 120
@@ -22,6 +23,8 @@ STANDING: Final = 120
 KILL_EVERY: Final = 30.0
 AWAY_SECONDS: Final = 20.0
 """How long a killed process stays away: more than its takeover may take."""
+REST_SECONDS: Final = 6.0
+"""In which nothing is written: longer than the interval of rebalancing."""
 LULL_SECONDS: Final = 60.0
 """After a phase, at most, until all is as it was."""
 
@@ -47,7 +50,7 @@ PHASES: Final = (
         attacks={f"connections-{n}": ("connections", str(n)) for n in range(len(REPLICAS))},
     ),
     Phase(name="made-up reviews", attacks={"made-up": ("made-up",)}),
-    # Without kills nothing of ordinary users has any cause to move.
+    # Without kills nothing of ordinary users moves but for what they do themselves.
     Phase(name=STEERED, attacks={"steered": ("steered",)}, kills=False),
     Phase(
         name="all at once",
@@ -145,21 +148,10 @@ async def _play(
 
 async def _until_placing(recording: Recording) -> None:
     """Create what is there all the time, when all shards are there."""
-    playground = recording.stage.playground
-
-    wanted = {f"{ring}={len(PROCESSES)}" for ring in RINGS}
-
-    async def available() -> bool:
-        path = "jsonpath={range .items[*]}{.metadata.name}={.status.availableShards} {end}"
-        arguments = ("get", "controllerrings", "-o", path)
-        return wanted <= set(
-            (await asyncio.to_thread(playground.plane.kubectl, *arguments)).split()
-        )
-
-    await eventually(available, within=LULL_SECONDS)
+    await eventually(partial(_are_available, recording.stage), within=LULL_SECONDS)
     await asyncio.sleep(2)  # until the API server calls the webhook
     for _ in range(STANDING):
-        await recording.create(RINGS[0])
+        await recording.create(RINGS[0], USERS)
     assert all(each.status == 201 for each in recording.creates), "users must be able to create"
     recording.creates.clear()
     await _settled(recording)
@@ -206,7 +198,7 @@ async def _lull(recording: Recording) -> float:
         await _taken_over(recording)
         await _bring_back(recording)
     await recording.stage.clean_up_after_tenant()
-    await recording.sweep(STANDING)
+    await recording.sweep()
     await _settled(recording)
     return time.monotonic() - began
 
@@ -223,12 +215,23 @@ async def _taken_over(recording: Recording) -> None:
         await eventually(taken, within=LULL_SECONDS / 2)
 
 
+async def _are_available(found: Stage) -> bool:
+    """Return whether every process is a shard in every ring that the rings say they have."""
+    path = "jsonpath={range .items[*]}{.metadata.name}={.status.availableShards} {end}"
+    arguments = ("get", "controllerrings", "-o", path)
+    rings = await asyncio.to_thread(found.plane.kubectl, *arguments)
+    return {f"{ring}={len(PROCESSES)}" for ring in RINGS} <= set(rings.split())
+
+
 async def _settled(recording: Recording) -> None:
-    """Wait until all has been owned and nothing was written for a while."""
+    """Wait until all shards are back, nothing was written for a while, and all is in its place.
+
+    Before a shard is back nothing goes to it, so that nothing is written proves little.
+    """
     with suppress(TimeoutError):
         async with asyncio.timeout(LULL_SECONDS):
             while True:
-                written = len(recording.writes)
-                await asyncio.sleep(3)
-                if written == len(recording.writes) and not recording.unsettled():
+                complete, written = await _are_available(recording.stage), len(recording.writes)
+                await asyncio.sleep(REST_SECONDS)
+                if complete and written == len(recording.writes) and not recording.unsettled():
                     return

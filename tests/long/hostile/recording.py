@@ -3,8 +3,10 @@
 import asyncio
 import itertools
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +21,8 @@ from tests.e2e.replicas import REPLICAS
 from tests.long.etcd_history import Stored, record
 from tests.long.hostile.judging import Create, Death, Record, Span, Write
 from tests.long.hostile.stage import (
+    BOUNDED,
+    BUSY,
     ELSEWHERE,
     LEASE_SECONDS,
     PROCESSES,
@@ -34,8 +38,10 @@ FLOOR_PER_SECOND: Final = 5.0
 CREATE_SECONDS: Final = 30.0
 SAMPLE_SECONDS: Final = 0.5
 STEERED: Final = "steered"
-LOADS: Final = ("cpu=4,memory=1", "cpu=1,memory=4")
+LIGHT: Final = ("cpu=4,memory=1", "cpu=1,memory=4")
 """In turn: wherever they are, no shard is far out of balance, and each can be made so."""
+HEAVY: Final = ("cpu=40,memory=10", "cpu=10,memory=40")
+"""The same in the namespace at rest: without the others they are worth a rebalance."""
 
 
 @dataclass(slots=True)
@@ -70,14 +76,15 @@ class Recording:
             lease_seconds=LEASE_SECONDS,
             processes=len(PROCESSES),
             capacity=capacity,
-            ordinary=USERS,
+            ordinary=frozenset({USERS, BUSY}),
+            resting=USERS,
             steered=STEERED,
         )
 
     async def follow_secrets(self) -> None:
         """Record all that befalls Secrets that rings select, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for place in (USERS, TENANT):
+            for place in (USERS, BUSY, TENANT):
                 url = self.stage.plane.etcd_url
                 group.create_task(record(url, f"secrets/{place}/", self._take_secret))
 
@@ -106,12 +113,13 @@ class Recording:
                 if number % floor == 0:
                     group.create_task(self.create(""))
 
-    async def create(self, ring: str) -> None:
+    async def create(self, ring: str, place: str = BUSY) -> None:
         """Create one Secret in every ring; it is looked at in one of them."""
         number, began = next(self._numbers), time.monotonic()
         name = f"secret-{number:08}"
-        path = f"/api/v1/namespaces/{USERS if ring else ELSEWHERE}/secrets"
-        load = {LOAD_ANNOTATION: LOADS[number % len(LOADS)]}
+        path = f"/api/v1/namespaces/{place if ring else ELSEWHERE}/secrets"
+        loads = HEAVY if place == USERS else LIGHT
+        load = {LOAD_ANNOTATION: loads[number % len(loads)]}
         body: Json = {"metadata": {"name": name, "annotations": load}}
         status, owner = 201, ""
         client = self.client if ring else self.admin
@@ -126,22 +134,25 @@ class Recording:
             Create(ring=ring, name=name, at=began, seconds=seconds, status=status, owner=owner)
         )
 
-    async def sweep(self, keep: int) -> None:
-        """Delete what ordinary users have created, but for the first so many."""
-        names = [name for place, name in self.now if place == USERS]
+    async def sweep(self) -> None:
+        """Delete what ordinary users have created, but for what is in the namespace at rest."""
+        names = [name for place, name in self.now if place == BUSY]
         room = asyncio.Semaphore(20)
 
         async def delete(name: str) -> None:
             async with room:
-                await self.client.request("DELETE", f"/api/v1/namespaces/{USERS}/secrets/{name}")
+                await self.client.request("DELETE", f"/api/v1/namespaces/{BUSY}/secrets/{name}")
 
         async with asyncio.TaskGroup() as group:
-            for name in sorted(names)[keep:]:
+            for name in names:
                 group.create_task(delete(name))
 
     def unsettled(self) -> Sequence[str]:
-        """Return what is without a living owner in a ring, or draining."""
+        """Return what is without a living owner in a ring, draining, or beyond its ceiling."""
         away = {f"{ring}-{process}" for ring in RINGS for process in self.stage.down}
+        held = Counter(states[BOUNDED].owner for states in self.now.values())
+        share = ceil(len(self.now) / len(PROCESSES))
+        away |= {owner for owner, many in held.items() if many > share}
         return [
             f"{w.ring} {w.namespace}/{w.name} {w.owner} {w.draining}"
             for states in self.now.values()

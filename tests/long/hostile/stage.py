@@ -22,8 +22,9 @@ from tests.long.hostile.attack import Target
 from tests.support.forwarder import Forwarder
 
 LEASE_SECONDS: Final = 5
-USERS, TENANT, ELSEWHERE = "users", "tenant", "elsewhere"
-"""Namespaces: of ordinary users, of the hostile tenant, and one that no ring selects."""
+USERS, BUSY, TENANT, ELSEWHERE = "users", "busy", "tenant", "elsewhere"
+"""Namespaces: two of ordinary users, in the first of which nothing comes or goes, that of the
+hostile tenant, and one that no ring selects."""
 MALLORY: Final = "mallory"
 BOUNDED, CAPPED, BALANCED = "bounded", "capped", "balanced"
 RINGS: Final = (BOUNDED, CAPPED, BALANCED)
@@ -139,6 +140,7 @@ def _items(capacity: int) -> Sequence[Json]:
     rebalance: Json = {"strategy": "ResourceBalance", "interval": "5s", "threshold": "0.1"}
     return [
         _namespace(USERS, selected),
+        _namespace(BUSY, selected),
         _namespace(TENANT, selected),
         _namespace(ELSEWHERE, {}),
         _ring(BOUNDED, {"placement": bounded}),
