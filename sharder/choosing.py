@@ -121,12 +121,17 @@ def excess_of(snapshot: RingSnapshot) -> Mapping[ShardName, int]:
     return snapshot.placer.ceilings(tally).excess()
 
 
-def has_too_many(snapshot: RingSnapshot, shard: ShardName) -> bool:
-    """Tell whether the shard is available and has more objects than it may have."""
+def is_one_too_many(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> bool:
+    """Tell whether an available shard has more than it may have, and an object is to go for that.
+
+    What is there because it was pinned goes first, also what has lost its pin a moment ago.
+    """
     tally, layout = snapshot.tally, snapshot.placer.layout
     if tally is None or shard not in layout.names:
         return False
-    return snapshot.placer.ceilings(tally).exceeds(layout.by_name[shard])
+    excess = snapshot.placer.ceilings(tally).excess_on(layout.by_name[shard])
+    is_guest = tally.is_guest(snapshot.identity_of(obj))
+    return excess > (0 if is_guest else tally.guests_on(shard))
 
 
 def _choose(snapshot: RingSnapshot, demand: Demand, *, draining: bool) -> Choice:

@@ -12,7 +12,7 @@ from sharder.choosing import (
     choose,
     choose_anew,
     expected_of,
-    has_too_many,
+    is_one_too_many,
     objection,
     reservation_on,
 )
@@ -158,7 +158,7 @@ def plan_displaced(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName)
         return Keep("it is not in the way any more")
     if snapshot.ring.spec.movement.paused:
         return PAUSED
-    if not has_too_many(snapshot, shard):
+    if not is_one_too_many(snapshot, obj, shard):
         return Keep("its shard has room for it again")
     # The pin would keep it from all other shards, once it has none.
     target = choose_anew(snapshot, obj).shard if snapshot.reader.pin_of(obj) else None

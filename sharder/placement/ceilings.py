@@ -103,12 +103,12 @@ class Ceilings:
         """
         return self._excess_of(self._layout.available)
 
-    def exceeds(self, shard: Shard) -> bool:
-        """Tell whether an available shard is among those; no other pool is looked at."""
+    def excess_on(self, shard: Shard) -> int:
+        """Return the same of one available shard; no pool but its own is looked at."""
         beside: Sequence[Shard] = (shard,)
         if self._spec.pool_capacity is not None and shard.pool:
             beside = self._layout.pools[shard.pool]
-        return shard.name in self._excess_of(beside)
+        return self._excess_of(beside).get(shard.name, 0)
 
     def keeps_one_more(self, shard: Shard) -> bool:
         """Tell whether an object that the shard was asked to let go could stay after all."""

@@ -40,6 +40,8 @@ class _Counted(NamedTuple):
     entry: Entry | None
     unproven_on: ShardName | None = None
     """The shard on which it stays by assumption alone."""
+    guest_on: ShardName | None = None
+    """The shard on which it stays because it was pinned there, and is no more."""
 
 
 class Tally:
@@ -65,6 +67,7 @@ class Tally:
         self._unproven = Counter[ShardName]()
         """How many of them stay there by assumption alone."""
         self._pinned = Counter[ShardName]()
+        self._guests_on = Counter[ShardName]()
         self._heading: dict[ShardName, dict[ShardName | None, int]] = {}
         self._draining = 0
         self._members: dict[int, dict[ShardName, int]] = {}
@@ -118,6 +121,10 @@ class Tally:
         That is known of what was seen pinned, as long as it stays on that shard.
         """
         return identity in self._guests
+
+    def guests_on(self, shard: ShardName) -> int:
+        """Return how many of those that stay are there for a pin that they have lost."""
+        return self._guests_on[shard]
 
     def pinned_on(self, shard: ShardName) -> int:
         """Return how many of those that stay are pinned to the shard."""
@@ -261,6 +268,7 @@ class Tally:
             part.tidy()
         self._on, self._staying = +self._on, +self._staying
         self._pinned, self._unproven = +self._pinned, +self._unproven
+        self._guests_on = +self._guests_on
 
     def _settle(self, identity: int, shown: Entry | None) -> None:
         """Drop an assumption that what the watch shows confirms or refutes."""
@@ -277,11 +285,14 @@ class Tally:
 
     def _counted(self, identity: int) -> "_Counted":
         assumed, shown = self._assumed.find(identity), self._found(identity)
-        if assumed is None:
-            return _Counted(shown)
-        entry = assumed.entry
+        entry = shown if assumed is None else assumed.entry
+        if entry is None or not entry.stays:
+            return _Counted(entry)
         is_proven = shown is not None and shown.stays and shown.shard == entry.shard
-        return _Counted(entry, entry.shard if entry.stays and not is_proven else None)
+        is_guest = is_proven and not entry.pinned and identity in self._guests
+        return _Counted(
+            entry, None if is_proven else entry.shard, entry.shard if is_guest else None
+        )
 
     def _found(self, identity: int) -> Entry | None:
         for part in self._parts.values():
@@ -303,6 +314,10 @@ class Tally:
             self._unproven[before.unproven_on] -= 1
         if after.unproven_on is not None:
             self._unproven[after.unproven_on] += 1
+        if before.guest_on is not None:
+            self._guests_on[before.guest_on] -= 1
+        if after.guest_on is not None:
+            self._guests_on[after.guest_on] += 1
 
     def _add(self, entry: Entry, one: int) -> None:
         shard = entry.shard

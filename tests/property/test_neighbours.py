@@ -3,7 +3,7 @@
 Nothing here decides: the steps are those of the planner, the answers those of the webhook.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import pytest
@@ -15,6 +15,7 @@ from sharder.admission import Review, Writer, decide
 from sharder.api.meta import PartialObject
 from sharder.api.ring import PlacementSpec
 from sharder.choosing import excess_of
+from sharder.membership import Standing
 from sharder.names import ShardName, pin_label
 from sharder.placement.displacement import Displaced
 from sharder.plan import Assign, Drain, Step, Withdraw
@@ -37,18 +38,35 @@ class Pinned(NamedTuple):
     to: ShardName | None
 
 
+class Gone(NamedTuple):
+    """An object of mine is deleted, if it is there."""
+
+    number: int
+
+
+class Away(NamedTuple):
+    """One shard at most is away: it is gone, and comes back."""
+
+    shard: ShardName | None
+
+
 steps = st.builds(Pinned, st.integers(0, MINE - 1), st.sampled_from([None, A, B, C]))
+turns = st.one_of(
+    steps, steps, st.builds(Gone, st.integers(0, MINE - 1)),
+    st.builds(Away, st.sampled_from([None, A, B, C])),
+)  # fmt: skip
 
 
 class Shared:
     """A ring that two namespaces share; steps are carried out at once."""
 
     def __init__(self, spec: PlacementSpec, *, room: int | None = None) -> None:
-        self.ring = steered(*(shard(name, room=room) for name in (A, B, C)), spec=spec)
+        self._shards = [shard(name, room=room) for name in (A, B, C)]
+        self.ring = steered(*self._shards, spec=spec)
         self._objects: dict[str, PartialObject] = {}
         for number in range(THEIRS):
             self._create(obj(WIDGETS, f"their-{number}", namespace="theirs"))
-        self._settle()
+        self.settle()
 
     def theirs(self) -> dict[str, ShardName | None]:
         """Where the objects of the other namespace are."""
@@ -68,9 +86,33 @@ class Shared:
         else:
             body = {"metadata": {"labels": {PIN: to}}}
             self._store(written(self._objects[name], body))
-        self._settle()
+        self.settle()
 
-    def _settle(self) -> None:
+    def delete(self, number: int) -> None:
+        """Delete an object of mine, and let the ring come to rest."""
+        found = self._objects.pop(f"my-{number}", None)
+        if found is not None and self.ring.tally is not None:
+            self.ring.tally.see("widgets", self.ring.identity_of(found), None)
+        self.settle()
+
+    def lose(self, away: ShardName | None) -> None:
+        """Have all shards but one, or all of them, and let the ring come to rest."""
+        standings = {} if away is None else {away: Standing.GONE}
+        spec = self.ring.ring.spec.placement
+        self.ring = steered(*self._shards, spec=spec, standings=standings, previous=self.ring)
+        self.settle()
+
+    def list_and_relieve(self, name: ShardName, many: int, meanwhile: Mapping[int, str]) -> None:
+        """Carry out what a list says that was made before pins of mine changed."""
+        listed = list(self._displaced(name, many))
+        for number, to in meanwhile.items():
+            body = {"metadata": {"labels": {PIN: to or None}}}
+            self._store(written(self._objects[f"my-{number}"], body))
+        for found in listed:
+            self._carry_out(found, plan_displaced(self.ring, found, name))
+
+    def settle(self) -> None:
+        """Let the ring come to rest."""
         for _ in range(MAX_PASSES):
             if not self._pass():
                 return
@@ -149,6 +191,30 @@ def test_no_sequence_of_pins_of_one_namespace_moves_an_object_of_another(
         assert shared.theirs() == before
 
 
+@pytest.mark.parametrize("spec", SPECS, ids=("automatic", "hard", "spread", "least loaded"))
+@settings(max_examples=60)
+@given(taken=st.lists(turns, max_size=14))
+def test_pins_move_nothing_of_others_whatever_shards_and_objects_have_come_and_gone(
+    spec: PlacementSpec, taken: list[Pinned | Gone | Away]
+) -> None:
+    shared = Shared(spec)
+
+    for step in taken:
+        before = shared.theirs()
+        match step:
+            case Pinned(number, to):
+                shared.pin(number, to)
+                after = shared.theirs()
+                # What waits without owner may find room where something has left.
+                assert {n: after[n] for n in before if before[n]} == {
+                    n: owner for n, owner in before.items() if owner
+                }
+            case Gone(number):
+                shared.delete(number)
+            case Away(name):
+                shared.lose(name)
+
+
 @pytest.mark.parametrize("room", [None, 30])
 def test_pins_that_change_all_at_once_move_what_was_pinned_and_nothing_else(
     room: int | None,
@@ -163,3 +229,17 @@ def test_pins_that_change_all_at_once_move_what_was_pinned_and_nothing_else(
         assert to is None or shared.mine() == {to}
 
     assert len(shared.mine()) > 1
+
+
+def test_pins_that_come_and_go_while_a_ring_is_listed_move_no_object_of_another() -> None:
+    shared = Shared(bounded())
+    for number in range(MINE):
+        shared.pin(number, A)
+    before = shared.theirs()
+
+    shared.list_and_relieve(A, MINE - 1, meanwhile=dict.fromkeys(range(MINE), ""))
+
+    assert shared.theirs() == before
+    shared.settle()
+    assert shared.theirs() == before
+    assert not excess_of(shared.ring)

@@ -16,7 +16,7 @@ from sharder.choosing import (
     choose,
     choose_anew,
     expected_of,
-    has_too_many,
+    is_one_too_many,
     reservation_on,
 )
 from sharder.keys import main_key
@@ -248,9 +248,9 @@ def test_an_object_that_is_asked_to_go_stays_on_a_shard_that_was_cordoned_meanwh
 def test_a_shard_has_too_many_only_above_its_ceiling() -> None:
     snapshot, _ = sticking({A: 6, B: 5}, capacity=5)
 
-    assert (has_too_many(snapshot, A), has_too_many(snapshot, B)) == (True, False)
-    assert not has_too_many(snapshot, ShardName("gone"))
-    assert not has_too_many(following(A, B), A)
+    assert [is_one_too_many(snapshot, obj(owner=s), s) for s in (A, B)] == [True, False]
+    assert not is_one_too_many(snapshot, obj(), ShardName("gone"))
+    assert not is_one_too_many(following(A, B), obj(owner=A), A)
 
 
 def test_a_strategy_that_follows_wants_its_shard_again_and_again() -> None:

@@ -365,8 +365,8 @@ MUTANTS = (
             Mutant(
                 name="never finds too many",
                 module="choosing.py",
-                old="return snapshot.placer.ceilings(tally).exceeds(",
-                new="return False and snapshot.placer.ceilings(tally).exceeds(",
+                old="excess = snapshot.placer.ceilings(tally).excess_on(",
+                new="excess = 0 * snapshot.placer.ceilings(tally).excess_on(",
             ),
             # What is counted, and when
             Mutant(

@@ -272,7 +272,7 @@ def test_what_other_pools_have_does_not_matter_to_a_shard() -> None:
     many = [shard(f"s-{n}", pool=f"p-{n // 2}") for n in range(100)]
     of = ceilings(placer(*many, spec=bounded(per_shard=9, per_pool=9)), counts := Consulted())
 
-    assert not of.exceeds(many[0])
+    assert of.excess_on(many[0]) == 0
     assert counts.asked <= 10
 
 
@@ -301,7 +301,7 @@ def test_a_pool_takes_object_by_object_from_whoever_has_most(
 
 
 @given(st.lists(st.integers(0, 14), min_size=2, max_size=6), st.integers(1, 40), st.data())
-def test_a_shard_exceeds_its_ceilings_if_it_is_among_those_with_an_excess(
+def test_a_shard_asked_alone_has_the_excess_that_it_has_among_all(
     held: list[int], limit: int, data: st.DataObject
 ) -> None:
     cordoned = data.draw(st.integers(-1, len(held) - 1))
@@ -309,7 +309,7 @@ def test_a_shard_exceeds_its_ceilings_if_it_is_among_those_with_an_excess(
 
     here = [shard(f"s-{n}", pool="east", cordoned=n == cordoned) for n in range(len(held) - 1)]
 
-    assert {one.name for one in here if of.exceeds(one)} == of.excess().keys()
+    assert {one.name: many for one in here if (many := of.excess_on(one))} == of.excess()
 
 
 def pool(*held: int, limit: int, cordoned: int = -1, away: int = 0) -> dict[ShardName, int]:
@@ -411,7 +411,7 @@ def test_a_shard_that_is_evacuated_has_nothing_too_many() -> None:
     found = ceilings(placer(leaving, shard(B), spec=bounded(per_pool=3)), tally({A: 5, B: 1}))
 
     assert found.excess() == {}
-    assert not found.exceeds(leaving)
+    assert found.excess_on(leaving) == 0
 
 
 @pytest.mark.parametrize(("held", "room"), [(0, 3), (3, 0), (5, -2)])

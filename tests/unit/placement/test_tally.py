@@ -384,6 +384,25 @@ def test_who_loses_its_pin_is_a_guest_until_it_goes_or_is_pinned_again() -> None
     assert not tally.is_guest(0)
 
 
+def test_guests_are_counted_where_they_stay() -> None:
+    tally = counted(*[Entry(A, pinned=True)] * 4, Entry(A))
+    for number in range(4):
+        tally.see(WIDGETS, number, Entry(A))
+    assert tally.guests_on(A) == 4
+
+    tally.see(WIDGETS, 0, Entry(A, pinned=True))
+    tally.see(WIDGETS, 1, Entry(B))
+    tally.see(WIDGETS, 2, None)
+    assert (tally.guests_on(A), tally.guests_on(B)) == (1, 0)
+
+    tally.assume(Reservation(3, Entry(A, draining=True, heading=B)))
+    assert tally.guests_on(A) == 0
+    tally.forget(3)
+    assert tally.guests_on(A) == 1
+    tally.clear()
+    assert tally.guests_on(A) == 0
+
+
 @pytest.mark.parametrize("brief", [True, False])
 def test_what_is_assumed_is_known_as_it_was_assumed(brief: bool) -> None:
     tally = counted(Entry(A))
