@@ -8,7 +8,7 @@ INSTALLED := .venv/installed
 
 # Modules without I/O: every branch is covered.
 CORE := $(wildcard $(addprefix sharder/, names.py errors.py durations.py nesting.py keys.py generated_name.py figures.py budgets.py leases.py roster.py \
-	lease_index.py outages.py register.py membership.py ring.py admission.py plan.py planner.py patches.py snapshot.py building.py choosing.py balance.py quantities.py exclusions.py placement/*.py rebalance/*.py \
+	departures.py lease_index.py outages.py register.py membership.py ring.py admission.py plan.py planner.py patches.py snapshot.py building.py choosing.py balance.py quantities.py exclusions.py placement/*.py rebalance/*.py \
 	api/*.py preview/*.py validation/*.py))
 
 # What an older API server could do in another way: match conditions, patches, watches, the CRD.
