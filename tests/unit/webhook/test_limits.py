@@ -150,6 +150,7 @@ async def test_of_a_large_body_little_is_held_and_the_rest_read_in_slices(
             assert self.size < 1_000
 
     monkeypatch.setattr(limits, "Sieve", Watched)
+    monkeypatch.setattr(limits, "SLICE_SECONDS", 0.0)  # each slice takes longer than that
     intake, turns = intake_of(), 0
     body = [HEAD + b"0,", *[filler] * 40, b"1" + TAIL]
 
