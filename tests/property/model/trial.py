@@ -16,7 +16,7 @@ from tests.property.model.laws import Broken
 from tests.property.model.machine import Protocol
 
 SETTINGS = settings(
-    max_examples=600,
+    max_examples=500,
     stateful_step_count=40,
     deadline=None,
     database=None,
