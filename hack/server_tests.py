@@ -14,8 +14,8 @@ from hack.check import Outcome, run, side_by_side
 
 E2E = Path("tests/e2e")
 TIMED = (
-    "certificates", "ceilings", "clocks", "exceptions", "goshard", "main_job", "replicas",
-    "rolling_upgrade",
+    "certificates", "ceilings", "clocks", "exceptions", "goshard", "main_job", "movement_control",
+    "replicas", "rolling_upgrade",
 )  # fmt: skip
 """What they assert of times holds on a machine that does nothing else."""
 
