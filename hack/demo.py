@@ -25,9 +25,9 @@ from hack.kubectl import KubectlError
 from hack.ownership import observing
 from hack.playground import NAMESPACE, RING, ROOT, Playground
 from hack.supervisor import stop_detached
-from sharder.api.ring import StrategyName
-from sharder.errors import ConfigError, SharderError
-from sharder.preview.supposition import strategy_named
+from sharder.core.api.ring import StrategyName
+from sharder.core.errors import ConfigError, SharderError
+from sharder.core.preview.what_if import strategy_named
 
 
 def directory_of(checkout: Path) -> Path:

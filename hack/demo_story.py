@@ -8,7 +8,7 @@ from rich.table import Table
 
 from hack.ownership import Observer, Ownership, create_secrets
 from hack.playground import Playground
-from sharder.api.ring import StrategyName
+from sharder.core.api.ring import StrategyName
 from sharder.kube.client import Client
 
 SECRETS = 300

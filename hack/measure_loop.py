@@ -22,21 +22,20 @@ import msgspec
 from prometheus_client import CollectorRegistry
 from typing_extensions import override
 
-from sharder.api.lease import Lease, LeaseSpec, format_time
-from sharder.api.meta import Json, ObjectMeta, PartialObject
-from sharder.api.resource import Resource
-from sharder.api.ring import ControllerRing, RingResource, RingSpec
-from sharder.api.selector import LabelSelector
-from sharder.clock import SystemClock
-from sharder.controllers.configuration import Endpoint, Registration
-from sharder.controllers.gauges import Gauges
+from sharder.controllers.annotation_warnings import AnnotationWarnings
+from sharder.controllers.cache import ClusterCache
 from sharder.controllers.leader import AlwaysLeader, Leader
-from sharder.controllers.mistakes import Mistakes
-from sharder.controllers.world import World
-from sharder.leases import ShardState
-from sharder.metrics import Metrics
-from sharder.names import RING_LABEL, STATE_LABEL, GroupResource, ObjectRef
+from sharder.controllers.ring_gauges import Gauges
+from sharder.core.api.lease import Lease, LeaseSpec, format_time
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
+from sharder.core.api.ring import ControllerRing, RingResource, RingSpec
+from sharder.core.api.selector import LabelSelector
+from sharder.core.leases.state import ShardState
+from sharder.core.names import RING_LABEL, STATE_LABEL, GroupResource, ObjectRef
+from sharder.core.webhook_configuration import Endpoint, Registration
+from sharder.metrics.registry import Metrics
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
+from sharder.runtime.clock import SystemClock
 
 T = TypeVar("T")
 
@@ -220,20 +219,20 @@ class Bench:
         self._rings = Source([_ring(number) for number in range(size.rings)])
         self._leases = Leases([_lease(*shard) for shard in self._shards])
         self._namespaces = Source([_namespace(f"ns-{n}") for n in range(size.namespaces)])
-        self.world = World(
+        self.cache = ClusterCache(
             objects=objects, clock=self._clock, rng=rng, default_namespaces=LabelSelector(),
             excluded=frozenset({"kube-system"}), custom={},
         )  # fmt: skip
         metrics = Metrics(CollectorRegistry(), version="1", shard_states=list(ShardState))
-        self._gauges = Gauges(self.world, metrics, self._clock)
+        self._gauges = Gauges(self.cache, metrics, self._clock)
         registration = Registration(
             endpoint=Endpoint(url="https://localhost"), default_namespaces=LabelSelector(),
             excluded=frozenset(), sharders=frozenset(),
         )  # fmt: skip
         self._leader = Leader(
-            world=self.world, objects=objects, leases=self._leases, ring_status=Statuses(),
+            cache=self.cache, objects=objects, leases=self._leases, ring_status=Statuses(),
             configurations=objects, validations=objects, registration=lambda: registration,
-            recorder=objects, mistakes=Mistakes(objects, self._clock), meter=metrics,
+            recorder=objects, mistakes=AnnotationWarnings(objects, self._clock), meter=metrics,
             holder=AlwaysLeader(self._clock), clock=self._clock, rng=rng, limit=100,
             sync_period=300.0,
         )  # fmt: skip
@@ -243,13 +242,13 @@ class Bench:
         start, churn = Ticks(), Ticks()
         async with asyncio.TaskGroup() as group:
             ticking = group.create_task(start.run())
-            with self.world.subscribed(self._gauges.subscriber()):
+            with self.cache.subscribed(self._gauges.subscriber()):
                 following = group.create_task(
-                    self.world.run(
+                    self.cache.run(
                         rings=self._rings, leases=self._leases, namespaces=self._namespaces
                     )
                 )
-                while self.world.not_synced():
+                while self.cache.not_synced():
                     await asyncio.sleep(0.05)
                 leading = group.create_task(self._leader.campaign(lambda _: None))
                 await asyncio.sleep(8)

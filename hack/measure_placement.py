@@ -14,16 +14,16 @@ from statistics import median
 from typing import Final
 
 from hack.secrets_ring import SECRETS, built
-from sharder.admission import decide
-from sharder.api.meta import Json
-from sharder.api.ring import GroupBy, PlacementSpec, StrategyName
-from sharder.membership import Members, Standing
-from sharder.names import ShardName
-from sharder.placement.counts import Counts
-from sharder.placement.demand import Demand
-from sharder.placement.entries import Entry
-from sharder.placement.shards import Shard
-from sharder.snapshot import RingSnapshot
+from sharder.core.admission import decide
+from sharder.core.api.meta import Json
+from sharder.core.api.ring import GroupBy, PlacementSpec, StrategyName
+from sharder.core.leases.membership import Members, Standing
+from sharder.core.leases.shard import Shard
+from sharder.core.names import ShardName
+from sharder.core.placement.counts import Counts
+from sharder.core.placement.demand import Demand
+from sharder.core.placement.entries import Entry
+from sharder.core.ring.snapshot import RingSnapshot
 from webhook.review import decode, encode
 
 SIZES: Final = (3, 100, 1000)

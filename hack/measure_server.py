@@ -26,17 +26,16 @@ from prometheus_client import CollectorRegistry
 
 from hack.certificates import Authority
 from hack.measure_placement import GROUP, SIZES, request, show, snapshot_of
-from sharder.api.meta import PartialObject
-from sharder.api.resource import Resource
-from sharder.api.ring import StrategyName
-from sharder.errors import NotFound
-from sharder.metrics import Metrics
-from sharder.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
-from sharder.placement.assumption import LIVES
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.ring import StrategyName
+from sharder.core.errors import NotFound
+from sharder.core.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
+from sharder.core.placement.assumption import LIVES
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.metrics.registry import Metrics
 from sharder.ports import Store
-from sharder.snapshot import RingSnapshot
 from webhook import RingValidation, Server, ServerTls, create_app
-from webhook.limits import MAX_REQUEST_BYTES
+from webhook.body import MAX_REQUEST_BYTES
 
 ROUNDS: Final = 15
 REVIEWS: Final = 100

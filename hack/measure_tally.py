@@ -18,12 +18,12 @@ from typing import Final
 import msgspec
 
 from hack.secrets_ring import RING, SECRETS, built
-from sharder.api.meta import Json, PartialObject
-from sharder.api.ring import GroupBy, PlacementSpec, StrategyName
-from sharder.membership import Members, Standing
-from sharder.names import ShardName, owner_label
-from sharder.placement.tally import Tally
-from sharder.snapshot import RingSnapshot
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.api.ring import GroupBy, PlacementSpec, StrategyName
+from sharder.core.leases.membership import Members, Standing
+from sharder.core.names import ShardName, owner_label
+from sharder.core.placement.tally import Tally
+from sharder.core.ring.snapshot import RingSnapshot
 
 SIZES: Final = (0, 10_000, 100_000)
 CASES: Final = (
@@ -107,7 +107,7 @@ async def listed(objects: int, shards: int, keep: Callable[[PartialObject], bool
 
 
 async def count(snapshot: RingSnapshot, tally: Tally, objects: int) -> None:
-    """Count so many objects as `sharder.controllers.counting` does with a list."""
+    """Count so many objects as `sharder.controllers.counting.tally_watch` does with a list."""
 
     def see(obj: PartialObject) -> bool:
         if snapshot.selects(obj):

@@ -14,14 +14,12 @@ from math import ceil
 from pathlib import Path
 
 from hack.playground import NAMESPACE, RING, SHARDS
-from sharder.api.meta import PartialObject
-from sharder.api.ring import StrategyName
-from sharder.keys import main_key
-from sharder.kube.client import Client, connect
-from sharder.kube.objects import KubeObjects
-from sharder.kube.stores import leases
-from sharder.leases import is_held
-from sharder.names import (
+from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import StrategyName
+from sharder.core.keys import main_key
+from sharder.core.leases.shard import Shard
+from sharder.core.leases.state import is_held
+from sharder.core.names import (
     RING_LABEL,
     GroupResource,
     ObjectRef,
@@ -30,9 +28,10 @@ from sharder.names import (
     drain_label,
     owner_label,
 )
-from sharder.placement.ranking import WeightedRendezvous, best
-from sharder.placement.shards import Shard
-from sharder.ring import ConsistentHash
+from sharder.core.placement.hashing import ConsistentHash, WeightedRendezvous, best
+from sharder.kube.client import Client, connect
+from sharder.kube.objects import KubeObjects
+from sharder.kube.stores import leases
 
 SECRETS, CONFIGMAPS = GroupResource("", "secrets"), GroupResource("", "configmaps")
 OWNER, DRAIN = owner_label(RingName(RING)), drain_label(RingName(RING))

@@ -15,10 +15,11 @@ from typing import Final, TypeAlias
 
 from msgspec import structs
 
-from sharder.api.meta import ObjectMeta, PartialObject
-from sharder.api.ring import GroupBy, PlacementSpec, StrategyName
-from sharder.keys import main_key
-from sharder.names import (
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.ring import GroupBy, PlacementSpec, StrategyName
+from sharder.core.keys import main_key
+from sharder.core.leases.shard import OBJECTS, Shard
+from sharder.core.names import (
     POOL_LABEL,
     WANTED_REGION_LABEL,
     WANTED_ZONE_LABEL,
@@ -26,14 +27,13 @@ from sharder.names import (
     ShardName,
     pin_label,
 )
-from sharder.placement.counts import NO_COUNTS
-from sharder.placement.demand import Reader, identity_of
-from sharder.placement.distribution import Placed, distribute
-from sharder.placement.entries import Entry
-from sharder.placement.placer import Placer
-from sharder.placement.shards import OBJECTS, Shard
-from sharder.placement.strategy import Layout
-from sharder.placement.tally import Tally
+from sharder.core.placement.counts import NO_COUNTS
+from sharder.core.placement.demand import Reader, identity_of
+from sharder.core.placement.distribution import Placed, distribute
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.placer import Placer
+from sharder.core.placement.strategy import Layout
+from sharder.core.placement.tally import Tally
 
 DOCUMENT: Final = Path(__file__).parents[1] / "docs/placement.md"
 

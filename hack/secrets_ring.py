@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from sharder.api.meta import ObjectMeta
-from sharder.api.resource import Resource
-from sharder.api.ring import ControllerRing, PlacementSpec, RingResource, RingSpec
-from sharder.building import build
-from sharder.membership import Members
-from sharder.names import GroupResource, RingName
-from sharder.placement.strategy import CustomFunction
-from sharder.snapshot import RingSnapshot
+from sharder.core.api.meta import ObjectMeta, Resource
+from sharder.core.api.ring import ControllerRing, PlacementSpec, RingResource, RingSpec
+from sharder.core.leases.membership import Members
+from sharder.core.names import GroupResource, RingName
+from sharder.core.placement.strategy import CustomFunction
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot
 
 RING: Final = RingName("my-ring")
 SECRETS: Final = GroupResource("", "secrets")

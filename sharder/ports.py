@@ -1,17 +1,16 @@
 """What the shell needs from the outside, as small protocols.
 
 `sharder.kube` implements them on a cluster, `tests/support/fakes.py` in memory; one contract test
-runs against both.  Every call may raise the errors of `sharder.errors.ApiError`.
+runs against both.  Every call may raise the errors of `sharder.core.errors.ApiError`.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from sharder.api.meta import Json, PartialObject
-from sharder.api.resource import Resource
-from sharder.api.user import User
-from sharder.names import GroupResource, ObjectRef
+from sharder.core.api.cluster import User
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.names import GroupResource, ObjectRef
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

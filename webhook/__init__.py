@@ -2,14 +2,14 @@
 
 from webhook.app import create_app, create_health_app, create_metrics_app
 from webhook.endpoint import Observer
-from webhook.readers import Readers
+from webhook.metrics_auth import MetricsAuthorizer
+from webhook.ring_validation import RingValidation
 from webhook.server import Server
 from webhook.tls import ServerTls
-from webhook.validation import RingValidation
 
 __all__ = [
+    "MetricsAuthorizer",
     "Observer",
-    "Readers",
     "RingValidation",
     "Server",
     "ServerTls",

@@ -11,12 +11,12 @@ from fastapi import APIRouter, FastAPI, Request, Response, status
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
-from sharder.names import METRICS_PATH, VALIDATION_PATH, WEBHOOK_PATH_PREFIX, RingName
-from sharder.snapshot import RingSnapshot
+from sharder.core.names import METRICS_PATH, VALIDATION_PATH, WEBHOOK_PATH_PREFIX, RingName
+from sharder.core.ring.snapshot import RingSnapshot
+from webhook.body import MAX_REQUEST_BYTES
 from webhook.endpoint import AdmissionEndpoint, Observer
-from webhook.limits import MAX_REQUEST_BYTES
-from webhook.readers import Readers
-from webhook.validation import RingValidation
+from webhook.metrics_auth import MetricsAuthorizer
+from webhook.ring_validation import RingValidation
 
 _REFUSED: Final[Mapping[HTTPStatus, str]] = MappingProxyType(
     {
@@ -90,7 +90,9 @@ def create_health_app(readiness: Callable[[], str | None]) -> FastAPI:
     return app
 
 
-def create_metrics_app(render: Callable[[], tuple[bytes, str]], readers: Readers) -> FastAPI:
+def create_metrics_app(
+    render: Callable[[], tuple[bytes, str]], readers: MetricsAuthorizer
+) -> FastAPI:
     """Return `names.METRICS_PATH` for `readers`; `render` gives the body and its content type."""
     app = _plain_app()
 

@@ -1,7 +1,7 @@
 """One HTTP connection: uvicorn's protocol on httptools, with limits on what is no body.
 
 httptools has none of its own: it takes a head of any length, at any pace.  Bodies are limited
-where they are read (`webhook.limits`).
+where they are read (`webhook.body`).
 """
 
 import asyncio

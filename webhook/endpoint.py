@@ -11,13 +11,13 @@ from typing import NamedTuple, Protocol
 
 from starlette.types import Receive, Scope, Send
 
-from sharder.admission import Decision, decide, withhold
-from sharder.errors import InvalidObject
-from sharder.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
-from sharder.snapshot import RingSnapshot
+from sharder.core.admission import Decision, decide, withhold
+from sharder.core.errors import InvalidObject
+from sharder.core.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
+from sharder.core.ring.snapshot import RingSnapshot
 from webhook import review
+from webhook.body import Disconnected, Intake, Refused
 from webhook.connection import TRUST
-from webhook.limits import Disconnected, Intake, Refused
 from webhook.review import Request
 
 log = logging.getLogger(__name__)

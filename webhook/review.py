@@ -10,10 +10,10 @@ from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, Typ
 import msgspec
 from msgspec import inspect
 
-from sharder.admission import Decision, Review, Writer
-from sharder.api.meta import PartialObject
-from sharder.errors import InvalidObject
-from sharder.names import GroupResource
+from sharder.core.admission import Decision, Review, Writer
+from sharder.core.api.meta import PartialObject
+from sharder.core.errors import InvalidObject
+from sharder.core.names import GroupResource
 from webhook.sieve import shape_of
 
 Body: TypeAlias = bytes | bytearray

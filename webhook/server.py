@@ -13,7 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.lifespan.off import LifespanOff
 
-from sharder.errors import ConfigError
+from sharder.core.errors import ConfigError
 from webhook.connection import Connection
 from webhook.listener import Listener, listening_sockets
 from webhook.tls import ServerTls

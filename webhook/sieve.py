@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 
 from msgspec import inspect
 
-from sharder.errors import InvalidObject
-from sharder.names import API_GROUP
+from sharder.core.errors import InvalidObject
+from sharder.core.names import API_GROUP
 
 MAX_TEXT_BYTES: Final = 4 * 1024
 """Longer texts are replaced by a digest: equal ones stay equal.  What decides is far shorter."""

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from sharder.errors import ConfigError
+from sharder.core.errors import ConfigError
 
 
 class ServerTls:

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from sharder.api.meta import Json
+from sharder.core.api.meta import Json
 
 _DEFINITIONS: Final = "#/definitions/"
 

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from sharder import __version__
-from sharder.cli.groups import certs_app, rings_app
+from sharder.cli.group_commands import certs_app, rings_app
 from sharder.cli.options import (
     AddOption,
     ContextOption,
@@ -28,9 +28,9 @@ from sharder.cli.options import (
     RingArgument,
     StrategyOption,
 )
-from sharder.cli.steering import steering_app
+from sharder.cli.steer_commands import steering_app
 from sharder.config import LogFormat, LogLevel, Part
-from sharder.errors import SharderError
+from sharder.core.errors import SharderError
 
 FAILED = 1
 
@@ -125,7 +125,7 @@ def run(
     sharder run --config config.yaml
     sharder run --kubeconfig ~/.kube/config --log-format text --log-level debug
     """  # noqa: D301
-    from sharder.cli.start import start
+    from sharder.cli.serve.start import start
 
     flags = {
         "clientConnection.kubeconfig": kubeconfig,
@@ -152,7 +152,8 @@ def shards(
     sharder shards my-ring
     sharder shards my-ring -o json | jq '.shards[] | select(.available | not)'
     """  # noqa: D301
-    from sharder.cli import live, output, tables
+    from sharder.cli import cluster_view as live
+    from sharder.cli import output, tables
 
     report = asyncio.run(live.read(kubeconfig, context, partial(live.shards, name=ring)))
     output.show(report, form, tables.shards)
@@ -177,7 +178,9 @@ def explain(
     sharder explain my-ring secrets default/my-secret
     sharder explain my-ring deployments.apps default/web -o json
     """  # noqa: D301
-    from sharder.cli import explanation, live, output, tables
+    from sharder.cli import cluster_view as live
+    from sharder.cli import explain as explanation
+    from sharder.cli import output, tables
 
     ask = partial(explanation.explain, ring=ring, resource=resource, name=name)
     report = asyncio.run(live.read(kubeconfig, context, ask))
@@ -199,7 +202,8 @@ def dump(
     sharder dump my-ring > dump.json
     sharder plan --file dump.json --add 2
     """  # noqa: D301
-    from sharder.cli import dumping, live
+    from sharder.cli import cluster_view as live
+    from sharder.cli import plan_dump as dumping
 
     written = asyncio.run(live.read(kubeconfig, context, partial(dumping.dump, name=ring)))
     sys.stdout.buffer.write(written)
@@ -244,10 +248,12 @@ def plan(
     sharder dump my-ring > dump.json
     sharder plan --file dump.json -o json | jq .summary
     """  # noqa: D301
-    from sharder.cli import live, offline, output, tables
-    from sharder.preview.supposition import Supposition
+    from sharder.cli import cluster_view as live
+    from sharder.cli import output, tables
+    from sharder.cli import plan_dump as offline
+    from sharder.core.preview.what_if import WhatIf
 
-    what_if = Supposition(strategy=strategy, add=add, remove=tuple(remove or ()), resume=resume)
+    what_if = WhatIf(strategy=strategy, add=add, remove=tuple(remove or ()), resume=resume)
     if file is not None and ring is None:
         report = offline.plan(file, now, what_if)
     elif ring is not None and file is None:

@@ -4,15 +4,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
-from sharder.api.meta import Json
-from sharder.api.secret import Secret
 from sharder.cli.reports import CertificateRole, CertificateRow, CertificatesReport
-from sharder.clock import SystemClock
-from sharder.errors import ConfigError, NotFound
+from sharder.core.api.cluster import Secret
+from sharder.core.api.meta import Json
+from sharder.core.errors import ConfigError, NotFound
+from sharder.core.names import ROTATE_ANNOTATION, ObjectRef
 from sharder.kube.client import connect
 from sharder.kube.stores import secrets
-from sharder.names import ROTATE_ANNOTATION, ObjectRef
 from sharder.ports import Readable, Writable
+from sharder.runtime.clock import SystemClock
 from sharder.tls import (
     SERVING_NAME,
     CertificateBundle,

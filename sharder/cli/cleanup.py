@@ -1,37 +1,39 @@
-"""`sharder rings cleanup`: take off what a ring that is gone has left on objects."""
+"""`sharder rings cleanup`: take off what a ring that is gone has left on objects.
+
+What a clean-up could not do, for people: a right that is missing everywhere is told once.
+"""
 
 import random  # noqa: TID251 - the root makes what others are given
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from sharder.api.lease import Lease
-from sharder.api.resource import Resource
-from sharder.api.ring import ControllerRing
-from sharder.building import roles_of
-from sharder.cli.cleanup_failures import shortfalls
 from sharder.cli.cleanup_progress import Progress, progress
 from sharder.cli.cleanup_sweep import Sweep, Tally
 from sharder.cli.lookup import ring_named
 from sharder.cli.reports import CleanupFailure, CleanupReport, CleanupRow
-from sharder.clock import Clock, SystemClock
-from sharder.errors import ApiError, ConfigError, Forbidden, NotFound, SharderError
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import Resource
+from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import ApiError, ConfigError, Forbidden, NotFound, SharderError
+from sharder.core.leases.state import is_held
+from sharder.core.names import RING_LABEL, GroupResource, ObjectRef, RingName
+from sharder.core.ring.build import roles_of
 from sharder.kube.client import connect
 from sharder.kube.discovery import Served, served
 from sharder.kube.objects import KubeObjects
 from sharder.kube.stores import MUTATING, KubeWebhookConfigurations, leases
 from sharder.kube.stores import rings as controller_rings
-from sharder.leases import is_held
-from sharder.names import RING_LABEL, GroupResource, ObjectRef, RingName
 from sharder.ports import Objects, Readable, WebhookConfigurations
 from sharder.runtime.backoff import Rng
+from sharder.runtime.clock import Clock, SystemClock
 
 _NAMED: Final = 3
 """Objects that the last line names; the report has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class ClusterAccess:
     """What a clean-up reads and writes."""
 
     rings: Readable[ControllerRing]
@@ -69,7 +71,7 @@ async def run(kubeconfig: str | None, context: str | None, task: Task) -> Cleanu
     """Connect, clean up with progress on stderr, and disconnect."""
     client = await connect(kubeconfig, context)
     try:
-        reach = Reach(
+        reach = ClusterAccess(
             rings=controller_rings(client),
             leases=leases(client),
             configurations=KubeWebhookConfigurations(client, MUTATING),
@@ -84,7 +86,7 @@ async def run(kubeconfig: str | None, context: str | None, task: Task) -> Cleanu
         await client.close()
 
 
-async def clean_up(reach: Reach, task: Task, shown: Progress) -> CleanupReport:
+async def clean_up(reach: ClusterAccess, task: Task, shown: Progress) -> CleanupReport:
     """Clean one resource after the other; what fails is in the report.
 
     Raises:
@@ -123,7 +125,7 @@ def insist(report: CleanupReport) -> None:
         )
 
 
-async def _find(reach: Reach, name: RingName) -> ControllerRing | None:
+async def _find(reach: ClusterAccess, name: RingName) -> ControllerRing | None:
     try:
         return await reach.rings.get(ObjectRef("", name))
     except NotFound:  # the ring, or with the CRD all of them
@@ -150,7 +152,7 @@ def _insist_on_absence(ring: ControllerRing | None, resource: GroupResource) -> 
         )
 
 
-async def _targets(reach: Reach, task: Task) -> tuple[list[Resource], list[str]]:
+async def _targets(reach: ClusterAccess, task: Task) -> tuple[list[Resource], list[str]]:
     """Return what to look at, and warnings."""
     if task.resources:
         return [await reach.objects.find(resource) for resource in task.resources], []
@@ -159,7 +161,7 @@ async def _targets(reach: Reach, task: Task) -> tuple[list[Resource], list[str]]
     return list(found.resources), silent
 
 
-async def _left_over(reach: Reach, ring: RingName) -> list[str]:
+async def _left_over(reach: ClusterAccess, ring: RingName) -> list[str]:
     """Return warnings about what else is there of a ring that is gone."""
     warnings: list[str] = []
     labels = f"{RING_LABEL}={ring}"
@@ -178,7 +180,9 @@ async def _left_over(reach: Reach, ring: RingName) -> list[str]:
     return warnings
 
 
-async def _clean(reach: Reach, task: Task, resource: Resource, shown: Progress) -> CleanupRow:
+async def _clean(
+    reach: ClusterAccess, task: Task, resource: Resource, shown: Progress
+) -> CleanupRow:
     async def check() -> None:
         _insist_on_absence(await _find(reach, task.ring), resource.id)
 
@@ -216,3 +220,38 @@ def _row(resource: GroupResource, tally: Tally) -> CleanupRow:
 
 def _names(refs: Iterable[ObjectRef]) -> tuple[str, ...]:
     return tuple(map(str, refs))
+
+
+class Shortfall(NamedTuple):
+    """What was not done, and why."""
+
+    what: str
+    why: str
+
+
+def shortfalls(report: CleanupReport) -> list[Shortfall]:
+    """Return what was not done: missing rights first, by kind, then the others one by one."""
+    unread = [
+        (Shortfall(row.resource, row.problem), row.forbidden)
+        for row in report.resources
+        if row.problem is not None
+    ]
+    unwritten = [
+        (Shortfall(f"{row.resource} {failure.object}", failure.why), failure.forbidden)
+        for row in report.resources
+        for failure in row.failures
+    ]
+    return [
+        *_missing("list", "resource", [each for each, right in unread if right]),
+        *_missing("write", "object", [each for each, right in unwritten if right]),
+        *(each for each, right in [*unread, *unwritten] if not right),
+    ]
+
+
+def _missing(verb: str, things: str, found: Sequence[Shortfall]) -> Iterator[Shortfall]:
+    if len(found) == 1:
+        yield found[0]
+    elif found:
+        yield Shortfall(
+            f"no right to {verb} {len(found)} {things}s, such as {found[0].what}", found[0].why
+        )

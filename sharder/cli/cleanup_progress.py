@@ -8,7 +8,7 @@ from rich.status import Status
 from rich.text import Text
 
 from sharder.cli.cleanup_sweep import Tally
-from sharder.names import GroupResource
+from sharder.core.names import GroupResource
 
 
 class Progress:

@@ -4,14 +4,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from sharder import patches
-from sharder.api.meta import PartialObject
-from sharder.clock import Clock
-from sharder.controllers.movement.batch import batch
-from sharder.errors import Conflict, Expired, NotFound, SharderError, Unavailable
-from sharder.names import ObjectRef, RingName, drain_label, next_annotation, owner_label
+from sharder.core.api.meta import PartialObject
+from sharder.core.errors import Conflict, Expired, NotFound, SharderError, Unavailable
+from sharder.core.movement import patches
+from sharder.core.names import ObjectRef, RingName, drain_label, next_annotation, owner_label
 from sharder.ports import Store
 from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.clock import Clock
+from sharder.runtime.task_pool import batch
 
 CONCURRENT_WRITES: Final = 50
 """Half of what the service allows itself: nobody waits for a clean-up."""

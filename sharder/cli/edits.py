@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
-from sharder.api.meta import Json, ObjectMeta
-from sharder.api.ring import ControllerRing
-from sharder.cli.operation_reports import FieldChange, FieldValue, Operation, OperationReport
-from sharder.errors import Conflict, SharderError
-from sharder.names import GroupResource, RingName
+from sharder.cli.reports import FieldChange, FieldValue, Operation, OperationReport
+from sharder.core.api.meta import Json, ObjectMeta
+from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import Conflict, SharderError
+from sharder.core.names import GroupResource, RingName
 from sharder.ports import Writable
 
 MAX_TRIES: Final = 5

@@ -7,14 +7,14 @@ from typing import Final
 
 import msgspec
 
-from sharder.cli.live import View, view_of
-from sharder.cli.operation_reports import OperationReport
-from sharder.cli.operations import Reach, evacuate, other_open
-from sharder.errors import ApiError, Expired, SharderError, Unavailable
-from sharder.names import ShardName
-from sharder.preview.census import Census
+from sharder.cli.cluster_view import View, view_of
+from sharder.cli.operations import ClusterAccess, evacuate, other_open
+from sharder.cli.reports import OperationReport
+from sharder.core.errors import ApiError, Expired, SharderError, Unavailable
+from sharder.core.names import ShardName
+from sharder.core.preview.observe import ObjectCount
 
-LOOK_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 1.0
 """Between two looks at what is left."""
 
 LOOKS: Final = 2
@@ -36,7 +36,7 @@ class Left:
     """A few of them, as `resource namespace/name`."""
 
 
-async def begin(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
+async def begin(reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
     """Mark a shard for evacuation, or only say so, and tell how many objects have to leave.
 
     Raises:
@@ -68,7 +68,7 @@ def _outlook(view: View, shard: str, objects: int, *, dry_run: bool) -> str:
 
 
 async def complete(
-    reach: Reach, *, ring: str, shard: str, within: timedelta | None
+    reach: ClusterAccess, *, ring: str, shard: str, within: timedelta | None
 ) -> OperationReport:
     """Evacuate a shard and wait until it has no objects; None: for as long as that takes.
 
@@ -86,7 +86,9 @@ async def complete(
     return msgspec.structs.replace(report, objects=0, result=f"{shard} has no objects any more")
 
 
-async def _wait(reach: Reach, ring: str, shard: ShardName, within: timedelta | None) -> None:
+async def _wait(
+    reach: ClusterAccess, ring: str, shard: ShardName, within: timedelta | None
+) -> None:
     begun, empty = reach.clock.monotonic(), 0
     left: Left | None = None
     while empty < LOOKS:
@@ -105,12 +107,12 @@ async def _wait(reach: Reach, ring: str, shard: ShardName, within: timedelta | N
             raise SharderError(
                 f"after {within.total_seconds():g} s {_told(shard, left)}; it goes on: {_GO_ON}"
             )
-        await reach.clock.sleep(LOOK_SECONDS)
+        await reach.clock.sleep(POLL_SECONDS)
 
 
-async def _count(reach: Reach, view: View, shard: ShardName) -> Left:
+async def _count(reach: ClusterAccess, view: View, shard: ShardName) -> Left:
     """Read the objects that the shard has, and no others."""
-    census, some = Census(view.snapshot), list[str]()
+    census, some = ObjectCount(view.snapshot), list[str]()
     labels = f"{view.snapshot.owner_label}={shard}"
     for id_, role in view.snapshot.roles.items():
         resource = await reach.cluster.objects.find(id_)

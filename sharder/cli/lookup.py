@@ -1,13 +1,12 @@
 """What the words of a command name: an object of a ring, or a shard's Lease."""
 
-from sharder.api.lease import Lease
-from sharder.api.meta import PartialObject
-from sharder.api.resource import Resource
-from sharder.cli.live import Cluster
-from sharder.errors import ConfigError, NotFound
-from sharder.leases import is_held
-from sharder.names import GroupResource, ObjectRef, RingName, is_label_value
-from sharder.snapshot import RingSnapshot
+from sharder.cli.cluster_view import Cluster
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.errors import ConfigError, NotFound
+from sharder.core.leases.state import is_held
+from sharder.core.names import GroupResource, ObjectRef, RingName, is_label_value
+from sharder.core.ring.snapshot import RingSnapshot
 
 
 def ring_named(text: str) -> RingName:
@@ -44,7 +43,7 @@ def lease_of(snapshot: RingSnapshot, shard: str) -> Lease:
         ConfigError: there is none, or nobody can tell which it is.
     """
     roster = snapshot.members.roster
-    if shard in roster.twins:
+    if shard in roster.duplicate_names:
         raise ConfigError(f"ring {snapshot.name}: {roster.complaint}")
     named = [lease for lease in roster.leases if lease.metadata.name == shard]
     if not named:

@@ -4,28 +4,28 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sharder.api.lease import Lease
-from sharder.api.ring import ControllerRing
+from sharder.cli.cluster_view import Cluster, View, cluster_of, view_of
 from sharder.cli.edits import ANNOTATIONS, MOVEMENT, Edit, carry_out, persist
-from sharder.cli.live import Cluster, View, cluster_of, view_of
 from sharder.cli.lookup import lease_of, ring_named
-from sharder.cli.operation_progress import Progress, progress
-from sharder.cli.operation_reports import FieldValue, Operation, OperationReport
-from sharder.clock import Clock, SystemClock
-from sharder.kube.client import connect
-from sharder.kube.stores import LEASES, RINGS, leases, rings
-from sharder.names import (
+from sharder.cli.progress import Progress, progress
+from sharder.cli.reports import FieldValue, Operation, OperationReport
+from sharder.core.api.lease import Lease
+from sharder.core.api.ring import ControllerRing
+from sharder.core.names import (
     CORDONED_ANNOTATION,
     EVACUATE_ANNOTATION,
     EVACUATE_ON_STOP,
     RING_LABEL,
     ShardName,
 )
+from sharder.kube.client import connect
+from sharder.kube.stores import LEASES, RINGS, leases, rings
 from sharder.ports import Store
+from sharder.runtime.clock import Clock, SystemClock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class ClusterAccess:
     """What an operation reads and writes."""
 
     cluster: Cluster
@@ -35,7 +35,7 @@ class Reach:
     shown: Progress
 
 
-Operate: TypeAlias = Callable[[Reach], Awaitable[OperationReport]]
+Operate: TypeAlias = Callable[[ClusterAccess], Awaitable[OperationReport]]
 
 
 async def run(
@@ -47,7 +47,7 @@ async def run(
     clock, client = SystemClock(), await connect(kubeconfig, context)
     try:
         with progress(clock) as shown:
-            reach = Reach(
+            reach = ClusterAccess(
                 cluster=cluster_of(client),
                 rings=rings(client),
                 leases=leases(client, labels=RING_LABEL),
@@ -59,7 +59,7 @@ async def run(
         await client.close()
 
 
-async def cordon(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
+async def cordon(reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
     """Let a shard keep what it has and get nothing new.
 
     Raises:
@@ -82,7 +82,9 @@ async def cordon(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> Opera
     return await _write_lease(reach, ring, shard, edit_of, dry_run=dry_run)
 
 
-async def uncordon(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
+async def uncordon(
+    reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool
+) -> OperationReport:
     """Let a shard get objects again, whether it was cordoned or evacuated.
 
     Raises:
@@ -107,7 +109,9 @@ async def uncordon(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> Ope
     return await _write_lease(reach, ring, shard, edit_of, dry_run=dry_run)
 
 
-async def evacuate(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
+async def evacuate(
+    reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool
+) -> OperationReport:
     """Ask a shard to let go of all that it has; how far that is stands in `evacuation`.
 
     Raises:
@@ -135,7 +139,7 @@ async def evacuate(reach: Reach, *, ring: str, shard: str, dry_run: bool) -> Ope
     return await _write_lease(reach, ring, shard, edit_of, dry_run=dry_run)
 
 
-async def pause(reach: Reach, *, ring: str, dry_run: bool) -> OperationReport:
+async def pause(reach: ClusterAccess, *, ring: str, dry_run: bool) -> OperationReport:
     """Have a ring ask no shard to let go of anything.
 
     Raises:
@@ -152,7 +156,7 @@ async def pause(reach: Reach, *, ring: str, dry_run: bool) -> OperationReport:
     )
 
 
-async def resume(reach: Reach, *, ring: str, dry_run: bool) -> OperationReport:
+async def resume(reach: ClusterAccess, *, ring: str, dry_run: bool) -> OperationReport:
     """End a pause.
 
     Raises:
@@ -169,7 +173,13 @@ async def resume(reach: Reach, *, ring: str, dry_run: bool) -> OperationReport:
 
 
 async def _set_paused(
-    reach: Reach, ring: str, operation: Operation, *, done: str, already: str, dry_run: bool
+    reach: ClusterAccess,
+    ring: str,
+    operation: Operation,
+    *,
+    done: str,
+    already: str,
+    dry_run: bool,
 ) -> OperationReport:
     async def attempt() -> OperationReport:
         found = (await view_of(reach.cluster, ring_named(ring))).snapshot.ring
@@ -188,7 +198,7 @@ async def _set_paused(
 
 
 async def _write_lease(
-    reach: Reach,
+    reach: ClusterAccess,
     ring: str,
     shard: str,
     edit_of: Callable[[View, Lease], Edit[Lease]],

@@ -6,11 +6,11 @@ from typing import Annotated, Final
 
 import typer
 
-from sharder.api.ring import StrategyName
 from sharder.config import Settings
-from sharder.durations import parse_duration
-from sharder.errors import ConfigError
-from sharder.preview.supposition import MAX_NEW, strategy_named
+from sharder.core.api.ring import StrategyName
+from sharder.core.durations import parse_duration
+from sharder.core.errors import ConfigError
+from sharder.core.preview.what_if import MAX_NEW, strategy_named
 
 CERTIFICATES_SECRET: Final = Settings().certificates.secret_name
 

@@ -1,10 +1,16 @@
-"""How reports are printed: JSON and YAML for programs, tables for people."""
+"""How reports are printed: JSON and YAML for programs, tables for people.
+
+Tables and lines on a terminal, or in a pipe.
+"""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from sharder.cli.options import Output
 
@@ -21,3 +27,31 @@ def show(report: Report, form: Output, draw: Callable[[Report], None]) -> None:
             sys.stdout.write(msgspec.yaml.encode(report).decode())
         case Output.TABLE:
             draw(report)
+
+
+_PIPE_WIDTH = 10_000
+"""Columns where nobody looks: nothing is wrapped or cut, so that grep and awk work."""
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
+    """Return a table without lines; None is shown as `-`, and no columns as no headline."""
+    headers = list(columns)
+    made = Table(
+        *headers, box=None, show_header=bool(headers), pad_edge=False, padding=(0, 3, 0, 0)
+    )
+    for row in rows:
+        made.add_row(*map(_cell, row))
+    return made
+
+
+def write(*parts: Table | str) -> None:
+    """Print each part on lines of its own."""
+    console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
+    for part in parts:
+        console.print(part if isinstance(part, Table) else _cell(part), soft_wrap=True)
+
+
+def _cell(value: object) -> Text:
+    """Names may hold anything, control characters of the terminal too: those are escaped."""
+    text = "-" if value is None else str(value)
+    return Text(text if text.isprintable() else repr(text))

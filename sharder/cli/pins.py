@@ -2,20 +2,19 @@
 
 from collections.abc import Iterator
 
-from sharder.api.meta import PartialObject
-from sharder.api.resource import Resource
+from sharder.cli.cluster_view import view_of
 from sharder.cli.edits import LABELS, Edit, carry_out, persist
-from sharder.cli.live import view_of
 from sharder.cli.lookup import find, lease_of, ring_named
-from sharder.cli.operation_reports import Operation, OperationReport
-from sharder.cli.operations import Reach
-from sharder.errors import ConfigError
-from sharder.names import ShardName, pin_label
-from sharder.snapshot import RingSnapshot, Role
+from sharder.cli.operations import ClusterAccess
+from sharder.cli.reports import Operation, OperationReport
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.errors import ConfigError
+from sharder.core.names import ShardName, pin_label
+from sharder.core.ring.snapshot import RingSnapshot, Role
 
 
 async def pin(
-    reach: Reach, *, ring: str, resource: str, name: str, shard: str, dry_run: bool
+    reach: ClusterAccess, *, ring: str, resource: str, name: str, shard: str, dry_run: bool
 ) -> OperationReport:
     """Pin an object to a shard; a pin that it has is replaced.
 
@@ -50,7 +49,7 @@ async def pin(
 
 
 async def unpin(
-    reach: Reach, *, ring: str, resource: str, name: str, dry_run: bool
+    reach: ClusterAccess, *, ring: str, resource: str, name: str, dry_run: bool
 ) -> OperationReport:
     """Take the pin of an object off.
 
@@ -77,7 +76,7 @@ async def unpin(
 
 
 async def _carry_out(
-    reach: Reach,
+    reach: ClusterAccess,
     resource: Resource,
     obj: PartialObject,
     edit: Edit[PartialObject],

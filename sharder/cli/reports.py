@@ -1,13 +1,17 @@
-"""What the commands that read a cluster print; as JSON each is an interface (docs/cli.md)."""
+"""What the commands that read a cluster print; as JSON each is an interface (docs/cli.md).
+
+What the commands of operators print; as JSON it is an interface (docs/cli.md).
+"""
 
 from enum import StrEnum
+from typing import TypeAlias
 
 import msgspec
 
-from sharder.api.ring import StrategyName
-from sharder.leases import ShardState
-from sharder.names import RingName, ShardName
-from sharder.preview.planning import Action
+from sharder.core.api.ring import StrategyName
+from sharder.core.leases.state import ShardState
+from sharder.core.names import RingName, ShardName
+from sharder.core.preview.plan import Action
 
 
 class RingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -230,3 +234,46 @@ class CertificatesReport(msgspec.Struct, frozen=True, kw_only=True):
     """Why it does not serve."""
     certificates: tuple[CertificateRow, ...]
     """The serving certificate first, then all authorities that the API server is to trust."""
+
+
+class Operation(StrEnum):
+    """What a person asks for, by the name of the command."""
+
+    CORDON = "cordon"
+    UNCORDON = "uncordon"
+    EVACUATE = "evacuate"
+    PAUSE = "pause"
+    RESUME = "resume"
+    PIN = "pin"
+    UNPIN = "unpin"
+
+
+FieldValue: TypeAlias = str | bool | None
+"""None: it is not there."""
+
+
+class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One value that is written."""
+
+    field: str
+    """Where it stands: `metadata.annotations`, `metadata.labels` or `spec.movement`."""
+    key: str
+    before: FieldValue
+    after: FieldValue
+
+
+class OperationReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What an operation has written, or in a dry run would write."""
+
+    ring: RingName
+    operation: Operation
+    dry_run: bool
+    object: str
+    """What is written to, `resource namespace/name`."""
+    changes: tuple[FieldChange, ...]
+    """Empty if it was so already."""
+    result: str
+    """One sentence for people."""
+    objects: int | None
+    """That the shard has: told of an evacuation, as far as they can be counted."""
+    warnings: tuple[str, ...]

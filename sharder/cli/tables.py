@@ -5,24 +5,25 @@ from itertools import islice
 
 import msgspec
 
-from sharder.cli.cleanup_failures import shortfalls
-from sharder.cli.operation_reports import FieldValue, OperationReport
+from sharder.cli.cleanup import shortfalls
+from sharder.cli.output import table, write
 from sharder.cli.reports import (
     CertificatesReport,
     CleanupReport,
     Explanation,
+    FieldValue,
+    OperationReport,
     PlacementView,
     RingsReport,
     ShardRow,
     ShardsReport,
     ShardView,
 )
-from sharder.cli.terminal import table, write
-from sharder.placement.shards import OBJECTS
-from sharder.preview.balancing import BalanceReport
-from sharder.preview.planning import Action
-from sharder.preview.report import PlanReport, ShardLoad
-from sharder.rebalance.words import number
+from sharder.core.leases.shard import OBJECTS
+from sharder.core.preview.balance import BalanceReport
+from sharder.core.preview.plan import Action
+from sharder.core.preview.report import PlanReport, ShardLoad
+from sharder.core.rebalance.messages import number
 
 _SHOWN_MOVES = 50
 _SHOWN_OBJECTS = 50

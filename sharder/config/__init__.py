@@ -1,6 +1,6 @@
 """The settings of the service: file, environment and flags, merged into one frozen value."""
 
-from sharder.config.layers import Loaded, environment_names, load
+from sharder.config.load import Loaded, environment_names, load
 from sharder.config.settings import (
     Address,
     CertificateMode,

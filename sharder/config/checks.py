@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
-from sharder.api.selector import OPERATORS
 from sharder.config.settings import (
     Certificates,
     LeaderElection,
@@ -16,7 +15,8 @@ from sharder.config.settings import (
     WebhookConfig,
     address_of,
 )
-from sharder.durations import format_duration
+from sharder.core.api.selector import OPERATORS
+from sharder.core.durations import format_duration
 
 JITTER: Final = 1.2
 """Retries are spread by up to this factor (client-go, leaderelection.JitterFactor)."""

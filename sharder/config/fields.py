@@ -12,9 +12,9 @@ from typing import Final, TypeAlias, get_args, get_origin
 
 import msgspec
 
-from sharder.api.selector import LabelSelector
 from sharder.config.settings import Settings
-from sharder.durations import parse_duration
+from sharder.core.api.selector import LabelSelector
+from sharder.core.durations import parse_duration
 
 Path: TypeAlias = tuple[str, ...]
 

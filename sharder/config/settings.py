@@ -11,8 +11,8 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from sharder.api.selector import LabelSelector, Requirement
-from sharder.names import SYSTEM_NAMESPACE
+from sharder.core.api.selector import LabelSelector, Requirement
+from sharder.core.names import SYSTEM_NAMESPACE
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 """A TCP port; 0 stands for any that is free."""

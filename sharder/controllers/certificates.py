@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
 
-from sharder.api.meta import Json
-from sharder.api.secret import Secret
-from sharder.clock import Clock
-from sharder.controllers.trust import Published, trusts
-from sharder.errors import ApiError, ConfigError, Conflict, NotFound
-from sharder.names import ROTATE_ANNOTATION, ObjectRef
+from sharder.controllers.ca_trust import CaTrust, trusts
+from sharder.core.api.cluster import Secret
+from sharder.core.api.meta import Json
+from sharder.core.errors import ApiError, ConfigError, Conflict, NotFound
+from sharder.core.names import ROTATE_ANNOTATION, ObjectRef
 from sharder.ports import Appliable, Readable, Writable
+from sharder.runtime.clock import Clock
 from sharder.tls import (
     NEXT_KEY,
     CertificateBundle,
@@ -36,10 +36,10 @@ from sharder.tls import (
     renewed,
 )
 
-LOOK_SECONDS = 2.0
+POLL_SECONDS = 2.0
 """Between two looks at the Secret."""
 
-PATIENCE_SECONDS = 1.5 * LOOK_SECONDS
+PATIENCE_SECONDS = 1.5 * POLL_SECONDS
 """How long a start leaves a lost or replaced Secret to those who still have what was in it."""
 
 _log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Certificates:
         self,
         *,
         secrets: Secrets,
-        published: Published,
+        published: CaTrust,
         ref: ObjectRef,
         policy: Policy,
         overlap: timedelta,
@@ -117,7 +117,7 @@ class Certificates:
         """
         told = ""
         while True:
-            await self._clock.sleep(LOOK_SECONDS)
+            await self._clock.sleep(POLL_SECONDS)
             try:
                 use(await self.ensure())
                 told = ""

@@ -11,32 +11,32 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn, Protocol
 
-from sharder.api.ring import ControllerRing
-from sharder.clock import Clock
-from sharder.controllers.configuration import Registration
-from sharder.controllers.leases import LeaseController
-from sharder.controllers.load import Load
-from sharder.controllers.load import Series as LoadSeries
-from sharder.controllers.mistakes import Mistakes
+from sharder.controllers.annotation_warnings import AnnotationWarnings
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.cache_events import Subscriber
+from sharder.controllers.counting.monitor import TallyMonitor
+from sharder.controllers.counting.tallies import figures_of
+from sharder.controllers.lease_controller import LeaseController
+from sharder.controllers.movement.controller import Meter, Movement, Ports
 from sharder.controllers.movement.resync import AGAIN_SECONDS, Resync
-from sharder.controllers.movement.rights import Watching
 from sharder.controllers.movement.standby import StandBy
-from sharder.controllers.movement.wiring import Means, Meter, Movement
-from sharder.controllers.rings import Problems, RingController
-from sharder.controllers.subscribers import Subscriber
-from sharder.controllers.tallies import figures_of
-from sharder.controllers.validating import ValidationKeeper
-from sharder.controllers.vigil import Vigil
-from sharder.controllers.world import World
-from sharder.errors import ApiError, Forbidden, LeaseLost
-from sharder.figures import Figures, ResyncReport
-from sharder.names import ObjectRef, RingName
+from sharder.controllers.permissions import Watching
+from sharder.controllers.ring_controller import Problems, RingController
+from sharder.controllers.ring_load import Load
+from sharder.controllers.ring_load import Series as LoadSeries
+from sharder.controllers.validating_webhook import ValidationKeeper
+from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import ApiError, Forbidden, LeaseLost
+from sharder.core.names import ObjectRef, RingName
+from sharder.core.status.stats import ObjectStats, ResyncReport
+from sharder.core.webhook_configuration import Registration
 from sharder.ports import Objects, Recorder, WebhookConfigurations, Writable
 from sharder.runtime.backoff import Backoff, Rng
-from sharder.runtime.holder import Leases
-from sharder.runtime.queue import K, Worker, WorkQueue
-from sharder.runtime.supervise import supervise
-from sharder.trouble import Trouble, ignore
+from sharder.runtime.clock import Clock
+from sharder.runtime.error_log import ErrorLog, ignore
+from sharder.runtime.lease_lock import Leases
+from sharder.runtime.supervisor import supervise
+from sharder.runtime.workqueue import K, Worker, WorkQueue
 
 RING_BACKOFF = Backoff(base=5.0, cap=300.0)
 """Between attempts at a ring that fails, as in the reference."""
@@ -109,7 +109,7 @@ class AlwaysLeader:
 class Leader:
     """The controllers, wired over ports; runs only while this process leads."""
 
-    world: World
+    cache: ClusterCache
     objects: Objects
     leases: Leases
     ring_status: Writable[ControllerRing]
@@ -120,7 +120,7 @@ class Leader:
     registration: Callable[[], Registration]
     """Asked at each apply: the authority may change."""
     recorder: Recorder
-    mistakes: Mistakes
+    mistakes: AnnotationWarnings
     meter: Instruments
     holder: Holder
     clock: Clock
@@ -152,7 +152,7 @@ class Leader:
         async def stand_by() -> None:
             # Anew each time: what an earlier one has seen is long over.
             await StandBy(
-                world=self.world,
+                cache=self.cache,
                 objects=self.objects,
                 counter=self.meter,
                 clock=self.clock,
@@ -204,20 +204,20 @@ class Leader:
         )
         resync = movement.resync
         ring_controller = self._ring_controller(problems, watching, movement)
-        vigil = Vigil(
-            world=self.world,
+        vigil = TallyMonitor(
+            cache=self.cache,
             resync=resyncs.add,
             look_again=movement.exceptions.look_again,
             report=rings.add,
             clock=self.clock,
         )
         lease_controller = LeaseController(
-            world=self.world, leases=self.leases, recorder=self.recorder, clock=self.clock
+            cache=self.cache, leases=self.leases, recorder=self.recorder, clock=self.clock
         )
         subscriber = Subscriber(
             ring=ring_changed, steps=resyncs.add, scope=movement.scope_changed, lease=leases.add
         )
-        with self.world.subscribed(subscriber):
+        with self.cache.subscribed(subscriber):
             async with asyncio.TaskGroup() as group:
                 group.create_task(
                     rings.run(self._while_leading(ring_controller.reconcile), concurrency=4)
@@ -246,9 +246,9 @@ class Leader:
 
         return guarded
 
-    def _means(self) -> Means:
-        return Means(
-            world=self.world,
+    def _means(self) -> Ports:
+        return Ports(
+            cache=self.cache,
             objects=self.objects,
             leases=self.leases,
             recorder=self.recorder,
@@ -271,7 +271,7 @@ class Leader:
             return None if result is None else result.report
 
         return RingController(
-            world=self.world,
+            cache=self.cache,
             status=self.ring_status,
             configurations=self.configurations,
             registration=self.registration,
@@ -286,15 +286,15 @@ class Leader:
             sync_period=min(self.sync_period, APPLY_SECONDS),
         )
 
-    def _figures(self, resync: Resync, ring: RingName) -> Figures | None:
-        snapshot, result = self.world.snapshot(ring), resync.results.get(ring)
+    def _figures(self, resync: Resync, ring: RingName) -> ObjectStats | None:
+        snapshot, result = self.cache.snapshot(ring), resync.results.get(ring)
         if snapshot is not None and snapshot.tally is not None:
             return figures_of(snapshot)
         return None if result is None else result.figures
 
     def _load(self, resync: Resync) -> Load:
         return Load(
-            world=self.world,
+            cache=self.cache,
             figures=partial(self._figures, resync),
             series=self.meter,
             clock=self.clock,
@@ -312,7 +312,7 @@ class Leader:
     async def _sweep(self, controller: RingController, add: Callable[[RingName], None]) -> None:
         """Find configurations that others wrote or deleted, and those of rings that are gone."""
         period = min(self.sync_period, APPLY_SECONDS)
-        trouble = Trouble("list webhook configurations", ignore)
+        trouble = ErrorLog("list webhook configurations", ignore)
         while True:
             wait = period
             try:
@@ -321,7 +321,7 @@ class Leader:
             except Forbidden as error:
                 # They are applied without being looked at, as often as they would be looked at.
                 trouble.failed(error)
-                found = list(self.world.rings())
+                found = list(self.cache.rings())
                 controller.doubt(found)
             except ApiError as error:
                 trouble.failed(error)
@@ -337,5 +337,5 @@ class Leader:
             await self.clock.sleep(REGISTRATION_SECONDS)
             if self.registration() != known:
                 known = self.registration()
-                for ring in self.world.rings():
+                for ring in self.cache.rings():
                     add(ring)

@@ -22,8 +22,8 @@ from kubernetes.aio.config import ConfigException, load_incluster_config, load_k
 from yarl import URL
 
 from sharder import __version__
-from sharder.api.meta import Json
-from sharder.errors import ConfigError, Unavailable
+from sharder.core.api.meta import Json
+from sharder.core.errors import ConfigError, Unavailable
 from sharder.kube.errors import refusal, unreachable
 
 JSON: Final = "application/json"

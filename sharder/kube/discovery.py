@@ -5,11 +5,11 @@ from typing import Final
 
 import msgspec
 
-from sharder.api.resource import Resource
-from sharder.errors import Rejected
+from sharder.core.api.meta import Resource
+from sharder.core.errors import Rejected
+from sharder.core.names import GroupResource
 from sharder.kube.client import JSON, Client
 from sharder.kube.errors import understand
-from sharder.names import GroupResource
 
 _KIND: Final = "APIGroupDiscoveryList"
 _ACCEPT: Final = f"{JSON};g=apidiscovery.k8s.io;v=v2;as={_KIND},{JSON}"

@@ -1,10 +1,10 @@
-"""Turn what the API server and the network say into `sharder.errors`, in this one place."""
+"""Turn what the API server and the network say into `sharder.core.errors`, in this one place."""
 
 from typing import Final, TypeVar
 
 import msgspec
 
-from sharder.errors import (
+from sharder.core.errors import (
     ApiError,
     Conflict,
     Expired,

@@ -3,10 +3,10 @@
 import logging
 from typing import Final
 
-from sharder.api.meta import Json, PartialObject
-from sharder.clock import Clock
-from sharder.errors import ApiError
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.errors import ApiError
 from sharder.kube.client import Client
+from sharder.runtime.clock import Clock
 
 _QUIET_SECONDS: Final = 600.0
 _MESSAGE_LENGTH: Final = 1024

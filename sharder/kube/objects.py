@@ -5,13 +5,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from sharder.api.meta import PartialObject
-from sharder.api.resource import Resource
-from sharder.errors import NotFound
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.errors import NotFound
+from sharder.core.names import GroupResource
 from sharder.kube.client import Client
 from sharder.kube.errors import understand
 from sharder.kube.store import KubeStore
-from sharder.names import GroupResource
 
 D = TypeVar("D")
 

@@ -4,11 +4,11 @@ from typing import Final
 
 import msgspec
 
-from sharder.api.meta import Json
-from sharder.api.user import User
+from sharder.core.api.cluster import User
+from sharder.core.api.meta import Json
+from sharder.core.names import METRICS_PATH, GroupResource
 from sharder.kube.client import Client
 from sharder.kube.errors import understand
-from sharder.names import METRICS_PATH, GroupResource
 
 _TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -9,13 +9,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from sharder.api.meta import Json, PartialObject
-from sharder.api.resource import Resource
-from sharder.errors import InvalidObject
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.errors import InvalidObject
+from sharder.core.names import FIELD_MANAGER, ObjectRef
+from sharder.core.nesting import CUT, cut
 from sharder.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Client, TooLong
 from sharder.kube.errors import Status, from_status, understand
-from sharder.names import FIELD_MANAGER, ObjectRef
-from sharder.nesting import CUT, cut
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
 
 T = TypeVar("T")

@@ -5,15 +5,13 @@ from typing import Final
 
 import msgspec
 
-from sharder.api.lease import Lease, read_lease
-from sharder.api.meta import Json, PartialObject
-from sharder.api.resource import Resource
-from sharder.api.ring import ControllerRing, unreadable_ring
-from sharder.api.secret import Secret
-from sharder.api.webhook import WebhookConfiguration
+from sharder.core.api.cluster import Secret, WebhookConfiguration
+from sharder.core.api.lease import Lease, read_lease
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.api.ring import ControllerRing, unreadable_ring
+from sharder.core.names import API_GROUP, API_VERSION, GroupResource, ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.store import KubeStore
-from sharder.names import API_GROUP, API_VERSION, GroupResource, ObjectRef
 
 LEASES: Final = Resource(
     id=GroupResource("coordination.k8s.io", "leases"), version="v1", kind="Lease", namespaced=True

@@ -9,7 +9,7 @@ async def reconcile(request: Request) -> None:
 Shard(ring="my-ring", resource="secrets", reconcile=reconcile).run()
 """
 
-from sharder.errors import (
+from sharder.core.errors import (
     ApiError,
     ConfigError,
     Conflict,
@@ -18,10 +18,10 @@ from sharder.errors import (
     NotFound,
     SharderError,
 )
-from sharder.runtime.claim import LeaseTiming
-from sharder.sdk.attempt import Reconcile
-from sharder.sdk.holding import NotOwned
+from sharder.core.leases.election import LeaseTiming
+from sharder.sdk.owned import NotOwned
 from sharder.sdk.request import Document, Request
+from sharder.sdk.runner import Reconcile
 from sharder.sdk.settings import Settings, local_settings
 from sharder.sdk.shard import Shard
 

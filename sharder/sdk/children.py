@@ -4,11 +4,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sharder.api.meta import Json, ObjectMeta
-from sharder.api.resource import Resource
-from sharder.errors import InvalidObject
-from sharder.names import ObjectRef
-from sharder.sdk.holding import Identity, NotOwned, Position
+from sharder.core.api.meta import Json, ObjectMeta, Resource
+from sharder.core.errors import InvalidObject
+from sharder.core.names import ObjectRef
+from sharder.sdk.owned import Identity, NotOwned, Ownership
 
 Body: TypeAlias = Mapping[str, Json]
 
@@ -68,7 +67,7 @@ class Parent:
         Raises:
             NotOwned: another shard has it, or another object controls it.
         """
-        if self.identity.position_of(child) is not Position.OURS:
+        if self.identity.position_of(child) is not Ownership.OURS:
             raise NotOwned(
                 f"{child.ref} is not this shard's: its label names "
                 f"{child.label(self.identity.owner_label) or 'nobody'!r}"

@@ -4,17 +4,17 @@ from typing import Protocol
 
 import msgspec
 
-from sharder.api.resource import Resource
-from sharder.api.ring import ControllerRing
+from sharder.core.api.meta import Resource
+from sharder.core.api.ring import ControllerRing
+from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import may_i
 from sharder.kube.store import KubeStore
 from sharder.kube.stores import leases, rings
-from sharder.names import GroupResource, ObjectRef, RingName
-from sharder.runtime.holder import Leases
+from sharder.runtime.lease_lock import Leases
+from sharder.sdk.permissions import Right
 from sharder.sdk.request import Documents
-from sharder.sdk.rights import Right
 from sharder.sdk.work import OwnObjects
 
 

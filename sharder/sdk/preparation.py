@@ -5,15 +5,15 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from sharder.api.resource import Resource
-from sharder.api.ring import RingResource
-from sharder.clock import Clock
-from sharder.errors import ApiError, Forbidden, InvalidObject, NotFound, Unavailable
-from sharder.names import GroupResource, ObjectRef, RingName
+from sharder.core.api.meta import Resource
+from sharder.core.api.ring import RingResource
+from sharder.core.errors import ApiError, Forbidden, InvalidObject, NotFound, Unavailable
+from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.clock import Clock
+from sharder.runtime.error_log import ErrorLog, ignore
 from sharder.sdk.cluster import Cluster
-from sharder.sdk.rights import advice, needed_rights
-from sharder.trouble import Trouble, ignore
+from sharder.sdk.permissions import advice, needed_rights
 
 RIGHTS_BACKOFF: Final = Backoff(base=2.0, cap=30.0)
 """Seconds between looks for rights that are missing."""
@@ -38,7 +38,7 @@ class Preparation:
         An API server that is away is waited for, as with the Lease.  Who ended instead would be
         kept waiting by Kubernetes' own back-off, and might come back after its Lease was taken.
         """
-        trouble = Trouble("look up resources", ignore)
+        trouble = ErrorLog("look up resources", ignore)
         while not self._stop.is_set():
             try:
                 found = [await self._cluster.find(each) for each in wanted]
@@ -57,7 +57,7 @@ class Preparation:
 
         Where the API server does not say what is allowed, the shard goes on with a warning.
         """
-        trouble, failures = Trouble("take up work", ignore), 0
+        trouble, failures = ErrorLog("take up work", ignore), 0
         rights = needed_rights(main, children, lease)
         while not self._stop.is_set():
             try:

@@ -6,12 +6,11 @@ from typing import Protocol, TypeAlias, TypeVar, overload
 
 import msgspec
 
-from sharder.api.meta import Json, ObjectMeta, PartialObject, api_group
-from sharder.api.resource import Resource
-from sharder.errors import ConfigError, InvalidObject, LeaseLost, NotFound
-from sharder.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource, api_group
+from sharder.core.errors import ConfigError, InvalidObject, LeaseLost, NotFound
+from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.sdk.children import Body, Parent, difference
-from sharder.sdk.holding import Holding, Identity, NotOwned, Position
+from sharder.sdk.owned import Identity, NotOwned, OwnedObjects, Ownership
 
 Document: TypeAlias = dict[str, Json]
 """A whole object as JSON."""
@@ -48,7 +47,7 @@ class Workplace:
     """All that the requests of one shard have in common."""
 
     identity: Identity
-    holding: Holding
+    holding: OwnedObjects
     main: Collected
     status: Documents
     """The main objects once more; patches go to their status."""
@@ -194,7 +193,7 @@ class Request:
         if seen is None or seen.uid != self._meta.uid:
             raise NotOwned(f"{self._ref} is not here any more")
         for meta in (seen, self._meta):
-            if self._workplace.identity.position_of(meta) is not Position.OURS:
+            if self._workplace.identity.position_of(meta) is not Ownership.OURS:
                 raise NotOwned(f"{self._ref} is not shard {self.shard}'s, or to be let go")
 
     def close(self) -> None:

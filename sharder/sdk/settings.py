@@ -25,10 +25,11 @@ from typing import Final
 
 import msgspec
 
-from sharder.durations import parse_time
-from sharder.errors import ConfigError
-from sharder.leases import MAX_DURATION_SECONDS, MIN_DURATION_SECONDS
-from sharder.names import (
+from sharder.core.durations import parse_time
+from sharder.core.errors import ConfigError
+from sharder.core.leases.election import LeaseTiming
+from sharder.core.leases.state import MAX_DURATION_SECONDS, MIN_DURATION_SECONDS
+from sharder.core.names import (
     CAPACITY_ANNOTATION,
     HOSTNAME_LABEL,
     POOL_ANNOTATION,
@@ -41,7 +42,6 @@ from sharder.names import (
     RingName,
     is_label_value,
 )
-from sharder.runtime.claim import LeaseTiming
 
 _ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """Where Kubernetes tells a pod its namespace."""

@@ -9,20 +9,20 @@ from itertools import count
 from random import SystemRandom  # noqa: TID251 - where an SDK process is put together
 from typing import Final
 
-from sharder.api.resource import Resource
-from sharder.clock import Clock, SystemClock
-from sharder.errors import ConfigError, LeaseLost, SharderError
+from sharder.core.api.meta import Resource
+from sharder.core.errors import ConfigError, LeaseLost, SharderError
+from sharder.core.names import REVISION_LABEL, ObjectRef, RingName, ShardName
 from sharder.kube.client import connect
-from sharder.names import REVISION_LABEL, ObjectRef, RingName, ShardName
 from sharder.runtime.backoff import Rng
-from sharder.runtime.holder import LeaseHolder
-from sharder.sdk.attempt import Attempts, Reconcile
+from sharder.runtime.clock import Clock, SystemClock
+from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.cluster import Cluster, KubeCluster
-from sharder.sdk.holding import Holding, Identity
+from sharder.sdk.lifecycle import serve_tenure
+from sharder.sdk.owned import Identity, OwnedObjects
 from sharder.sdk.preparation import Preparation
 from sharder.sdk.request import Collected, Workplace, parse_resource
+from sharder.sdk.runner import Reconcile, Runner
 from sharder.sdk.settings import Settings, local_settings
-from sharder.sdk.tenure import serve_tenure
 from sharder.sdk.work import Work
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -183,7 +183,7 @@ class Shard:
         identity = Identity(ring=self._ring, shard=ShardName(settings.name))
         workplace = Workplace(
             identity=identity,
-            holding=Holding(identity),
+            holding=OwnedObjects(identity),
             main=Collected(resource=main, documents=cluster.documents(main)),
             status=cluster.statuses(main),
             children=tuple(
@@ -194,7 +194,7 @@ class Shard:
         selector = identity.selector
         return Work(
             workplace,
-            Attempts(self._reconcile, workplace, clock=clock, rng=rng),
+            Runner(self._reconcile, workplace, clock=clock, rng=rng),
             objects=cluster.objects(main, selector),
             children=[cluster.objects(child, selector) for child in children],
             workers=settings.workers,

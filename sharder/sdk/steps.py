@@ -5,7 +5,7 @@ from functools import partial
 from types import coroutine
 from typing import Final, TypeVar
 
-from sharder.clock import Clock
+from sharder.runtime.clock import Clock
 
 BLOCKED_SECONDS: Final = 2.0
 """A step that takes longer is reported: the default retry period, so a renewal came late."""

@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
 
-from sharder.api.meta import Json, PartialObject
-from sharder.clock import Clock
-from sharder.errors import LeaseLost
-from sharder.names import ObjectRef
-from sharder.patches import acknowledge
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.errors import LeaseLost
+from sharder.core.movement.patches import acknowledge
+from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Listed, Removed, Watchable
 from sharder.runtime.backoff import Backoff, Rng
-from sharder.runtime.queue import WorkQueue
-from sharder.runtime.watch import follow
-from sharder.sdk.attempt import Attempts
-from sharder.sdk.holding import Position
+from sharder.runtime.clock import Clock
+from sharder.runtime.reflector import follow
+from sharder.runtime.workqueue import WorkQueue
+from sharder.sdk.label_reverted import RevertedDrains
+from sharder.sdk.owned import Ownership
 from sharder.sdk.request import Workplace
-from sharder.sdk.reverted import RevertedDrains
+from sharder.sdk.runner import Runner
 
 DRAINS_AT_ONCE: Final = 10
 """How many objects are let go at a time."""
@@ -58,7 +58,7 @@ class Work:
     def __init__(
         self,
         workplace: Workplace,
-        attempts: Attempts,
+        attempts: Runner,
         *,
         objects: OwnObjects,
         children: Sequence[Watchable[PartialObject]] = (),
@@ -81,7 +81,7 @@ class Work:
         self._is_listed = False
         self._ended = asyncio.Event()
         self._noted = asyncio.Event()
-        # Failures of reconciles are counted by `Attempts`; this back-off is never used for them.
+        # Failures of reconciles are counted by `Runner`; this back-off is never used for them.
         self._reconciles = WorkQueue[ObjectRef](clock=clock, rng=rng, backoff=DRAIN_BACKOFF)
         self._drains = WorkQueue[ObjectRef](clock=clock, rng=rng, backoff=DRAIN_BACKOFF)
         self._reverted = RevertedDrains(clock=clock, rng=rng)
@@ -181,29 +181,29 @@ class Work:
             return
         namespace = child.metadata.namespace if main.namespaced else ""
         ref = ObjectRef(namespace, parent.name)
-        if self._holding.position(ref) is Position.OURS:
+        if self._holding.position(ref) is Ownership.OURS:
             self._reconciles.add(ref)
 
     def _look_at(self, ref: ObjectRef) -> None:
         """Start what the object's position asks for."""
         running = self._running.get(ref)
         position = self._holding.position(ref)
-        if position is not Position.DRAINING:
+        if position is not Ownership.DRAINING:
             self._reverted.forget(ref)
         match position:
-            case Position.OURS:
+            case Ownership.OURS:
                 if running is not None:
                     running.deadline = None
                 self._reconciles.add(ref)
-            case Position.DRAINING:
+            case Ownership.DRAINING:
                 self._drains.add(ref)
-            case Position.ELSEWHERE:
+            case Ownership.ELSEWHERE:
                 # Moved by force or deleted, which looks alike: somebody else may be at it.
                 self._attempts.forget(ref)
                 self._cancel(ref, "the object is gone")
 
     async def _reconcile(self, ref: ObjectRef) -> float | None:
-        if self._is_stopping or self._holding.position(ref) is not Position.OURS:
+        if self._is_stopping or self._holding.position(ref) is not Ownership.OURS:
             return None
         self._require_lease()
         try:
@@ -215,7 +215,7 @@ class Work:
         finally:
             del self._running[ref]
             self._ended.set()
-            if self._holding.position(ref) is Position.DRAINING:
+            if self._holding.position(ref) is Ownership.DRAINING:
                 self._drains.add(ref)
 
     async def _let_go(self, ref: ObjectRef) -> float | None:
@@ -224,7 +224,7 @@ class Work:
         After a conflict or a lost answer the watch shows what is so now, and that is judged anew.
         """
         meta = self._holding.get(ref)
-        if meta is None or self._holding.position(ref) is not Position.DRAINING:
+        if meta is None or self._holding.position(ref) is not Ownership.DRAINING:
             return None
         running = self._running.get(ref)
         if running is not None:
@@ -237,7 +237,7 @@ class Work:
         )
         self._require_lease()
         written = await self._objects.patch(ref, patch)
-        if identity.position_of(written.metadata) is Position.DRAINING:
+        if identity.position_of(written.metadata) is Ownership.DRAINING:
             # A webhook put both labels back.  No event may tell, so the object is not forgotten.
             return self._reverted.add(ref, self._workplace.fields(ref))
         self._reverted.forget(ref)

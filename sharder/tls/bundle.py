@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from sharder.errors import ConfigError
+from sharder.core.errors import ConfigError
 from sharder.tls.facts import facts_of, issued_by, names_in
 from sharder.tls.issue import KeyPair, issuer_of
 

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from sharder.errors import ConfigError
+from sharder.core.errors import ConfigError
 
 AUTHORITY_VALIDITY = timedelta(days=3650)
 SERVING_VALIDITY = timedelta(days=365)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sharder.exclusions import EXCLUDED_GROUPS, EXCLUDED_RESOURCES
+from sharder.core.ring.build import EXCLUDED_GROUPS, EXCLUDED_RESOURCES
 from tests.chart.rendering import Helm, HelmError, Manifest, Rule, decode_manifests, find
 
 SHARDED = "sharder-sharded-resources"

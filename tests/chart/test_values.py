@@ -10,8 +10,8 @@ import msgspec
 import pytest
 import yaml
 
-from sharder.api.selector import LabelSelector
 from sharder.config.fields import ALIASES, Path, fields
+from sharder.core.api.selector import LabelSelector
 from tests.chart.matrix import MATRIX
 from tests.chart.rendering import CHART, SCHEMA, Helm, HelmError
 

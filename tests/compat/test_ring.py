@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sharder.names import ShardName
-from sharder.preview.report import PlanReport
-from sharder.ring import ConsistentHash
+from sharder.core.names import ShardName
+from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.preview.report import PlanReport
 from tests.vectors import check
 from tests.vectors.__main__ import main
 from tests.vectors.ring import Ring, RingFile, dump_of, planned_of

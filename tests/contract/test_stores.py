@@ -2,8 +2,8 @@
 
 import pytest
 
-from sharder.api.resource import Resource
-from sharder.errors import Expired
+from sharder.core.api.meta import Resource
+from sharder.core.errors import Expired
 from tests.support.fakes import FakeObjects, fake_leases, matches
 from tests.support.store_contract import CONFIG_MAPS, StoreContract, World
 

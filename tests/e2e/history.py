@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from sharder.api.meta import PartialObject
-from sharder.keys import main_key
-from sharder.names import RingName, ShardName, drain_label, owner_label
-from sharder.placement.ranking import WeightedRendezvous
-from sharder.placement.shards import Shard
+from sharder.core.api.meta import PartialObject
+from sharder.core.keys import main_key
+from sharder.core.leases.shard import Shard
+from sharder.core.names import RingName, ShardName, drain_label, owner_label
+from sharder.core.placement.hashing import WeightedRendezvous
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 from hack.ownership import SECRETS
 from hack.playground import Playground
-from sharder.api.meta import Json
+from sharder.core.api.meta import Json
+from sharder.core.names import LOAD_ANNOTATION, RingName, owner_label, pin_label
 from sharder.kube.client import JSON, MERGE_PATCH, Client, connect
 from sharder.kube.objects import KubeObjects
-from sharder.names import LOAD_ANNOTATION, RingName, owner_label, pin_label
 from tests.e2e.own_ring import OwnRing, own_ring
 
 CPU, MEMORY = 100_000, 100_000

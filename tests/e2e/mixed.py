@@ -12,7 +12,7 @@ from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.ownership import Ownership, create_secrets, observing
 from hack.playground import NAMESPACE, ROOT, SHARDS, Playground
-from sharder.names import RING_LABEL, SHARDER_IDENTITY
+from sharder.core.names import RING_LABEL, SHARDER_IDENTITY
 from tests.e2e.story import LEASE_SECONDS, Change, Teller
 from tests.e2e.trace import Trace, tracing
 from tests.support.eventually import eventually

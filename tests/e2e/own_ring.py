@@ -11,14 +11,14 @@ import msgspec
 
 from hack.ownership import CONFIGMAPS, SECRETS
 from hack.playground import CONTROLLER, Playground
-from sharder.api.meta import Json, PartialObject
-from sharder.api.ring import ControllerRing, RingStatus
-from sharder.clock import SystemClock
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.api.ring import ControllerRing, RingStatus
+from sharder.core.names import GroupResource, RingName, owner_label
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
-from sharder.names import GroupResource, RingName, owner_label
 from sharder.ports import Changed, Listed, Removed
-from sharder.runtime.watch import follow
+from sharder.runtime.clock import SystemClock
+from sharder.runtime.reflector import follow
 from tests.e2e.history import History
 from tests.support.eventually import eventually
 

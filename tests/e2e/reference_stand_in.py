@@ -19,11 +19,11 @@ from typing import Final
 from xxhash import xxh64_intdigest
 
 from hack.playground import NAMESPACE, RING, SHARDS, SYSTEM
-from sharder.api.lease import Lease, format_time
-from sharder.api.meta import Json, PartialObject
+from sharder.core.api.lease import Lease, format_time
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.names import ObjectRef
 from sharder.kube.client import APPLY_PATCH, MERGE_PATCH, Client
 from sharder.kube.errors import understand
-from sharder.names import ObjectRef
 
 OWNER: Final = f"shard.alpha.sharding.timebertt.dev/{RING}"
 DRAIN: Final = f"drain.alpha.sharding.timebertt.dev/{RING}"
@@ -151,7 +151,7 @@ class Reference:
 
 
 def owner_of(key: str, shards: Iterable[str]) -> str:
-    """Return the shard that its ring gives a key to; worked out apart from `sharder.ring`."""
+    """Return the shard that its ring gives a key to; worked out apart from `sharder.core.placement.hashing`."""
     tokens = sorted((xxh64_intdigest(f"{s}{i}".encode()), s) for s in shards for i in range(100))
     index = bisect_left(tokens, (xxh64_intdigest(key.encode()), ""))
     return tokens[index % len(tokens)][1]

@@ -9,10 +9,10 @@ import pytest
 from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.playground import SYSTEM, Playground
+from sharder.core.names import ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.stores import leases
-from sharder.metrics import PREFIX
-from sharder.names import ObjectRef
+from sharder.metrics.registry import PREFIX
 from tests.support.eventually import eventually
 from tests.support.forwarder import Forwarder
 from tests.support.samples import total

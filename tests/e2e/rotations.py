@@ -10,10 +10,10 @@ from functools import lru_cache
 from itertools import count, cycle
 
 from hack.playground import NAMESPACE, RING, Playground
-from sharder.api.meta import Json
-from sharder.errors import SharderError
+from sharder.core.api.meta import Json
+from sharder.core.errors import SharderError
+from sharder.core.names import RingName, webhook_configuration, webhook_path
 from sharder.kube.client import MERGE_PATCH, Client
-from sharder.names import RingName, webhook_configuration, webhook_path
 from sharder.tls import fingerprints
 from tests.support.paced import CALL_SECONDS, Calls, paced
 

@@ -18,14 +18,13 @@ from typing_extensions import override
 
 from hack.ownership import DRAIN, OWNER
 from hack.playground import EXAMPLE, RING
-from sharder.api.meta import Json, PartialObject
-from sharder.api.resource import Resource
-from sharder.clock import SystemClock
-from sharder.errors import Conflict
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.errors import Conflict
+from sharder.core.movement.patches import acknowledge
+from sharder.core.names import ObjectRef
 from sharder.kube.client import connect
-from sharder.names import ObjectRef
-from sharder.patches import acknowledge
 from sharder.ports import Changed, Listed, Removed, WatchEvent
+from sharder.runtime.clock import SystemClock
 from sharder.sdk import Request, Shard, local_settings
 from sharder.sdk.cluster import KubeCluster
 from sharder.sdk.work import OwnObjects

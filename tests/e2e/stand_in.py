@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 
 from hack.playground import SHARDS, Playground
-from sharder.clock import SystemClock
-from sharder.errors import LeaseLost
+from sharder.core.errors import LeaseLost
+from sharder.core.leases.election import LeaseTiming
+from sharder.core.names import RING_LABEL, ObjectRef
 from sharder.kube.client import connect
 from sharder.kube.stores import leases
-from sharder.names import RING_LABEL, ObjectRef
-from sharder.runtime.claim import LeaseTiming
-from sharder.runtime.holder import LeaseHolder
+from sharder.runtime.clock import SystemClock
+from sharder.runtime.lease_lock import LeaseHolder
 
 
 class StandIn:

@@ -10,14 +10,14 @@ from typing import Final
 import msgspec
 
 from hack.playground import Playground
-from sharder.api.lease import Lease
-from sharder.api.meta import Json
-from sharder.cli.operation_reports import OperationReport
-from sharder.controllers.conditions import condition_of
+from sharder.cli.reports import OperationReport
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import Json
+from sharder.core.leases.state import is_held
+from sharder.core.names import ShardName
+from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.status.conditions import condition_of
 from sharder.kube.client import connect
-from sharder.leases import is_held
-from sharder.names import ShardName
-from sharder.ring import ConsistentHash
 from tests.e2e.history import History
 from tests.e2e.own_ring import WITHIN, OwnRing, own_ring
 from tests.e2e.trace import Trace, Write

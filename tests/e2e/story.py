@@ -18,7 +18,7 @@ from hack.ownership import (
     observing,
 )
 from hack.playground import NAMESPACE, SYSTEM, Playground
-from sharder.api.meta import Json
+from sharder.core.api.meta import Json
 from sharder.kube.client import MERGE_PATCH, Client
 from tests.chart.rendering import CHART, Helm
 from tests.e2e.trace import Trace, tracing

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from hack.certificates import Authority
 from hack.ownership import OWNER
-from sharder.api.meta import Json, PartialObject
+from sharder.core.api.meta import Json, PartialObject
 from sharder.kube.client import Client
 
 ADDRESS = "127.0.0.1"

@@ -9,7 +9,7 @@ from math import ceil
 
 import pytest
 
-from sharder.api.meta import Json
+from sharder.core.api.meta import Json
 from tests.e2e.history import History
 from tests.e2e.own_ring import OwnRing, own_ring
 from tests.e2e.replicas import REPLICAS, Replicas, two_sharders

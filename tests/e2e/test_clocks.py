@@ -11,8 +11,8 @@ from hack.demo import wait_until_ready
 from hack.ownership import create_secrets, observing
 from hack.playground import Playground
 from hack.wrong_clock import clock_off_by
-from sharder.api.lease import Lease, parse_time
-from sharder.names import STATE_LABEL
+from sharder.core.api.lease import Lease, parse_time
+from sharder.core.names import STATE_LABEL
 from tests.e2e.trace import Trace, tracing
 
 SKEWS = {"slow-40": -40, "fast-40": 40, "slow-3600": -3600, "fast-3600": 3600}

@@ -17,8 +17,8 @@ from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.ownership import Ownership, create_secrets, observing
 from hack.playground import RING, Playground
+from sharder.core.names import STATE_LABEL
 from sharder.kube.client import Client
-from sharder.names import STATE_LABEL
 from tests.e2e.stand_in import StandIn, keep_running, stand_ins
 from tests.e2e.trace import Trace, tracing
 from tests.support.eventually import eventually

@@ -18,19 +18,18 @@ from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.ownership import OWNER, SECRETS, create_secrets, observing
 from hack.playground import NAMESPACE, RING, SHARDS, Playground
-from sharder.api.lease import LeaseSpec, format_time, lease_body
-from sharder.api.meta import Json, PartialObject
-from sharder.api.ring import Condition, ControllerRing
-from sharder.clock import SystemClock
-from sharder.controllers.movement.waiting import BACKOFF
-from sharder.errors import Conflict
+from sharder.controllers.movement.pending import BACKOFF
+from sharder.core.api.lease import LeaseSpec, format_time, lease_body
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.api.ring import Condition, ControllerRing
+from sharder.core.errors import Conflict
+from sharder.core.names import RING_LABEL, ObjectRef
 from sharder.kube.client import MERGE_PATCH, Client, connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.stores import leases
-from sharder.names import RING_LABEL, ObjectRef
 from sharder.ports import Changed, Listed, Removed
-from sharder.runtime.polled import POLL_SECONDS
-from sharder.runtime.watch import follow
+from sharder.runtime.clock import SystemClock
+from sharder.runtime.reflector import POLL_SECONDS, follow
 from tests.e2e.stripping import LABEL, stripping
 from tests.support.eventually import eventually
 from tests.support.samples import total

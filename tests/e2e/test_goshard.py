@@ -10,9 +10,9 @@ import hashlib
 import pytest
 
 from hack.control_plane import ControlPlane
-from sharder.keys import main_key
-from sharder.names import ShardName
-from sharder.ring import ConsistentHash
+from sharder.core.keys import main_key
+from sharder.core.names import ShardName
+from sharder.core.placement.hashing import ConsistentHash
 from tests.e2e.mixed import FIRST, NAMES, OBJECTS, Story, play
 from tests.e2e.story import LEASE_SECONDS, Change
 

@@ -16,12 +16,12 @@ import pytest
 from hack.control_plane import ControlPlane
 from hack.ownership import Observer, Ownership, observing
 from hack.playground import NAMESPACE, RING, SHARDS, SYSTEM, Playground
-from sharder.api.meta import PartialObject
-from sharder.keys import main_key
+from sharder.core.api.meta import PartialObject
+from sharder.core.keys import main_key
+from sharder.core.names import RING_LABEL, ObjectRef
 from sharder.kube.client import Client, connect
 from sharder.kube.errors import understand
 from sharder.kube.stores import leases, rings
-from sharder.names import RING_LABEL, ObjectRef
 from tests.e2e.reference_stand_in import (
     CONFIGURATION,
     OWNER,

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from hack.playground import Playground
-from sharder.api.meta import Json
-from sharder.controllers.conditions import ACTIVE, COVERED, OVERDUE, OWNED, PAUSED, STOPPED
-from sharder.names import EVACUATE_ANNOTATION
+from sharder.core.api.meta import Json
+from sharder.core.names import EVACUATE_ANNOTATION
+from sharder.core.status.conditions import ACTIVE, COVERED, OVERDUE, OWNED, PAUSED, STOPPED
 from tests.e2e.history import History
 from tests.e2e.journeys import journeys
 from tests.e2e.own_ring import LEASE_SECONDS, WITHIN, OwnRing

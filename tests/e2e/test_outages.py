@@ -11,10 +11,10 @@ from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.ownership import Observer, create_secrets, observing
 from hack.playground import SHARDS, Playground
-from sharder.errors import Conflict
+from sharder.core.errors import Conflict
+from sharder.core.names import STATE_LABEL, ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.stores import leases
-from sharder.names import STATE_LABEL, ObjectRef
 from tests.e2e.stand_in import StandIn, keep_running, lease_environment, stand_ins
 from tests.e2e.trace import Trace, tracing
 from tests.support.eventually import eventually

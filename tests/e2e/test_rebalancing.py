@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from hack.playground import SHARDS, Playground
-from sharder.api.meta import Json
-from sharder.api.ring import LastRebalance
-from sharder.names import EVACUATE_ANNOTATION
-from sharder.preview.balancing import BalanceReport
-from sharder.preview.report import PlanReport
+from sharder.core.api.meta import Json
+from sharder.core.api.ring import LastRebalance
+from sharder.core.names import EVACUATE_ANNOTATION
+from sharder.core.preview.balance import BalanceReport
+from sharder.core.preview.report import PlanReport
 from tests.e2e.journeys import begun, journeys, shortest
 from tests.e2e.laden import HEAVY, LIGHT, Laden, laden
 from tests.e2e.own_ring import OwnRing, own_ring

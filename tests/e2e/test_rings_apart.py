@@ -11,7 +11,7 @@ from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.ownership import create_secrets, observing
 from hack.playground import RING, Playground
-from sharder.api.ring import Condition, ControllerRing
+from sharder.core.api.ring import Condition, ControllerRing
 from tests.e2e.own_ring import WITHIN, own_ring
 from tests.support.eventually import eventually
 

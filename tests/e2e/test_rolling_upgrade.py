@@ -18,10 +18,10 @@ import pytest
 from hack.control_plane import ControlPlane
 from hack.ownership import OWNER
 from hack.playground import NAMESPACE, RING, Playground
-from sharder.api.meta import PartialObject
+from sharder.core.api.meta import PartialObject
+from sharder.core.names import WEBHOOK_NAME
 from sharder.kube.client import Client, connect
 from sharder.kube.errors import understand
-from sharder.names import WEBHOOK_NAME
 from tests.e2e.endpoints import LATE_SECONDS, POLL_SECONDS, Endpoints
 from tests.e2e.stand_in import stand_ins
 from tests.support.eventually import eventually

@@ -10,7 +10,7 @@ import pytest
 from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.playground import Playground
-from sharder.api.ring import StrategyName
+from sharder.core.api.ring import StrategyName
 from tests.e2e.history import History
 from tests.e2e.journeys import journeys
 from tests.e2e.steered import steered

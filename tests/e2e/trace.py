@@ -16,16 +16,16 @@ from typing import TypeVar
 
 from hack.ownership import CONFIGMAPS, DRAIN, OWNER, SECRETS
 from hack.playground import NAMESPACE, SHARDS
-from sharder.api.lease import Lease, parse_time
-from sharder.api.meta import PartialObject
-from sharder.clock import SystemClock
+from sharder.core.api.lease import Lease, parse_time
+from sharder.core.api.meta import PartialObject
+from sharder.core.leases.state import duration_of, is_held
+from sharder.core.names import RING_LABEL, SHARDER_IDENTITY, GroupResource
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
 from sharder.kube.stores import leases
-from sharder.leases import duration_of, is_held
-from sharder.names import RING_LABEL, SHARDER_IDENTITY, GroupResource
 from sharder.ports import Changed, Listed, Removed, Watchable
-from sharder.runtime.watch import follow
+from sharder.runtime.clock import SystemClock
+from sharder.runtime.reflector import follow
 
 Thing = TypeVar("Thing", bound=PartialObject)
 

@@ -12,10 +12,10 @@ import pytest
 
 from hack.kubectl import KubectlError
 from sharder import tls
-from sharder.api.meta import Json, PartialObject
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.names import FIELD_MANAGER, RingName, webhook_configuration, webhook_path
+from sharder.core.ring.snapshot import RingSnapshot
 from sharder.kube.stores import RINGS
-from sharder.names import FIELD_MANAGER, RingName, webhook_configuration, webhook_path
-from sharder.snapshot import RingSnapshot
 from tests.support.eventually import eventually
 from tests.support.scene import Scene
 from tests.support.service import Service

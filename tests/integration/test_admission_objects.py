@@ -8,10 +8,9 @@ import json
 
 import pytest
 
-from sharder.api.meta import Json, ObjectMeta, PartialObject
-from sharder.api.resource import Resource
-from sharder.names import SYSTEM_NAMESPACE
-from sharder.ring import ConsistentHash
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
+from sharder.core.names import SYSTEM_NAMESPACE
+from sharder.core.placement.hashing import ConsistentHash
 from tests.support.eventually import eventually, never
 from tests.support.scene import TENANTS, Scene
 from tests.support.service import Service

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sharder.api.resource import Resource
+from sharder.core.api.meta import Resource
 from sharder.kube.stores import NAMESPACES, SECRETS
 from tests.support.eventually import eventually
 from tests.support.scene import CONTROLLERS, TENANTS, Scene

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from sharder.api.meta import Json, PartialObject
+from sharder.core.api.meta import Json, PartialObject
 from tests.support.eventually import eventually
 from tests.support.figures import show
 from tests.support.scene import Scene

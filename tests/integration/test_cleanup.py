@@ -13,14 +13,10 @@ import msgspec
 import pytest
 
 from hack.control_plane import ControlPlane
-from sharder.api.lease import LeaseSpec
-from sharder.api.meta import Json, PartialObject
 from sharder.cli.reports import CleanupReport
-from sharder.kube.client import Client, connect
-from sharder.kube.objects import KubeObjects
-from sharder.kube.store import KubeStore
-from sharder.kube.stores import MUTATING, KubeWebhookConfigurations, leases, namespaces, rings
-from sharder.names import (
+from sharder.core.api.lease import LeaseSpec
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.names import (
     RING_LABEL,
     GroupResource,
     RingName,
@@ -29,6 +25,10 @@ from sharder.names import (
     owner_label,
     webhook_configuration,
 )
+from sharder.kube.client import Client, connect
+from sharder.kube.objects import KubeObjects
+from sharder.kube.store import KubeStore
+from sharder.kube.stores import MUTATING, KubeWebhookConfigurations, leases, namespaces, rings
 from tests.support.documents import ROOT
 
 CRD = ROOT / "charts/sharder/templates/crd.yaml"

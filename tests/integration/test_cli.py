@@ -10,10 +10,10 @@ import pytest
 
 from hack.control_plane import ControlPlane
 from sharder.cli.reports import Explanation, RingsReport, ShardsReport
-from sharder.names import RingName
-from sharder.preview.planning import Action
-from sharder.preview.report import PlanReport
-from sharder.ring import ConsistentHash
+from sharder.core.names import RingName
+from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.preview.plan import Action
+from sharder.core.preview.report import PlanReport
 from sharder.tls import Policy, new_bundle
 from tests.support.documented_ring import SHARDS, Manifest, Ring, install, secret
 from tests.support.documents import blocks, commands, read

@@ -12,10 +12,10 @@ import yaml
 
 from hack.control_plane import ControlPlane
 from hack.kubectl import KubectlError
-from sharder.api.lease import format_time
-from sharder.api.meta import Json
+from sharder.core.api.lease import format_time
+from sharder.core.api.meta import Json
+from sharder.core.names import API_GROUP, CONFIG_API_VERSION, RingName, drain_label, owner_label
 from sharder.kube.client import Client, connect
-from sharder.names import API_GROUP, CONFIG_API_VERSION, RingName, drain_label, owner_label
 from tests.support.documents import ROOT, Block, blocks
 
 CRD = ROOT / "charts/sharder/templates/crd.yaml"

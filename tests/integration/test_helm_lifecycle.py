@@ -14,8 +14,8 @@ import pytest
 
 from hack.control_plane import ControlPlane
 from hack.playground import SYSTEM
+from sharder.core.names import VALIDATION_NAME
 from sharder.kube.client import connect
-from sharder.names import VALIDATION_NAME
 from tests.chart.rendering import CHART, HelmError
 from tests.support.eventually import eventually
 from tests.support.release import CRD, SECRET, WITHIN, Kept, Release

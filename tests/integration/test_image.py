@@ -38,7 +38,10 @@ def test_the_program_of_the_image_runs(root: Path) -> None:
 def test_all_of_the_service_can_be_imported(root: Path) -> None:
     python = root / "opt/sharder/bin/python"
 
-    assert _run(python, "-I", "-c", "import sharder.cli.run, uvloop; print('yes')") == "yes\n"
+    assert (
+        _run(python, "-I", "-c", "import sharder.cli.serve.service, uvloop; print('yes')")
+        == "yes\n"
+    )
 
 
 def test_nothing_is_installed_but_the_sharder_and_what_is_locked(root: Path) -> None:

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sharder.api.lease import Lease
-from sharder.api.meta import Json
-from sharder.api.ring import Condition
-from sharder.errors import Rejected
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import Json
+from sharder.core.api.ring import Condition
+from sharder.core.errors import Rejected
+from sharder.core.names import SHARDER_IDENTITY, ShardName
 from sharder.kube.stores import LEASES
-from sharder.names import SHARDER_IDENTITY, ShardName
 from tests.support.eventually import eventually
 from tests.support.scene import CONTROLLERS, TENANTS, Scene
 from tests.support.service import Service

@@ -19,13 +19,13 @@ import pytest
 
 from hack.control_plane import ControlPlane
 from hack.playground import SYSTEM, Playground
-from sharder.api.user import User
+from sharder.core.api.cluster import User
+from sharder.core.names import ROTATE_ANNOTATION
 from sharder.kube.client import connect
 from sharder.kube.reviews import KubeReviews
-from sharder.names import ROTATE_ANNOTATION
 from tests.support.documents import read
 from tests.support.eventually import eventually
-from webhook.readers import BELIEVED_SECONDS
+from webhook.metrics_auth import BELIEVED_SECONDS
 
 INSTALL = Path("docs/install.md")
 READER = "sharder-metrics-reader"

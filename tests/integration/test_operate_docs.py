@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hack.control_plane import ControlPlane
-from sharder.api.meta import Json
-from sharder.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION, RingName, pin_label
+from sharder.core.api.meta import Json
+from sharder.core.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION, RingName, pin_label
 from tests.support.documented_ring import SHARDS, Manifest, Ring, install
 from tests.support.documents import code, commands, read, section, tables
 

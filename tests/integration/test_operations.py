@@ -14,15 +14,10 @@ import msgspec
 import pytest
 
 from hack.control_plane import ControlPlane
-from sharder.api.lease import LeaseSpec, format_time, lease_body
-from sharder.api.meta import Json, PartialObject
-from sharder.cli.operation_reports import OperationReport
-from sharder.cli.reports import ShardsReport
-from sharder.kube.client import Client, connect
-from sharder.kube.objects import KubeObjects
-from sharder.kube.store import KubeStore
-from sharder.kube.stores import LEASES, leases, namespaces, rings
-from sharder.names import (
+from sharder.cli.reports import OperationReport, ShardsReport
+from sharder.core.api.lease import LeaseSpec, format_time, lease_body
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.names import (
     API_GROUP,
     API_VERSION,
     CORDONED_ANNOTATION,
@@ -34,6 +29,10 @@ from sharder.names import (
     owner_label,
     pin_label,
 )
+from sharder.kube.client import Client, connect
+from sharder.kube.objects import KubeObjects
+from sharder.kube.store import KubeStore
+from sharder.kube.stores import LEASES, leases, namespaces, rings
 from tests.support.documents import ROOT
 from tests.support.eventually import eventually
 

@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from sharder.api.meta import Json, PartialObject
-from sharder.names import (
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.names import (
     POOL_LABEL,
     WANTED_REGION_LABEL,
     WANTED_ZONE_LABEL,

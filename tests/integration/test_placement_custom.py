@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from sharder.api.meta import Json, PartialObject
-from sharder.errors import Rejected
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.errors import Rejected
+from sharder.core.names import VALIDATION_NAME
 from sharder.kube.stores import RINGS, VALIDATING
-from sharder.names import VALIDATION_NAME
 from tests.support.console import create_aloud, events_of, explain
 from tests.support.eventually import eventually
 from tests.support.scene import Scene

@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from sharder.api.meta import Json
-from sharder.names import ShardName
+from sharder.core.api.meta import Json
+from sharder.core.names import ShardName
 from tests.support.console import create_aloud, explain
 from tests.support.figures import show
 from tests.support.scene import Scene

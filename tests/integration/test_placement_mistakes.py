@@ -4,8 +4,8 @@ from typing import Final
 
 import pytest
 
-from sharder.api.meta import Json, PartialObject
-from sharder.names import (
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,
     LOAD_ANNOTATION,

@@ -22,8 +22,8 @@ import yaml
 from hack.certificates import Authority
 from hack.control_plane import ControlPlane
 from hack.playground import CRD, MANIFESTS, SYSTEM
-from sharder.api.meta import ObjectMeta
-from sharder.api.ring import RingStatus
+from sharder.core.api.meta import ObjectMeta
+from sharder.core.api.ring import RingStatus
 from tests.support.eventually import eventually
 from tests.support.manifests import CONFIGS, RINGS, SERVICE, URL, fields_of, ring_specs
 

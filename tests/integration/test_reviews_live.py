@@ -21,18 +21,17 @@ import msgspec
 import pytest
 
 from sharder import tls
-from sharder.api.meta import Json, ObjectMeta, PartialObject
-from sharder.api.resource import Resource
-from sharder.api.ring import ControllerRing, RingResource, RingSpec
-from sharder.api.selector import LabelSelector
-from sharder.building import build
-from sharder.controllers.configuration import Endpoint, Registration, configuration_of
-from sharder.errors import ApiError
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
+from sharder.core.api.ring import ControllerRing, RingResource, RingSpec
+from sharder.core.api.selector import LabelSelector
+from sharder.core.errors import ApiError
+from sharder.core.names import GroupResource, RingName
+from sharder.core.nesting import cut
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.webhook_configuration import Endpoint, Registration, configuration_of
 from sharder.kube.client import Client, connect
 from sharder.kube.stores import MUTATING, KubeWebhookConfigurations, namespaces
-from sharder.names import GroupResource, RingName
-from sharder.nesting import cut
-from sharder.snapshot import RingSnapshot, Role
 from tests.support.eventually import eventually
 from tests.support.odd_objects import (
     CONFIGMAPS,

@@ -13,10 +13,10 @@ from typing import Final, TypeAlias
 import pytest
 
 from hack.playground import SYSTEM
-from sharder.api.lease import format_time
-from sharder.api.meta import Json, PartialObject
-from sharder.api.resource import Resource
-from sharder.errors import Forbidden
+from sharder.core.api.lease import format_time
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.errors import Forbidden
+from sharder.core.names import EVACUATE_ANNOTATION, SHARDER_IDENTITY, webhook_configuration
 from sharder.kube.client import connect
 from sharder.kube.stores import (
     LEASES,
@@ -25,7 +25,6 @@ from sharder.kube.stores import (
     SECRETS,
     KubeWebhookConfigurations,
 )
-from sharder.names import EVACUATE_ANNOTATION, SHARDER_IDENTITY, webhook_configuration
 from tests.support.audit import Audit, Right, exercised, granted, is_too_wide
 from tests.support.eventually import eventually
 from tests.support.scene import CONTROLLERS, LABEL, TENANTS, Scene

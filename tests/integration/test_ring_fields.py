@@ -9,7 +9,7 @@ import yaml
 from hack.control_plane import ControlPlane
 from hack.kubectl import KubectlError
 from hack.playground import CRD
-from sharder.api.ring import (
+from sharder.core.api.ring import (
     Condition,
     ControllerRing,
     LastRebalance,
@@ -18,8 +18,8 @@ from sharder.api.ring import (
     RingStatus,
     ShardStatus,
 )
-from sharder.controllers.status import encode_status
-from sharder.names import API_GROUP, API_VERSION
+from sharder.core.names import API_GROUP, API_VERSION
+from sharder.core.status.status import encode_status
 from tests.support.eventually import eventually
 
 Fields = dict[str, object]

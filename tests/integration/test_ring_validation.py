@@ -7,19 +7,19 @@ import uuid
 import pytest
 
 from hack.kubectl import KubectlError
-from sharder.api.meta import Json
-from sharder.api.ring import Condition
 from sharder.controllers.leader import APPLY_SECONDS
-from sharder.errors import Rejected
-from sharder.exclusions import reason_against
-from sharder.kube.stores import RINGS, VALIDATING
-from sharder.names import (
+from sharder.core.api.meta import Json
+from sharder.core.api.ring import Condition
+from sharder.core.errors import Rejected
+from sharder.core.names import (
     VALIDATION_NAME,
     GroupResource,
     RingName,
     owner_label,
     webhook_configuration,
 )
+from sharder.core.ring.build import reason_against
+from sharder.kube.stores import RINGS, VALIDATING
 from tests.support.eventually import eventually
 from tests.support.scene import Scene
 from tests.support.service import Service

@@ -21,15 +21,10 @@ from pathlib import Path
 import pytest
 
 from hack.control_plane import ControlPlane
-from sharder.api.lease import Lease, format_time
-from sharder.api.meta import Json, PartialObject
-from sharder.api.resource import Resource
-from sharder.clock import SystemClock
-from sharder.errors import NotFound
-from sharder.kube.client import Client, connect
-from sharder.kube.store import KubeStore
-from sharder.kube.stores import SECRETS, leases
-from sharder.names import (
+from sharder.core.api.lease import Lease, format_time
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.errors import NotFound
+from sharder.core.names import (
     EVACUATE_ANNOTATION,
     EVACUATE_ON_STOP,
     REVISION_LABEL,
@@ -41,6 +36,10 @@ from sharder.names import (
     drain_label,
     owner_label,
 )
+from sharder.kube.client import Client, connect
+from sharder.kube.store import KubeStore
+from sharder.kube.stores import SECRETS, leases
+from sharder.runtime.clock import SystemClock
 from tests.support.eventually import eventually, never
 from tests.support.users import WITHIN
 

@@ -8,8 +8,8 @@ import yaml
 from hack import binaries
 from hack.control_plane import ControlPlane
 from hack.kubectl import KubectlError
-from sharder import names
-from sharder.names import RingName
+from sharder.core import names
+from sharder.core.names import RingName
 from tests.chart.rendering import Helm
 from tests.support.eventually import eventually
 

@@ -16,7 +16,7 @@ import pytest
 from hack import binaries
 from hack.control_plane import ControlPlane
 from hack.kubectl import KubectlError
-from sharder.names import VALIDATION_NAME
+from sharder.core.names import VALIDATION_NAME
 from tests.support.documented_ring import CRD, SHARDER
 from tests.support.documents import ROOT, blocks, commands, read
 from tests.support.eventually import eventually

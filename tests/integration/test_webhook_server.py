@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 
 from sharder import tls
-from sharder.errors import ConfigError
+from sharder.core.errors import ConfigError
 from tests.support.eventually import eventually
 from tests.support.values import obj
 from tests.unit.webhook.reviews import (

@@ -7,15 +7,15 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from sharder.api.lease import Lease
-from sharder.api.meta import Json, PartialObject
-from sharder.clock import SystemClock
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.names import RING_LABEL, ObjectRef
 from sharder.kube.client import connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.stores import LEASES, leases
-from sharder.names import RING_LABEL, ObjectRef
 from sharder.ports import Changed, Listed, Watchable
-from sharder.runtime.watch import follow
+from sharder.runtime.clock import SystemClock
+from sharder.runtime.reflector import follow
 from tests.support.eventually import eventually
 from tests.support.scene import CONTROLLERS, TENANTS, Scene
 from tests.support.service import Service
@@ -105,8 +105,8 @@ async def test_a_shard_with_a_namesake_keeps_its_objects_and_the_ring_says_what_
 
         await scene.lease(scene.shard("a"), TENANTS)
 
-        twins = f"held, in two namespaces: {scene.shard('a')}"
-        await eventually(lambda: _says(scene, twins), within=WITHIN)
+        duplicate_names = f"held, in two namespaces: {scene.shard('a')}"
+        await eventually(lambda: _says(scene, duplicate_names), within=WITHIN)
         await until_new_objects_go_elsewhere(scene, "a")
         await assert_untouched(scene, mine)
         await scene.admin.delete(LEASES, scene.shard("a"), namespace=TENANTS)

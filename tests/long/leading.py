@@ -11,7 +11,7 @@ from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.ownership import create_secrets, observing
 from hack.playground import NAMESPACE, RING, ROOT, Playground
-from sharder.names import RingName
+from sharder.core.names import RingName
 from tests.e2e.replicas import REPLICAS, Replicas
 from tests.long.etcd_history import APISERVER_FLAGS
 from tests.long.nemesis.judging import Verdict, judge

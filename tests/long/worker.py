@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from hack.playground import EXAMPLE
-from sharder.api.meta import Json
+from sharder.core.api.meta import Json
 from sharder.sdk import Request, Shard, local_settings
 
 WRITER = "writer"

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 
 from hypothesis import strategies as st
 
-from sharder.api.ring import AntiAffinity, PlacementSpec, StrategyName
-from sharder.names import ShardName
-from sharder.placement.counts import Counts
-from sharder.placement.demand import Demand, identity_of
-from sharder.placement.distribution import Distribution, Placed
-from sharder.placement.shards import Shard
-from sharder.placement.strategy import Layout
-from sharder.placement.tally import Tally
+from sharder.core.api.ring import AntiAffinity, PlacementSpec, StrategyName
+from sharder.core.leases.shard import Shard
+from sharder.core.names import ShardName
+from sharder.core.placement.counts import Counts
+from sharder.core.placement.demand import Demand, identity_of
+from sharder.core.placement.distribution import Distribution, Placed
+from sharder.core.placement.strategy import Layout
+from sharder.core.placement.tally import Tally
 from tests.support.values_placement import shard
 
 FOLLOWING = (StrategyName.CONSISTENT_HASH, StrategyName.RENDEZVOUS)

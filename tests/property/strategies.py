@@ -4,12 +4,12 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from sharder.admission import Review, Writer
-from sharder.api.lease import Lease
-from sharder.api.meta import ObjectMeta, OwnerReference, PartialObject
-from sharder.membership import Members, Standing
-from sharder.names import SHARDER_IDENTITY, GroupResource, ShardName
-from sharder.snapshot import RingSnapshot
+from sharder.core.admission import Review, Writer
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
+from sharder.core.leases.membership import Members, Standing
+from sharder.core.names import SHARDER_IDENTITY, GroupResource, ShardName
+from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import (
     CONFIGMAPS,
     DRAIN,

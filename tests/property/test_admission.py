@@ -1,4 +1,4 @@
-"""The promises of `sharder.admission`: for any request, never a refusal, never a theft."""
+"""The promises of `sharder.core.admission`: for any request, never a refusal, never a theft."""
 
 from dataclasses import replace
 
@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from sharder.admission import Decision, Review, decide
-from sharder.api.meta import ObjectMeta
-from sharder.keys import main_key
-from sharder.membership import Standing
-from sharder.names import is_label_value
-from sharder.snapshot import RingSnapshot, Role
+from sharder.core.admission import Decision, Review, decide
+from sharder.core.api.meta import ObjectMeta
+from sharder.core.keys import main_key
+from sharder.core.leases.membership import Standing
+from sharder.core.names import is_label_value
+from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.property.strategies import SHARDER, acknowledgements, reviews, snapshots
 from tests.support.json_patch import admitted
 from tests.support.values import DRAIN, NEXT, OWNER

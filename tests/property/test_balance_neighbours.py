@@ -1,6 +1,6 @@
 """What the objects of one namespace weigh, and where they are, moves no object of another.
 
-Nothing here decides: the moves are those of `sharder.balance`, carried out at once.
+Nothing here decides: the moves are those of `sharder.core.movement.balance`, carried out at once.
 """
 
 from typing import NamedTuple
@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharder.api.meta import PartialObject
-from sharder.api.ring import PlacementSpec, RebalanceSpec, RebalanceStrategy, StrategyName
-from sharder.balance import Balance
-from sharder.building import build
-from sharder.keys import main_key
-from sharder.names import CAPACITY_ANNOTATION, LOAD_ANNOTATION, ShardName, pin_label
-from sharder.preview.glance import members_of
-from sharder.rebalance.changes import Settled, namespace_of
-from sharder.snapshot import RingSnapshot
+from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import PlacementSpec, RebalanceSpec, RebalanceStrategy, StrategyName
+from sharder.core.keys import main_key
+from sharder.core.movement.balance import Balance
+from sharder.core.names import CAPACITY_ANNOTATION, LOAD_ANNOTATION, ShardName, pin_label
+from sharder.core.preview.observe import members_of
+from sharder.core.rebalance.changes import Settled, namespace_of
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import DEMO, WIDGETS, A, B, C, lease, obj, ring
 
 PIN = pin_label(DEMO)

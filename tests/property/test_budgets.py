@@ -1,13 +1,13 @@
-"""The promises of `sharder.budgets`: no minute and no shard ever has too many."""
+"""The promises of `sharder.core.movement.budget`: no minute and no shard ever has too many."""
 
 from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.api.ring import MovementSpec
-from sharder.budgets import MINUTE, Budget
-from sharder.names import ShardName
+from sharder.core.api.ring import MovementSpec
+from sharder.core.movement.budget import MINUTE, Budget
+from sharder.core.names import ShardName
 from tests.support.values import A, B
 
 # Right before, at and after the ends of a window, where logs that slide go wrong.

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from typing_extensions import override
 
-from sharder.controllers.certificates import LOOK_SECONDS, PATIENCE_SECONDS, Certificates
-from sharder.controllers.trust import trusts
-from sharder.errors import ApiError, Unavailable
+from sharder.controllers.ca_trust import trusts
+from sharder.controllers.certificates import PATIENCE_SECONDS, POLL_SECONDS, Certificates
+from sharder.core.errors import ApiError, Unavailable
 from sharder.tls import CertificateBundle, Phase, Request, new_bundle, phase_of, problem
 from tests.support.certificates import OVERLAP, POLICY, Scene
 
@@ -106,7 +106,7 @@ class Rotations(RuleBasedStateMachine):
     def look(self, number: int) -> None:
         self.do(self.seen(number))
 
-    @rule(order=orders, seconds=st.sampled_from([LOOK_SECONDS, OVERLAP.total_seconds()]))
+    @rule(order=orders, seconds=st.sampled_from([POLL_SECONDS, OVERLAP.total_seconds()]))
     def wait(self, order: list[int], seconds: float) -> None:
         """Let time pass in which all look."""
         for number in order:

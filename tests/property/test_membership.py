@@ -1,4 +1,4 @@
-"""The promises of `sharder.membership`, over any history of what a watch may show."""
+"""The promises of `sharder.core.leases.membership`, over any history of what a watch may show."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharder.api.lease import Lease
-from sharder.leases import duration_of, is_given_up, is_held
-from sharder.membership import Standing, ring_of
-from sharder.names import ObjectRef, RingName, ShardName
-from sharder.register import UNKNOWN_SILENCE, Membership
+from sharder.core.api.lease import Lease
+from sharder.core.leases.membership import Standing, ring_of
+from sharder.core.leases.register import UNKNOWN_SILENCE, Membership
+from sharder.core.leases.state import duration_of, is_given_up, is_held
+from sharder.core.names import ObjectRef, RingName, ShardName
 from tests.property.strategies import leases
 from tests.support.values import DEMO, A, B
 

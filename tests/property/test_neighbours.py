@@ -10,16 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharder import patches
-from sharder.admission import Review, Writer, decide
-from sharder.api.meta import PartialObject
-from sharder.api.ring import PlacementSpec
-from sharder.choosing import excess_of
-from sharder.membership import Standing
-from sharder.names import ShardName, pin_label
-from sharder.placement.displacement import Displaced
-from sharder.plan import Assign, Drain, Step, Withdraw
-from sharder.planner import hold_of, plan_displaced, plan_main, reservation_of
+from sharder.core.admission import Review, Writer, decide
+from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import PlacementSpec
+from sharder.core.leases.membership import Standing
+from sharder.core.movement import patches
+from sharder.core.movement.desired import excess_of
+from sharder.core.movement.planner import (
+    keep_priority_of,
+    plan_displaced,
+    plan_main,
+    reservation_of,
+)
+from sharder.core.movement.step import Assign, Drain, Step, Withdraw
+from sharder.core.names import ShardName, pin_label
+from sharder.core.placement.distribution import LeastDrawn
 from tests.support.json_patch import admitted, written
 from tests.support.values import DEMO, WIDGETS, A, B, C, obj
 from tests.support.values_placement import bounded, shard
@@ -131,10 +136,10 @@ class Shared:
         return list(self._objects.values())
 
     def _displaced(self, name: ShardName, many: int) -> Iterable[PartialObject]:
-        leaving = Displaced[PartialObject](many)
+        leaving = LeastDrawn[PartialObject](many)
         for found in self._now():
             if self.ring.owner_of(found) == name:
-                leaving.offer(hold_of(self.ring, found, name), found)
+                leaving.offer(keep_priority_of(self.ring, found, name), found)
         return leaving.items()
 
     def _carry_out(self, found: PartialObject, step: Step) -> bool:

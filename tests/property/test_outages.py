@@ -1,12 +1,12 @@
-"""The promises of `sharder.outages`, over any outages: what is subtracted is theirs, all of it."""
+"""The promises of `sharder.core.leases.outages`, over any outages: what is subtracted is theirs, all of it."""
 
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.leases import Sighting
-from sharder.outages import OUTAGE_SECONDS, Attempts, Outages
+from sharder.core.leases.outages import OUTAGE_SECONDS, Attempts, Outages
+from sharder.core.leases.state import ObservedLease
 from tests.support.values import lease
 
 TWO_DURATIONS = 30
@@ -48,7 +48,7 @@ def test_a_shard_that_died_is_taken_two_durations_later_and_what_was_blind_since
     found: list[tuple[int, int]], died: int
 ) -> None:
     spans = spans_of(found)
-    sighting = Sighting(lease(), float(died))
+    sighting = ObservedLease(lease(), float(died))
     blind = sum(max(0, end - max(begin, died)) for begin, end in spans)
 
     adjusted = sighting.anew(noted(spans).put_off(sighting.since))
@@ -70,7 +70,7 @@ def test_an_outage_before_the_longest_silence_that_counts_is_forgotten() -> None
 @given(gaps)
 def test_a_shard_that_renews_whenever_it_can_is_never_taken(found: list[tuple[int, int]]) -> None:
     spans = [(b, e) for b, e in spans_of(found) if e > b]
-    outages, sighting = Outages(), Sighting(lease(), 0.0)
+    outages, sighting = Outages(), ObservedLease(lease(), 0.0)
 
     for now in range(spans[-1][1] + 2 * TWO_DURATIONS if spans else TWO_DURATIONS):
         outages = next((outages.noted(b, now) for b, e in spans if b <= now <= e), outages)

@@ -1,4 +1,4 @@
-"""The promises of `sharder.patches`: what is asked for comes about, whatever was there."""
+"""The promises of `sharder.core.movement.patches`: what is asked for comes about, whatever was there."""
 
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -6,10 +6,10 @@ from typing import TypeAlias
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder import patches
-from sharder.api.meta import Json, ObjectMeta, PartialObject
-from sharder.names import ShardName
-from sharder.snapshot import RingSnapshot
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject
+from sharder.core.movement import patches
+from sharder.core.names import ShardName
+from sharder.core.ring.snapshot import RingSnapshot
 from tests.property.strategies import few_shards, label_values, metas, objects, snapshots
 from tests.support.json_patch import admitted, written
 from tests.support.values import DRAIN, NEXT, OWNER

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.api.ring import PlacementSpec, StrategyName
-from sharder.names import ShardName
-from sharder.placement.counts import NO_COUNTS
-from sharder.placement.demand import Demand
-from sharder.placement.distribution import Placed, distribute
-from sharder.placement.entries import Entry
-from sharder.placement.placer import Placer
-from sharder.placement.strategy import Layout
-from sharder.placement.tally import Reservation, Tally
+from sharder.core.api.ring import PlacementSpec, StrategyName
+from sharder.core.names import ShardName
+from sharder.core.placement.counts import NO_COUNTS
+from sharder.core.placement.demand import Demand
+from sharder.core.placement.distribution import Placed, distribute
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.placer import Placer
+from sharder.core.placement.strategy import Layout
+from sharder.core.placement.tally import Reservation, Tally
 from tests.property.placements import (
     FIVE,
     FOLLOWING,

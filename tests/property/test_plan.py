@@ -1,16 +1,15 @@
-"""The promise of `sharder.plan`: an object never has two workers, and comes to rest."""
+"""The promise of `sharder.core.movement.step`: an object never has two workers, and comes to rest."""
 
 from typing import assert_never
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder import patches
-from sharder.admission import Review, Writer, decide
-from sharder.api.meta import PartialObject
-from sharder.membership import Standing
-from sharder.names import GroupResource
-from sharder.plan import (
+from sharder.core.admission import Review, Writer, decide
+from sharder.core.api.meta import PartialObject
+from sharder.core.leases.membership import Standing
+from sharder.core.movement import patches
+from sharder.core.movement.step import (
     Assign,
     Drain,
     Keep,
@@ -22,7 +21,8 @@ from sharder.plan import (
     next_step,
     position_of,
 )
-from sharder.snapshot import RingSnapshot, Role
+from sharder.core.names import GroupResource
+from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.property.strategies import few_shards, places, snapshots
 from tests.support.json_patch import admitted, written
 from tests.support.values import (

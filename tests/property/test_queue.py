@@ -1,4 +1,4 @@
-"""The promises of `sharder.runtime.queue`, whatever is added and however often."""
+"""The promises of `sharder.runtime.workqueue`, whatever is added and however often."""
 
 import asyncio
 from collections import Counter
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sharder.runtime.backoff import Backoff
-from sharder.runtime.queue import WorkQueue
+from sharder.runtime.workqueue import WorkQueue
 from tests.support.fake_clock import FakeClock, FixedRng
 
 HOURS = 36_000.0

@@ -6,14 +6,13 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.api.ring import RebalanceStrategy
-from sharder.names import ShardName
-from sharder.rebalance.loads import LoadedObject, LoadedShard
-from sharder.rebalance.run import Outcome, measure_of, rebalancing
-from sharder.rebalance.search import Side, load_of
-from sharder.rebalance.steps import ended
-from sharder.rebalance.terms import Terms
-from sharder.rebalance.verdict import verdict
+from sharder.core.api.ring import RebalanceStrategy
+from sharder.core.names import ShardName
+from sharder.core.rebalance.equal_objects import ended
+from sharder.core.rebalance.explain import verdict
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePolicy
+from sharder.core.rebalance.run import Outcome, measure_of, rebalancing
+from sharder.core.rebalance.search import ShardSide, load_of
 from tests.support.values_rebalance import after
 
 NAMES = tuple(ShardName(name) for name in "abcde")
@@ -26,7 +25,7 @@ seldom = st.sampled_from([False] * 4 + [True])
 class Case(NamedTuple):
     """A ring, and what it asks for."""
 
-    terms: Terms
+    terms: RebalancePolicy
     shards: list[LoadedShard]
     objects: list[LoadedObject]
     refused: frozenset[tuple[str, ShardName]]
@@ -43,15 +42,15 @@ class Case(NamedTuple):
         )
         return ended(steps)
 
-    def sides(self, objects: list[LoadedObject]) -> dict[ShardName, Side]:
+    def sides(self, objects: list[LoadedObject]) -> dict[ShardName, ShardSide]:
         """The shards with what they have."""
         held = {found.name: [o for o in objects if o.shard == found.name] for found in self.shards}
-        return {found.name: Side(found, held[found.name]) for found in self.shards}
+        return {found.name: ShardSide(found, held[found.name]) for found in self.shards}
 
 
 @st.composite
-def terms(draw: st.DrawFn) -> Terms:
-    return Terms(
+def terms(draw: st.DrawFn) -> RebalancePolicy:
+    return RebalancePolicy(
         strategy=draw(st.sampled_from(RebalanceStrategy)),
         resources=draw(st.sampled_from([("cpu", "memory"), ("cpu",), ("cpu", "memory", "disk")])),
         threshold=draw(st.sampled_from([None, 0.0, 0.05, 0.15, 0.15])),
@@ -97,7 +96,7 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-def over(side: Side) -> dict[str, float]:
+def over(side: ShardSide) -> dict[str, float]:
     """By how much the shard is above each of its capacities."""
     return {
         name: side.load.get(name, 0.0) - capacity * (1 + 1e-8)
@@ -173,7 +172,7 @@ def test_a_shard_gives_nothing_up_for_less_than_the_least_gain(case: Case) -> No
 def test_another_run_moves_nothing_but_what_has_moved(case: Case) -> None:
     threshold = 0.15 if case.terms.threshold is None else case.terms.threshold
     first = case._replace(
-        terms=Terms(
+        terms=RebalancePolicy(
             strategy=case.terms.strategy,
             resources=case.terms.resources,
             threshold=threshold,

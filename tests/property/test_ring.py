@@ -1,4 +1,4 @@
-"""The promises of `sharder.ring`, against an implementation that is as plain as can be."""
+"""The promises of `sharder.core.placement.hashing`, against an implementation that is as plain as can be."""
 
 from collections.abc import Iterable
 
@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from xxhash import xxh64_intdigest
 
-from sharder.names import ShardName
-from sharder.ring import ConsistentHash
+from sharder.core.names import ShardName
+from sharder.core.placement.hashing import ConsistentHash
 from tests.property.strategies import colliding, keys, label_values, ring_members
 
 ONE, ELEVEN = ShardName("op-1"), ShardName("op-11")

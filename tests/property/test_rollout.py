@@ -8,17 +8,22 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from sharder import patches
-from sharder.admission import Review, Writer, decide
-from sharder.api.meta import ObjectMeta, PartialObject
-from sharder.api.ring import PlacementSpec
-from sharder.choosing import excess_of
-from sharder.names import ShardName
-from sharder.placement.displacement import Displaced
-from sharder.placement.shards import Shard
-from sharder.plan import Assign, Drain, Step, Withdraw
-from sharder.planner import hold_of, plan_displaced, plan_main, reservation_of
-from sharder.snapshot import RingSnapshot
+from sharder.core.admission import Review, Writer, decide
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.ring import PlacementSpec
+from sharder.core.leases.shard import Shard
+from sharder.core.movement import patches
+from sharder.core.movement.desired import excess_of
+from sharder.core.movement.planner import (
+    keep_priority_of,
+    plan_displaced,
+    plan_main,
+    reservation_of,
+)
+from sharder.core.movement.step import Assign, Drain, Step, Withdraw
+from sharder.core.names import ShardName
+from sharder.core.placement.distribution import LeastDrawn
+from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.json_patch import admitted, written
 from tests.support.values import WIDGETS, obj
 from tests.support.values_placement import BOUNDED, CONSISTENT, RENDEZVOUS, shard
@@ -80,10 +85,10 @@ class Rollout:
         return changed
 
     def _displaced(self, name: ShardName, many: int) -> Iterable[PartialObject]:
-        leaving = Displaced[PartialObject](many)
+        leaving = LeastDrawn[PartialObject](many)
         for found in self._objects.values():
             if self._ring.owner_of(found) == name:
-                leaving.offer(hold_of(self._ring, found, name), found)
+                leaving.offer(keep_priority_of(self._ring, found, name), found)
         return leaving.items()
 
     def _carry_out(self, found: PartialObject, step: Step) -> bool:

@@ -5,13 +5,11 @@ from datetime import timedelta
 
 from typing_extensions import override
 
-from sharder.api.meta import Json
-from sharder.api.resource import Resource
-from sharder.api.secret import Secret
-from sharder.api.webhook import WebhookConfiguration
+from sharder.controllers.ca_trust import CaTrust, Trust
 from sharder.controllers.certificates import Certificates
-from sharder.controllers.trust import Published, Trust
-from sharder.names import APP_LABEL, RING_LABEL, ROTATE_ANNOTATION, GroupResource, ObjectRef
+from sharder.core.api.cluster import Secret, WebhookConfiguration
+from sharder.core.api.meta import Json, Resource
+from sharder.core.names import APP_LABEL, RING_LABEL, ROTATE_ANNOTATION, GroupResource, ObjectRef
 from sharder.tls import CertificateBundle, Phase, Policy, Request, phase_of
 from tests.support.fake_clock import FakeClock
 from tests.support.fakes import WEBHOOKS, FakeStore
@@ -51,7 +49,7 @@ class Scene:
     ) -> Certificates:
         return Certificates(
             secrets=self.secrets,
-            published=Published(self.configurations, self.clock),
+            published=CaTrust(self.configurations, self.clock),
             ref=REF,
             policy=Policy(
                 names=names, validity=POLICY.validity, rotate_before=POLICY.rotate_before
@@ -80,7 +78,7 @@ class Scene:
 
     async def trusted(self) -> Trust:
         """Return whom the API server trusts."""
-        trust = await Published(self.configurations, self.clock).look()
+        trust = await CaTrust(self.configurations, self.clock).look()
         assert trust is not None
         return trust
 

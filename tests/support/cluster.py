@@ -13,27 +13,26 @@ from typing import NamedTuple
 
 import msgspec
 
-from sharder.api.lease import Lease, format_time
-from sharder.api.meta import Json, PartialObject
-from sharder.api.resource import Resource
-from sharder.api.ring import ControllerRing
-from sharder.api.selector import LabelSelector
-from sharder.controllers.mistakes import Mistakes
+from sharder.controllers.annotation_warnings import AnnotationWarnings
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.movement.backlogs import Size
-from sharder.controllers.movement.claims import Claims
-from sharder.controllers.movement.drains import Drains
+from sharder.controllers.movement.drain_budget import DrainBudget
 from sharder.controllers.movement.failures import Failures
-from sharder.controllers.movement.moves import Mover
+from sharder.controllers.movement.lease_guard import LeaseGuard
+from sharder.controllers.movement.mover import Mover
 from sharder.controllers.movement.orphans import Orphans
+from sharder.controllers.movement.pending import PendingObjects
 from sharder.controllers.movement.resync import Locks
-from sharder.controllers.movement.waiting import Waiting
-from sharder.controllers.subscribers import Subscriber
-from sharder.controllers.world import World
-from sharder.errors import NotFound
-from sharder.figures import ShardLoad
-from sharder.names import RING_LABEL, GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.api.lease import Lease, format_time
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.api.ring import ControllerRing
+from sharder.core.api.selector import LabelSelector
+from sharder.core.errors import NotFound
+from sharder.core.names import RING_LABEL, GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.stats import ShardLoad
 from sharder.ports import Listed, WatchEvent
-from sharder.snapshot import RingSnapshot
 from tests.support.fake_clock import FakeClock, settle
 from tests.support.fakes import (
     FakeObjects,
@@ -226,15 +225,15 @@ class Cluster:
         self.namespaces = self.objects.inner.stores[NAMESPACES]
         self.configurations = FakeWebhookConfigurations()
         self.validations = FakeWebhookConfigurations()
-        self.world = self.new_world()
+        self.cache = self.new_world()
         self.leads = True
         self.tally = Tally()
         self.moved = list[RingName]()
         """The ring of each write to an object, and of each exception that came or went."""
         self.recorder = FakeRecorder()
-        self.mistakes = Mistakes(self.recorder, self.clock)
+        self.mistakes = AnnotationWarnings(self.recorder, self.clock)
         self.locks: Locks = defaultdict(Lock)
-        self.waiting = Waiting(clock=self.clock, rng=self.rng)
+        self.waiting = PendingObjects(clock=self.clock, rng=self.rng)
         self.forbidden: list[str | None] = []
         """What was reported as not to be written, for want of rights."""
         self.failures = Failures(
@@ -246,12 +245,12 @@ class Cluster:
             retry=self.waiting.retry,
         )
         self.orphans = Orphans(self.clock)
-        self.drains = Drains(counter=self.tally, clock=self.clock)
+        self.drains = DrainBudget(counter=self.tally, clock=self.clock)
         self._demo = demo or ring()
 
-    def new_world(self) -> World:
+    def new_world(self) -> ClusterCache:
         """Return what a process begins with."""
-        return World(
+        return ClusterCache(
             objects=self.objects.inner,
             clock=self.clock,
             rng=self.rng,
@@ -271,9 +270,9 @@ class Cluster:
 
     def mover(self, limit: int = 10) -> Mover:
         return Mover(
-            world=self.world,
+            cache=self.cache,
             objects=self.objects,
-            claims=Claims(world=self.world, leases=self.leases_of_mover, clock=self.clock),
+            claims=LeaseGuard(cache=self.cache, leases=self.leases_of_mover, clock=self.clock),
             leads=lambda: self.leads,
             failures=self.failures,
             drains=self.drains,
@@ -311,7 +310,7 @@ class Cluster:
                 task.cancel()
 
     async def follow(self) -> None:
-        await self.world.run(
+        await self.cache.run(
             rings=self.rings,
             leases=self.leases.selecting(RING_LABEL),
             namespaces=self.namespaces,
@@ -319,7 +318,7 @@ class Cluster:
 
     @property
     def snapshot(self) -> RingSnapshot:
-        now = self.world.snapshot(DEMO)
+        now = self.cache.snapshot(DEMO)
         assert now is not None
         return now
 

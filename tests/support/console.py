@@ -12,9 +12,8 @@ from typing import Final
 import msgspec
 
 from hack.kubectl import KubectlError
-from sharder.api.meta import PartialObject
-from sharder.api.resource import Resource
 from sharder.cli.reports import Explanation
+from sharder.core.api.meta import PartialObject, Resource
 from tests.support.scene import Scene
 from tests.support.service import STRATEGIES, Service
 from tests.support.users import CONTENT

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from sharder.api.meta import PartialObject
-from sharder.api.ring import ControllerRing, GroupBy, PlacementSpec, RingSpec, StrategyName
-from sharder.controllers.tallies import Tallies
-from sharder.names import ShardName
-from sharder.placement.tally import Tally
-from sharder.snapshot import RingSnapshot
+from sharder.controllers.counting.tallies import Tallies
+from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import ControllerRing, GroupBy, PlacementSpec, RingSpec, StrategyName
+from sharder.core.names import ShardName
+from sharder.core.placement.tally import Tally
+from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.cluster import Cluster
 from tests.support.values import ring
 
@@ -40,14 +40,14 @@ async def counted(
         shown.append(obj)
 
     tallies = Tallies(
-        world=cluster.world,
+        cache=cluster.cache,
         objects=cluster.objects,
         observe=observe,
         clock=cluster.clock,
         rng=cluster.rng,
     )
     async with cluster.watched(*shards, seconds=3600), TaskGroup() as group:
-        with cluster.world.subscribed(tallies.subscriber()):
+        with cluster.cache.subscribed(tallies.subscriber()):
             task = group.create_task(tallies.run())
             await cluster.settle()
             try:

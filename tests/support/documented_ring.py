@@ -13,9 +13,9 @@ from pathlib import Path
 
 from hack import binaries
 from hack.control_plane import ControlPlane
-from sharder.api.lease import format_time
-from sharder.api.meta import Json
-from sharder.names import RING_LABEL, RingName, ShardName, owner_label
+from sharder.core.api.lease import format_time
+from sharder.core.api.meta import Json
+from sharder.core.names import RING_LABEL, RingName, ShardName, owner_label
 from tests.support.documents import ROOT
 
 CRD = ROOT / "charts/sharder/templates/crd.yaml"

@@ -14,12 +14,11 @@ from typing import Generic, TypeAlias, TypeVar
 import msgspec
 from typing_extensions import override
 
-from sharder.api.lease import Lease
-from sharder.api.meta import Json, ObjectMeta, PartialObject
-from sharder.api.resource import Resource
-from sharder.api.ring import ControllerRing, unreadable_ring
-from sharder.errors import ApiError, Conflict, Expired, NotFound
-from sharder.names import API_GROUP, API_VERSION, GroupResource, ObjectRef
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
+from sharder.core.api.ring import ControllerRing, unreadable_ring
+from sharder.core.errors import ApiError, Conflict, Expired, NotFound
+from sharder.core.names import API_GROUP, API_VERSION, GroupResource, ObjectRef
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
 from tests.support.json_patch import apply_merge_patch
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from sharder.api.meta import Json, PartialObject
-from sharder.patches import Operation
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.movement.patches import Operation
 
 
 class PatchError(Exception):

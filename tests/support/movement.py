@@ -4,16 +4,16 @@ from asyncio import TaskGroup
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from sharder.api.meta import PartialObject
-from sharder.controllers.movement.exceptions import Exceptions
-from sharder.controllers.movement.handover import HandOver
+from sharder.controllers.cache_events import Subscriber
+from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.overdue import OverdueDrains
+from sharder.controllers.movement.pending import ResourceKey
 from sharder.controllers.movement.resync import Resync
-from sharder.controllers.movement.rights import Watching
-from sharder.controllers.movement.waiting import Flow
-from sharder.controllers.subscribers import Subscriber
-from sharder.figures import OverdueOf
-from sharder.names import GroupResource, RingName, ShardName
+from sharder.controllers.movement.watches import OrphanWatches
+from sharder.controllers.permissions import Watching
+from sharder.core.api.meta import PartialObject
+from sharder.core.names import GroupResource, RingName, ShardName
+from sharder.core.status.stats import OverdueOf
 from tests.support.cluster import Cluster, Told
 from tests.support.values import DEMO
 
@@ -37,8 +37,8 @@ class Moving:
 async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> AsyncIterator[Moving]:
     """Watch for exceptions and hand over, with these shards there; `limit` bounds the writes."""
     around = Moving()
-    hand_over = HandOver(
-        world=cluster.world,
+    hand_over = Handover(
+        cache=cluster.cache,
         objects=cluster.objects,
         mover=cluster.mover(limit),
         failures=cluster.failures,
@@ -47,8 +47,8 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
         locks=cluster.locks,
         rng=cluster.rng,
     )
-    exceptions = Exceptions(
-        world=cluster.world,
+    exceptions = OrphanWatches(
+        cache=cluster.cache,
         objects=cluster.objects,
         waiting=cluster.waiting,
         forget=hand_over.forget,
@@ -58,7 +58,7 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
         drains=cluster.drains,
         orphans=cluster.orphans,
         overdue=OverdueDrains(
-            world=cluster.world,
+            cache=cluster.cache,
             objects=cluster.objects,
             recorder=cluster.recorder,
             series=cluster.tally,
@@ -78,7 +78,7 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
         lease=ignored.lease,
     )
     async with cluster.watched(*shards), TaskGroup() as group:
-        with cluster.world.subscribed(subscriber):
+        with cluster.cache.subscribed(subscriber):
             tasks = [group.create_task(each.run()) for each in (hand_over, exceptions)]
             await cluster.clock.advance(SOON)
             try:
@@ -98,7 +98,7 @@ class _ForLong:
 def without_owner_for_long(cluster: Cluster, *resources: GroupResource) -> None:
     """Let it be known that what has no owner has lost none lately."""
     for resource in resources:
-        cluster.orphans.watch(Flow(DEMO, resource), _ForLong())
+        cluster.orphans.watch(ResourceKey(DEMO, resource), _ForLong())
 
 
 def resync(
@@ -110,7 +110,7 @@ def resync(
 ) -> Resync:
     """Return what passes over the rings of a cluster; `limit` bounds the writes."""
     return Resync(
-        world=cluster.world,
+        cache=cluster.cache,
         objects=cluster.objects,
         mover=cluster.mover(limit),
         locks=cluster.locks,

@@ -10,9 +10,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from sharder.api.meta import Json
-from sharder.api.resource import Resource
-from sharder.names import GroupResource
+from sharder.core.api.meta import Json, Resource
+from sharder.core.names import GroupResource
 from tests.support.odd_reviews import TEXTS, Tree
 
 CONFIGMAPS = Resource(

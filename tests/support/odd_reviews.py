@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple, TypeAlias
 
-from sharder.api.meta import Json
+from sharder.core.api.meta import Json
 from tests.support.values import DRAIN, NEXT, OWNER
 
 Tree: TypeAlias = dict[str, Json]

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from sharder.errors import SharderError
+from sharder.core.errors import SharderError
 
 CALL_SECONDS = 5.0
 """After which a call has failed."""

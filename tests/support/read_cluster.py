@@ -4,11 +4,10 @@ from datetime import timedelta
 
 import msgspec
 
-from sharder.api.meta import Json, PartialObject
-from sharder.api.resource import Resource
-from sharder.api.ring import MovementSpec, PlacementSpec, RebalanceSpec
-from sharder.cli.live import Cluster
-from sharder.names import GroupResource
+from sharder.cli.cluster_view import Cluster
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.api.ring import MovementSpec, PlacementSpec, RebalanceSpec
+from sharder.core.names import GroupResource
 from tests.support.fakes import FakeObjects, FakeStore, fake_leases, fake_rings
 from tests.support.values import CONFIGMAPS, NOW, SECRETS, WIDGETS, A, B, lease, ring
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from hack import binaries
 from hack.control_plane import ControlPlane
 from hack.playground import SYSTEM
+from sharder.core.names import RING_LABEL, ObjectRef
 from sharder.kube.client import connect
 from sharder.kube.stores import rings, secrets, webhook_configurations
-from sharder.names import RING_LABEL, ObjectRef
 from tests.chart.rendering import Helm
 from tests.support.eventually import eventually
 from tests.support.samples import total

@@ -4,11 +4,11 @@ from asyncio import Task, TaskGroup
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from sharder.api.ring import Condition
-from sharder.controllers.configuration import Endpoint, Registration
 from sharder.controllers.leader import Leader
-from sharder.names import ObjectRef
-from sharder.runtime.holder import LeaseHolder
+from sharder.core.api.ring import Condition
+from sharder.core.names import ObjectRef
+from sharder.core.webhook_configuration import Endpoint, Registration
+from sharder.runtime.lease_lock import LeaseHolder
 from tests.support.cluster import Cluster
 from tests.support.fakes import FakeRecorder
 from tests.support.values import DEMO
@@ -32,7 +32,7 @@ class Replica:
             cluster.leases, LEADER, "me", clock=cluster.clock, rng=cluster.rng
         )
         self.leader = Leader(
-            world=cluster.world,
+            cache=cluster.cache,
             objects=cluster.objects,
             leases=cluster.leases,
             ring_status=cluster.rings.status(),
@@ -40,7 +40,7 @@ class Replica:
             validations=self.validations,
             registration=lambda: Registration(
                 endpoint=Endpoint(url="https://sharder", ca_bundle=self.ca_bundle),
-                default_namespaces=cluster.world._default,
+                default_namespaces=cluster.cache._default,
                 excluded=frozenset(),
                 sharders=frozenset({"sharder"}),
             ),

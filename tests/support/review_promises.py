@@ -10,11 +10,11 @@ from typing import Literal, NamedTuple, NoReturn
 
 import msgspec
 
-from sharder.api.meta import Json
-from sharder.membership import Standing
-from sharder.names import GroupResource, RingName, is_label_value
-from sharder.patches import Operation
-from sharder.snapshot import RingSnapshot
+from sharder.core.api.meta import Json
+from sharder.core.leases.membership import Standing
+from sharder.core.movement.patches import Operation
+from sharder.core.names import GroupResource, RingName, is_label_value
+from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.json_patch import apply_json_patch
 from tests.support.odd_reviews import Body, Tree
 from tests.support.values import DEMO, DRAIN, NEXT, OWNER, A, B, C, D, members, snapshot

@@ -9,13 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
-from sharder.api.lease import format_time
-from sharder.api.meta import Json, PartialObject
-from sharder.api.resource import Resource
-from sharder.api.ring import Condition, RingStatus
-from sharder.errors import NotFound
-from sharder.kube.stores import LEASES, NAMESPACES, RINGS
-from sharder.names import (
+from sharder.core.api.lease import format_time
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.api.ring import Condition, RingStatus
+from sharder.core.errors import NotFound
+from sharder.core.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,
     POOL_ANNOTATION,
@@ -30,7 +28,8 @@ from sharder.names import (
     owner_label,
     webhook_configuration,
 )
-from sharder.ring import ConsistentHash
+from sharder.core.placement.hashing import ConsistentHash
+from sharder.kube.stores import LEASES, NAMESPACES, RINGS
 from tests.support.eventually import eventually
 from tests.support.users import CONTENT, SERVICE_ACCOUNTS, WEBHOOKS, WITHIN, User
 

@@ -13,10 +13,9 @@ from typing import Final
 
 from hack.control_plane import ControlPlane
 from hack.playground import Playground
-from sharder.api.meta import Json
-from sharder.api.resource import Resource
+from sharder.core.api.meta import Json, Resource
 from sharder.kube.client import connect
-from sharder.metrics import PREFIX
+from sharder.metrics.registry import PREFIX
 from tests.support.eventually import eventually
 from tests.support.samples import total
 from tests.support.scene import Scene

@@ -7,12 +7,12 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from sharder.api.lease import Lease, LeaseSpec, lease_body
-from sharder.api.meta import Json, PartialObject
-from sharder.errors import Conflict, NotFound
-from sharder.names import GroupResource, ObjectRef
+from sharder.core.api.lease import Lease, LeaseSpec, lease_body
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.errors import Conflict, NotFound
+from sharder.core.names import GroupResource, ObjectRef
 from sharder.ports import Appliable, Bookmark, Changed, Objects, Removed, Store, WatchEvent
-from sharder.runtime.watch import closing
+from sharder.runtime.reflector import closing
 
 T = TypeVar("T")
 

@@ -5,14 +5,13 @@ from typing import Final
 
 import msgspec
 
-from sharder.api.lease import Lease
-from sharder.api.meta import Json, PartialObject
-from sharder.api.resource import Resource
-from sharder.api.ring import ControllerRing
-from sharder.errors import NotFound
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import NotFound
+from sharder.core.names import GroupResource
 from sharder.kube.client import MERGE_PATCH, Client
 from sharder.kube.stores import LEASES, RINGS
-from sharder.names import GroupResource
 
 WITHIN: Final = 30.0
 """Seconds that anything may take on a slow machine."""

@@ -7,13 +7,12 @@ The ring `demo` has one resource of each role: `widgets.example.com` are main, `
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from sharder.api.lease import Lease, LeaseSpec, format_time
-from sharder.api.meta import ObjectMeta, OwnerReference, PartialObject
-from sharder.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
-from sharder.building import build
-from sharder.keys import main_key
-from sharder.membership import Members, Standing
-from sharder.names import (
+from sharder.core.api.lease import Lease, LeaseSpec, format_time
+from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
+from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
+from sharder.core.keys import main_key
+from sharder.core.leases.membership import Members, Standing
+from sharder.core.names import (
     RING_LABEL,
     GroupResource,
     RingName,
@@ -22,7 +21,8 @@ from sharder.names import (
     next_annotation,
     owner_label,
 )
-from sharder.snapshot import RingSnapshot
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 """The moment at which Leases of these tests were renewed."""

@@ -6,21 +6,19 @@ from typing import TypeAlias
 
 from typing_extensions import override
 
-from sharder.api.ring import PlacementSpec, StrategyName
-from sharder.names import ShardName
-from sharder.placement.active_load import Capacities
-from sharder.placement.counts import Counts, NoCounts
-from sharder.placement.demand import Demand, identity_of
-from sharder.placement.distribution import Placed
-from sharder.placement.entries import Entry
-from sharder.placement.fellows import fellows_of
-from sharder.placement.groups import NO_GROUP
-from sharder.placement.narrowing import Cut, Narrowing
-from sharder.placement.placer import Placer
-from sharder.placement.shards import Shard
-from sharder.placement.spread import FULL_SCORE, spread_scores
-from sharder.placement.strategy import Layout
-from sharder.placement.tally import Tally
+from sharder.core.api.ring import PlacementSpec, StrategyName
+from sharder.core.leases.shard import Shard
+from sharder.core.names import ShardName
+from sharder.core.placement.counts import Counts, NoCounts
+from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
+from sharder.core.placement.distribution import Placed
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.placer import Placer
+from sharder.core.placement.strategies.group_members import group_members_of
+from sharder.core.placement.strategies.least_loaded_filters import Capacities, Filter, FilterChain
+from sharder.core.placement.strategies.spread import FULL_SCORE, spread_scores
+from sharder.core.placement.strategy import Layout
+from sharder.core.placement.tally import Tally
 from tests.support.values import A
 
 Place: TypeAlias = tuple[str, str]
@@ -125,14 +123,16 @@ def spread_of(
         for number, (region, zone) in enumerate(place or ("", "") for place in places)
     ]
     on = {s.name: many for s, many in zip(named, members, strict=True)}
-    fellows = fellows_of(demand(group=1), layout(*named), Members(on))
+    fellows = group_members_of(demand(group=1), layout(*named), Members(on))
     return spread_scores(named, fellows, full)
 
 
-def cuts_of(of: Layout, asking: Demand, candidates: Sequence[Shard], counts: Counts) -> list[Cut]:
+def cuts_of(
+    of: Layout, asking: Demand, candidates: Sequence[Shard], counts: Counts
+) -> list[Filter]:
     """Return what LeastLoaded drops of the candidates for an object, cut by cut."""
-    fellows = fellows_of(asking, of, counts)
-    return Narrowing(of, counts, fellows, Capacities(of)).cuts(candidates)
+    fellows = group_members_of(asking, of, counts)
+    return FilterChain(of, counts, fellows, Capacities(of)).cuts(candidates)
 
 
 def placed(held: Mapping[str, ShardName | None]) -> list[Placed]:

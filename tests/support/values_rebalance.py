@@ -2,28 +2,26 @@
 
 from collections.abc import Iterable, Mapping
 
-from sharder.api.ring import RebalanceStrategy
-from sharder.names import ShardName
-from sharder.rebalance.alike import Admits
-from sharder.rebalance.loads import LoadedObject, LoadedShard
-from sharder.rebalance.run import Outcome, rebalancing
-from sharder.rebalance.search import Move
-from sharder.rebalance.steps import ended
-from sharder.rebalance.terms import Terms
+from sharder.core.api.ring import RebalanceStrategy
+from sharder.core.names import ShardName
+from sharder.core.rebalance.equal_objects import Admits, ended
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePolicy
+from sharder.core.rebalance.run import Outcome, rebalancing
+from sharder.core.rebalance.search import Move
 
 A, B, C, D = (ShardName(name) for name in "abcd")
 
 
-def balance(threshold: float | None = 0.15, min_gain: float = 0.02) -> Terms:
+def balance(threshold: float | None = 0.15, min_gain: float = 0.02) -> RebalancePolicy:
     """ResourceBalance over cpu and memory."""
-    return Terms(
+    return RebalancePolicy(
         strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold, min_gain=min_gain
     )
 
 
-def even(min_gain: float = 0.02) -> Terms:
+def even(min_gain: float = 0.02) -> RebalancePolicy:
     """EvenLoad over cpu and memory."""
-    return Terms(strategy=RebalanceStrategy.EVEN_LOAD, min_gain=min_gain)
+    return RebalancePolicy(strategy=RebalanceStrategy.EVEN_LOAD, min_gain=min_gain)
 
 
 def shard(
@@ -73,7 +71,7 @@ def anybody(_: str, __: ShardName) -> bool:
 
 
 def run(
-    terms: Terms,
+    terms: RebalancePolicy,
     shards: Iterable[LoadedShard],
     objects: Iterable[LoadedObject],
     *,

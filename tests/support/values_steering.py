@@ -4,23 +4,22 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from sharder.api.meta import PartialObject
-from sharder.api.resource import Resource
-from sharder.api.ring import (
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.ring import (
     AntiAffinity,
     GroupBy,
     MovementSpec,
     PlacementSpec,
     StrategyName,
 )
-from sharder.building import build
-from sharder.membership import Members, Standing
-from sharder.names import ShardName
-from sharder.placement.demand import identity_of
-from sharder.placement.entries import Entry
-from sharder.placement.shards import Shard
-from sharder.placement.tally import Tally
-from sharder.snapshot import RingSnapshot
+from sharder.core.leases.membership import Members, Standing
+from sharder.core.leases.shard import Shard
+from sharder.core.names import ShardName
+from sharder.core.placement.demand import identity_of
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.tally import Tally
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import SECRETS, WIDGETS, ring
 from tests.support.values_placement import BOUNDED, CONSISTENT, RENDEZVOUS
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from sharder.api.selector import LabelSelector, Requirement
 from sharder.config import (
     Address,
     CertificateMode,
@@ -21,7 +20,8 @@ from sharder.config import (
     load,
 )
 from sharder.config import settings as config_settings
-from sharder.errors import ConfigError
+from sharder.core.api.selector import LabelSelector, Requirement
+from sharder.core.errors import ConfigError
 
 HEADER = "apiVersion: config.sharding.timebertt.dev/v1alpha1\nkind: SharderConfig\n"
 

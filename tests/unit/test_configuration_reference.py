@@ -8,10 +8,10 @@ import yaml
 
 from hack.reference.configuration import DOCUMENT, SCHEMA, VALUES, document
 from hack.reference.schema import Schema, read
-from sharder.api.meta import Json
 from sharder.config import Settings, environment_names, load
 from sharder.config.fields import MEANINGLESS, Path, fields
-from sharder.names import CONFIG_API_VERSION, SYSTEM_NAMESPACE
+from sharder.core.api.meta import Json
+from sharder.core.names import CONFIG_API_VERSION, SYSTEM_NAMESPACE
 from tests.support.documents import code, tables
 
 CONFIG = read(SCHEMA.read_text()).properties["config"]

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from hack.playground import CRD
-from sharder.api.ring import RingSpec, RingStatus
+from sharder.core.api.ring import RingSpec, RingStatus
 
 
 class Schema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

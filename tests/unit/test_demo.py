@@ -8,10 +8,10 @@ import yaml
 from hack.demo import directory_of, strategy_of
 from hack.ownership import OWNER, Ownership
 from hack.playground import MANIFESTS
-from sharder.api.meta import ObjectMeta, PartialObject
-from sharder.api.ring import StrategyName
-from sharder.errors import ConfigError
-from sharder.names import ShardName
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.ring import StrategyName
+from sharder.core.errors import ConfigError
+from sharder.core.names import ShardName
 
 
 @pytest.mark.parametrize(

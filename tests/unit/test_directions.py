@@ -5,24 +5,30 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from sharder.admission import Decision, Review, Writer, decide
-from sharder.api.meta import PartialObject
-from sharder.choosing import choose, objection
-from sharder.membership import Standing
-from sharder.names import POOL_LABEL, WANTED_REGION_LABEL, WANTED_ZONE_LABEL, ShardName, pin_label
-from sharder.placement.entries import Entry
-from sharder.placement.shards import Shard
-from sharder.placement.tally import Reservation
-from sharder.plan import Assign, Drain, Keep, Withdraw
-from sharder.planner import (
+from sharder.core.admission import Decision, Review, Writer, decide
+from sharder.core.api.meta import PartialObject
+from sharder.core.leases.membership import Standing
+from sharder.core.leases.shard import Shard
+from sharder.core.movement.desired import choose, objection
+from sharder.core.movement.planner import (
     PAUSED,
-    Promises,
+    Reservations,
     plan_directed,
     plan_displaced,
     plan_main,
     reservation_of,
 )
-from sharder.snapshot import RingSnapshot
+from sharder.core.movement.step import Assign, Drain, Keep, Withdraw
+from sharder.core.names import (
+    POOL_LABEL,
+    WANTED_REGION_LABEL,
+    WANTED_ZONE_LABEL,
+    ShardName,
+    pin_label,
+)
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.tally import Reservation
+from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj, snapshot
 from tests.support.values_placement import RENDEZVOUS, bounded, shard
 from tests.support.values_steering import APART, known, steered, tally_of
@@ -306,7 +312,7 @@ def test_nothing_is_directed_while_movement_is_paused() -> None:
 
 def test_a_strategy_that_counts_nothing_has_no_promises_to_give_back() -> None:
     ring = snapshot()
-    promises = Promises(ring)
+    promises = Reservations(ring)
     step = promises.plan(obj())
 
     promises.give_back()

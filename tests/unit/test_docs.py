@@ -11,14 +11,14 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from sharder import names
 from sharder.cli.app import run_command
 from sharder.config import load
-from sharder.controllers import conditions
-from sharder.leases import ShardState
-from sharder.metrics import Metrics
-from sharder.names import RingName, ShardName
-from sharder.ring import ConsistentHash
+from sharder.core import names
+from sharder.core.leases.state import ShardState
+from sharder.core.names import RingName, ShardName
+from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.status import conditions
+from sharder.metrics.registry import Metrics
 from tests.support.documents import (
     DOCUMENTS,
     ROOT,
@@ -37,7 +37,7 @@ ARCHITECTURE = Path("docs/architecture.md")
 SDK = Path("docs/sdk.md")
 FOLDERS = ("sharder/", "webhook/", "tests/", "hack/", "charts/", "docs/", "examples/", ".ci/")
 RING = RingName("<ring>")
-ANSWERING = ("sharder/admission.py", "webhook/endpoint.py", "webhook/limits.py")
+ANSWERING = ("sharder/core/admission.py", "webhook/endpoint.py", "webhook/body.py")
 """Where the webhook says what came of a request."""
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sharder.config.entry_points import installed
-from sharder.names import ShardName
-from sharder.placement.demand import Demand
-from sharder.placement.entries import Entry
-from sharder.placement.shards import Shard
-from sharder.placement.tally import Tally
+from sharder.config.strategies import installed
+from sharder.core.leases.shard import Shard
+from sharder.core.names import ShardName
+from sharder.core.placement.demand import Demand
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.tally import Tally
 from tests.support.documents import ROOT
 
 SAMPLES = ROOT / "tests/support/custom_strategy"

@@ -2,12 +2,18 @@
 
 import pytest
 
-from sharder.api.ring import PlacementSpec, StrategyName
-from sharder.choosing import NOT_COUNTED, choose
-from sharder.controllers.movement.moves import patch_of
-from sharder.names import WANTED_ZONE_LABEL, pin_label
-from sharder.plan import Assign, Drain, Keep, Withdraw
-from sharder.planner import Owners, plan_controlled, plan_displaced, plan_main, reservation_of
+from sharder.controllers.movement.mover import patch_of
+from sharder.core.api.ring import PlacementSpec, StrategyName
+from sharder.core.movement.desired import NOT_COUNTED, choose
+from sharder.core.movement.planner import (
+    Owners,
+    plan_controlled,
+    plan_displaced,
+    plan_main,
+    reservation_of,
+)
+from sharder.core.movement.step import Assign, Drain, Keep, Withdraw
+from sharder.core.names import WANTED_ZONE_LABEL, pin_label
 from tests.support.json_patch import written
 from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj
 from tests.support.values_placement import bounded, shard

@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from sharder.api.ring import MovementSpec
-from sharder.budgets import MINUTE
 from sharder.config import Settings
-from sharder.controllers.conditions import COVERED, PAUSED
-from sharder.controllers.conditions import OVERDUE as OVERDUE_REASON
-from sharder.controllers.movement.overdue import LOOK_SECONDS, OVERDUE
+from sharder.controllers.movement.overdue import CHECK_SECONDS, OVERDUE
+from sharder.core.api.ring import MovementSpec
+from sharder.core.movement.budget import MINUTE
+from sharder.core.status.conditions import COVERED, PAUSED
+from sharder.core.status.conditions import OVERDUE as OVERDUE_REASON
 from sharder.sdk.settings import settings_from
 from tests.support.documents import blocks, code, read, section, tables
 
@@ -58,7 +58,7 @@ def test_what_is_overdue_is_told_where_it_is_said() -> None:
 
 def test_a_drain_is_told_and_forgotten_as_soon_as_is_said() -> None:
     assert "a second after that time is over" in STUCK
-    assert LOOK_SECONDS == 1
+    assert CHECK_SECONDS == 1
     assert "a drain that is older than a minute takes no place" in STUCK
     assert MINUTE == 60
 

@@ -2,12 +2,18 @@
 
 import pytest
 
-from sharder.api.ring import PlacementSpec
-from sharder.choosing import excess_of
-from sharder.membership import Standing
-from sharder.names import pin_label
-from sharder.plan import Assign, Drain, Relabel, Withdraw
-from sharder.planner import PAUSED, Owners, plan_controlled, plan_displaced, plan_main
+from sharder.core.api.ring import PlacementSpec
+from sharder.core.leases.membership import Standing
+from sharder.core.movement.desired import excess_of
+from sharder.core.movement.planner import (
+    PAUSED,
+    Owners,
+    plan_controlled,
+    plan_displaced,
+    plan_main,
+)
+from sharder.core.movement.step import Assign, Drain, Relabel, Withdraw
+from sharder.core.names import pin_label
 from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj
 from tests.support.values_placement import BOUNDED, RENDEZVOUS, bounded, shard
 from tests.support.values_steering import FOLLOWING, STICKING, known, steered, tally_of

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from hack.placement_tables import DOCUMENT, QUESTIONS, TABLES, rewritten
-from sharder import names
-from sharder.api.ring import AntiAffinity, GroupBy, PlacementSpec, StrategyName
-from sharder.config.entry_points import GROUP
-from sharder.names import RingName, ShardName
-from sharder.placement.counts import NO_COUNTS
-from sharder.placement.demand import Demand
-from sharder.placement.entries import Entry
-from sharder.placement.placer import Placer
-from sharder.placement.shards import Shard
-from sharder.placement.strategy import Layout
-from sharder.placement.tally import Tally
+from sharder.config.strategies import GROUP
+from sharder.core import names
+from sharder.core.api.ring import AntiAffinity, GroupBy, PlacementSpec, StrategyName
+from sharder.core.leases.shard import Shard
+from sharder.core.names import RingName, ShardName
+from sharder.core.placement.counts import NO_COUNTS
+from sharder.core.placement.demand import Demand
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.placer import Placer
+from sharder.core.placement.strategy import Layout
+from sharder.core.placement.tally import Tally
 from tests.support.documents import ROOT, blocks, code, read, section, tables
 from tests.support.values_placement import cuts_of
 

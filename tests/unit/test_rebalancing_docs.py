@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sharder.api.meta import ObjectMeta
-from sharder.api.ring import RebalanceSpec, RebalanceStrategy
-from sharder.controllers.movement.rebalancing import MAX_PLANNED, REST
-from sharder.names import (
+from sharder.controllers.movement.rebalancer import MAX_PLANNED, REST
+from sharder.core.api.meta import ObjectMeta
+from sharder.core.api.ring import RebalanceSpec, RebalanceStrategy
+from sharder.core.names import (
     DELETION_COST_ANNOTATION,
     EVICTION_COST_ANNOTATION,
     KOORDINATOR_PRIORITY_CLASS_LABEL,
@@ -20,13 +20,11 @@ from sharder.names import (
     QOS_CLASS_ANNOTATION,
     ShardName,
 )
-from sharder.placement.demand import MAX_MOVE_COST
-from sharder.rebalance.loads import LoadedObject, LoadedShard
-from sharder.rebalance.measures import TOLERANCE, fragmentation, mean_and_sigma
-from sharder.rebalance.reading import Rank, rank_of
-from sharder.rebalance.run import Outcome, rebalancing
-from sharder.rebalance.steps import ended
-from sharder.rebalance.terms import Terms
+from sharder.core.placement.demand import MAX_MOVE_COST
+from sharder.core.rebalance.equal_objects import ended
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard, Rank, RebalancePolicy, rank_of
+from sharder.core.rebalance.measures import TOLERANCE, fragmentation, mean_and_sigma
+from sharder.core.rebalance.run import Outcome, rebalancing
 from tests.support.documents import blocks, code, read, section, tables
 
 REBALANCING = Path("docs/rebalancing.md")
@@ -50,13 +48,15 @@ def shards(*letters: str, **capacity: float) -> list[LoadedShard]:
     return [LoadedShard(name=ShardName(f"shard-{x}"), capacity=capacity) for x in letters]
 
 
-def run(terms: Terms, available: list[LoadedShard], objects: Iterable[LoadedObject]) -> Outcome:
+def run(
+    terms: RebalancePolicy, available: list[LoadedShard], objects: Iterable[LoadedObject]
+) -> Outcome:
     steps = rebalancing(terms, available, objects, budget=50, admits=lambda _, __: True)
     return ended(steps)
 
 
 def resource_balance(threshold: float | None) -> Outcome:
-    terms = Terms(strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold)
+    terms = RebalancePolicy(strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold)
     return run(terms, shards("a", "b", cpu=10.0, memory=10.0), loads_in_the_example())
 
 
@@ -94,7 +94,7 @@ def test_the_thresholds_are_those_that_the_code_works_out() -> None:
 def test_even_load_does_with_nine_objects_what_is_said() -> None:
     objects = [loaded(str(number), f"shard-{'abc'[number % 3]}") for number in range(9)]
 
-    outcome = run(Terms(strategy=RebalanceStrategy.EVEN_LOAD), shards(*"abcd"), objects)
+    outcome = run(RebalancePolicy(strategy=RebalanceStrategy.EVEN_LOAD), shards(*"abcd"), objects)
 
     assert "moves two, and the shards have 2, 2, 3 and 2" in read(REBALANCING)
     assert (len(outcome.moves), list(outcome.after.values())) == (2, [2, 2, 3, 2])
@@ -105,7 +105,7 @@ def test_even_load_does_by_rates_what_is_said() -> None:
     objects.append(loaded("b", "shard-b", cpu=2.0, memory=1.0))
     available = shards("a", "b", cpu=10.0, memory=10.0)
 
-    outcome = run(Terms(strategy=RebalanceStrategy.EVEN_LOAD), available, objects)
+    outcome = run(RebalancePolicy(strategy=RebalanceStrategy.EVEN_LOAD), available, objects)
 
     assert "Two objects move, and the rates are 0.4 and 0.5." in read(REBALANCING)
     assert list(outcome.before.values()) == pytest.approx([0.8, 0.2])

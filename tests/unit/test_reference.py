@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from hack.reference.ring import CRD, DOCUMENT, document
-from sharder.api.meta import Json
+from sharder.core.api.meta import Json
 from tests.support.documents import code, tables
 
 

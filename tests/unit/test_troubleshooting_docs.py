@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from sharder.controllers import conditions, mistakes
+from sharder.controllers import annotation_warnings as mistakes
 from sharder.controllers.movement import failures, overdue
+from sharder.core.status import conditions
 from tests.support.documents import DOCUMENTS, ROOT, code, read, section, tables
 
 TROUBLESHOOTING = Path("docs/troubleshooting.md")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import yaml
 
-from sharder.cli.quiet import QUIET_SECONDS
+from sharder.cli.serve.startup_and_shutdown import QUIET_SECONDS
 from sharder.config import Settings
-from sharder.durations import parse_duration
+from sharder.core.durations import parse_duration
 from tests.support.documents import ROOT, read
 
 INSTALL, UPGRADE = Path("docs/install.md"), Path("docs/upgrade.md")

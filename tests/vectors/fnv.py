@@ -6,8 +6,8 @@ Source: gnmic/operator, internal/gnmic/placement_blrh.go.
 from functools import cache
 from typing import Final
 
-from sharder.names import ShardName
-from sharder.placement.shards import Shard
+from sharder.core.leases.shard import Shard
+from sharder.core.names import ShardName
 
 _OFFSET: Final = 0xCBF29CE484222325
 _PRIME: Final = 0x100000001B3

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from sharder.names import ShardName
-from sharder.placement.active_load import Capacities
-from sharder.placement.draw import Draw, place_at, weights
+from sharder.core.names import ShardName
+from sharder.core.placement.hashing import Draw, place_at, weights
+from sharder.core.placement.strategies.least_loaded_filters import Capacities
 from tests.vectors.gear_file import (
     ActiveCapacity,
     BestFitCase,

@@ -10,17 +10,17 @@ from decimal import Decimal
 from itertools import count
 from typing import Final
 
-from sharder.api.ring import AntiAffinity, PlacementSpec, StrategyName
-from sharder.names import ShardName
-from sharder.placement.demand import Demand
-from sharder.placement.draw import Draw, draw_by_hash
-from sharder.placement.entries import Entry
-from sharder.placement.least_loaded import LeastLoaded
-from sharder.placement.narrowing import Cut
-from sharder.placement.placer import Placer
-from sharder.placement.shards import OBJECTS, Shard
-from sharder.placement.strategy import Choice, Layout
-from sharder.placement.tally import Reservation, Tally
+from sharder.core.api.ring import AntiAffinity, PlacementSpec, StrategyName
+from sharder.core.leases.shard import OBJECTS, Shard
+from sharder.core.names import ShardName
+from sharder.core.placement.demand import Demand
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.hashing import Draw, draw_by_hash
+from sharder.core.placement.placer import Placer
+from sharder.core.placement.strategies.least_loaded import LeastLoaded
+from sharder.core.placement.strategies.least_loaded_filters import Filter
+from sharder.core.placement.strategy import Choice, Layout
+from sharder.core.placement.tally import Reservation, Tally
 from tests.support.values_placement import cuts_of
 from tests.vectors.gear_file import Application, Server
 
@@ -102,7 +102,7 @@ class Scene:
         strategy = LeastLoaded(layout, draw=lambda demand, total: position)
         return Placer(layout, strategy).place(Demand("", 0, group=GROUP), self.tally).shard
 
-    def narrow(self) -> dict[str, Cut]:
+    def narrow(self) -> dict[str, Filter]:
         """Return the cuts for a new gear, by name."""
         layout = self.layout
         demand = Demand("", 0, group=GROUP)

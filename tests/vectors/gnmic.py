@@ -11,15 +11,15 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from sharder.api.ring import PlacementSpec, StrategyName
-from sharder.placement.counts import NO_COUNTS
-from sharder.placement.demand import Demand, identity_of
-from sharder.placement.distribution import Placed, distribute
-from sharder.placement.entries import Entry
-from sharder.placement.placer import Placer
-from sharder.placement.shards import Shard
-from sharder.placement.strategy import Layout
-from sharder.placement.tally import Tally
+from sharder.core.api.ring import PlacementSpec, StrategyName
+from sharder.core.leases.shard import Shard
+from sharder.core.placement.counts import NO_COUNTS
+from sharder.core.placement.demand import Demand, identity_of
+from sharder.core.placement.distribution import Placed, distribute
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.placer import Placer
+from sharder.core.placement.strategy import Layout
+from sharder.core.placement.tally import Tally
 from tests.vectors.fnv import Fnv, fnv1a, number_of, pod
 from tests.vectors.result import Result, differences
 

@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
-from sharder.api.meta import ObjectMeta, PartialObject
-from sharder.api.ring import MovementSpec, RebalanceSpec, RebalanceStrategy
-from sharder.names import (
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.ring import MovementSpec, RebalanceSpec, RebalanceStrategy
+from sharder.core.names import (
     DELETION_COST_ANNOTATION,
     EVICTION_COST_ANNOTATION,
     KOORDINATOR_PRIORITY_CLASS_LABEL,
@@ -21,13 +21,18 @@ from sharder.names import (
     QOS_CLASS_ANNOTATION,
     ShardName,
 )
-from sharder.rebalance.loads import LoadedObject, LoadedShard
-from sharder.rebalance.measures import fragmentation, mean_and_sigma, rates
-from sharder.rebalance.reading import object_of, rank_of
-from sharder.rebalance.run import measure_of, rebalancing
-from sharder.rebalance.search import Move, Search, Side
-from sharder.rebalance.steps import ended
-from sharder.rebalance.terms import Terms, terms_of
+from sharder.core.rebalance.equal_objects import ended
+from sharder.core.rebalance.loads import (
+    LoadedObject,
+    LoadedShard,
+    RebalancePolicy,
+    object_of,
+    policy_of,
+    rank_of,
+)
+from sharder.core.rebalance.measures import fragmentation, mean_and_sigma, rates
+from sharder.core.rebalance.run import measure_of, rebalancing
+from sharder.core.rebalance.search import Move, Search, ShardSide
 from tests.vectors.koordinator_file import (
     Defaults,
     Mistake,
@@ -233,7 +238,7 @@ def _check_defaults(raw: msgspec.Raw) -> Iterator[Result]:
         paused=(defaults.paused, MovementSpec().paused),
         dry_run=(defaults.dry_run, spec.dry_run),
         resources=(defaults.resources, list(spec.resources)),
-        min_gain=(defaults.min_improvement_threshold, terms_of(spec).min_gain),
+        min_gain=(defaults.min_improvement_threshold, policy_of(spec).min_gain),
     )
     yield Result(case="default of the threshold: no meaning, ours is the proposal's Auto")
     yield Result(case="defaults of nodeFit and selectors: no meaning, room is always looked at")
@@ -276,7 +281,7 @@ def _in_sets(objects: Iterable[LoadedObject]) -> list[list[str]]:
 
 def _is_refused(spec: RebalanceSpec) -> bool:
     try:
-        terms_of(spec)
+        policy_of(spec)
     except ValueError:
         return True
     return False
@@ -341,7 +346,7 @@ def _moves(
     *,
     budget: int = 100,
 ) -> tuple[Move, ...]:
-    terms = Terms(
+    terms = RebalancePolicy(
         strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold, min_gain=min_gain
     )
     steps = rebalancing(terms, shards, objects, budget=budget, admits=_anybody)
@@ -352,7 +357,7 @@ def _selected(
     nodes: Mapping[ShardName, Mapping[str, float]], threshold: float | None
 ) -> tuple[float, list[str]]:
     """Return the threshold, and the nodes above it by name; each load is a rate."""
-    terms = Terms(strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold)
+    terms = RebalancePolicy(strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold)
     sides = {side.name: side for side in _sides(nodes)}
     measure = measure_of(terms, sides.values())
     chosen = Search(measure, sides, _anybody).sources()
@@ -360,10 +365,10 @@ def _selected(
     return found, sorted(side.name for side in chosen)
 
 
-def _sides(nodes: Mapping[ShardName, Mapping[str, float]]) -> Iterator[Side]:
+def _sides(nodes: Mapping[ShardName, Mapping[str, float]]) -> Iterator[ShardSide]:
     for name, load in nodes.items():
         shard = LoadedShard(name=name, capacity=dict.fromkeys(load, 1.0))
-        yield Side(shard, [LoadedObject(name, name, load)])
+        yield ShardSide(shard, [LoadedObject(name, name, load)])
 
 
 def _anybody(_: str, __: ShardName) -> bool:

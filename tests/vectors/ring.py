@@ -4,13 +4,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sharder.api.selector import LabelSelector
-from sharder.errors import ConfigError
-from sharder.exclusions import may_be_sharded
-from sharder.names import RING_LABEL, GroupResource, ShardName, is_label_value
-from sharder.preview.dump import decode_dump, plan_dump
-from sharder.preview.kinds import plural_of
-from sharder.ring import ConsistentHash
+from sharder.core.api.selector import LabelSelector
+from sharder.core.errors import ConfigError
+from sharder.core.names import RING_LABEL, GroupResource, ShardName, is_label_value
+from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.preview.dump import decode_dump, plan_dump, plural_of
+from sharder.core.ring.build import may_be_sharded
 from tests.vectors.result import Result, differences
 
 RENEWED = "2026-01-01T00:00:00.000000Z"

@@ -10,16 +10,16 @@ from fractions import Fraction
 
 import msgspec
 
-from sharder.api.meta import ObjectMeta, PartialObject
-from sharder.api.ring import GroupBy, PlacementSpec, StrategyName
-from sharder.api.selector import LabelSelector
-from sharder.names import RingName, ShardName
-from sharder.placement.demand import Demand, Reader
-from sharder.placement.entries import Entry
-from sharder.placement.shards import Shard
-from sharder.placement.spread import Spread
-from sharder.placement.strategy import Layout
-from sharder.placement.tally import Reservation, Tally
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.ring import GroupBy, PlacementSpec, StrategyName
+from sharder.core.api.selector import LabelSelector
+from sharder.core.leases.shard import Shard
+from sharder.core.names import RingName, ShardName
+from sharder.core.placement.demand import Demand, Reader
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.strategies.spread import Spread
+from sharder.core.placement.strategy import Layout
+from sharder.core.placement.tally import Reservation, Tally
 from tests.support.values_placement import Place, spread_of
 from tests.vectors.result import Result, differences
 

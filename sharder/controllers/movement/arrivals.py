@@ -7,19 +7,19 @@ nothing at all (docs/protocol.md, "Moving objects").
 
 from collections.abc import Callable
 
-from sharder.clock import Clock
-from sharder.controllers.mistakes import Mistakes
-from sharder.controllers.movement.cover import MAX_NAMESPACES, Slice
-from sharder.controllers.movement.moves import Mover, Superseded
-from sharder.controllers.movement.passes import Pass
+from sharder.controllers.annotation_warnings import AnnotationWarnings
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.mover import Mover, Superseded
+from sharder.controllers.movement.pending import BACKOFF
 from sharder.controllers.movement.resync import AGAIN_SECONDS, Locks
-from sharder.controllers.movement.sweep import Sweep
-from sharder.controllers.movement.waiting import BACKOFF
-from sharder.controllers.world import World
-from sharder.names import RingName
+from sharder.controllers.movement.resync_lists import ListPass
+from sharder.controllers.movement.resync_pass import ResyncPass
+from sharder.controllers.scope import MAX_NAMESPACES, ListRequest
+from sharder.core.names import RingName
 from sharder.ports import Objects
 from sharder.runtime.backoff import Rng
-from sharder.runtime.queue import WorkQueue
+from sharder.runtime.clock import Clock
+from sharder.runtime.workqueue import WorkQueue
 
 GATHER_SECONDS = 0.2
 """How long namespaces are gathered: many come at a time, their first objects a moment later."""
@@ -34,11 +34,11 @@ class Arrivals:
     def __init__(
         self,
         *,
-        world: World,
+        cache: ClusterCache,
         objects: Objects,
         mover: Mover,
         locks: Locks,
-        mistakes: Mistakes,
+        mistakes: AnnotationWarnings,
         whole: Callable[[RingName], None],
         found: Callable[[RingName], None],
         clock: Clock,
@@ -47,7 +47,7 @@ class Arrivals:
         """Wire it.
 
         Args:
-            world: Has the rings.
+            cache: Has the rings.
             objects: What is read.
             mover: Writes.
             locks: Shared with the resync and the hand-over.
@@ -57,7 +57,7 @@ class Arrivals:
             clock: For the queue, and while a drain waits for room.
             rng: For the jitter of back-offs.
         """
-        self._world = world
+        self._cache = cache
         self._objects = objects
         self._mover = mover
         self._locks = locks
@@ -80,23 +80,25 @@ class Arrivals:
 
     async def reconcile(self, name: RingName) -> float | None:
         """Pass over what has come into one ring; return in how many seconds to do so again."""
-        snapshot, come = self._world.snapshot(name), self._come.pop(name, frozenset())
+        snapshot, come = self._cache.snapshot(name), self._come.pop(name, frozenset())
         if snapshot is None:
             return None
         come &= snapshot.namespaces
         if len(come) > MAX_NAMESPACES:
             self._whole(name)
             return None
-        sweep = Sweep(
+        sweep = ListPass(
             snapshot,
-            cover=tuple(Slice(namespace) for namespace in sorted(come)),
+            cover=tuple(ListRequest(namespace) for namespace in sorted(come)),
             objects=self._objects,
             mover=self._mover,
             mistakes=self._mistakes,
             clock=self._clock,
         )
         try:
-            await Pass(snapshot, sweep, mover=self._mover).run_over_arrivals(self._locks[name])
+            await ResyncPass(snapshot, sweep, mover=self._mover).run_over_arrivals(
+                self._locks[name]
+            )
         except Superseded:
             again: float | None = AGAIN_SECONDS
         else:

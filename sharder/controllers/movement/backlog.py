@@ -7,9 +7,9 @@ after all else (docs/protocol.md, "Exceptions").
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
-from sharder.clock import Clock
-from sharder.controllers.movement.cover import Slice
-from sharder.names import ObjectRef, ShardName
+from sharder.controllers.scope import ListRequest
+from sharder.core.names import ObjectRef, ShardName
+from sharder.runtime.clock import Clock
 
 MAX_REMEMBERED = 10_000
 """Exceptions of one sort that are remembered of a ring: some 4 MB."""
@@ -107,7 +107,7 @@ class Backlog:
                 self._observer.dropped(ref)
 
     def replace(
-        self, within: Slice, now: Mapping[ObjectRef, ShardName]
+        self, within: ListRequest, now: Mapping[ObjectRef, ShardName]
     ) -> dict[ObjectRef, ShardName]:
         """Take a new list for what was known of a slice; return what is in it no more."""
         gone = {

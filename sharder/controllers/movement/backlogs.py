@@ -3,17 +3,17 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
-from sharder.api.meta import PartialObject
-from sharder.clock import Clock
 from sharder.controllers.movement.backlog import Backlog, Room
-from sharder.controllers.movement.cover import Slice
-from sharder.controllers.movement.drains import OpenDrains
+from sharder.controllers.movement.drain_budget import OpenDrains
 from sharder.controllers.movement.orphans import UNSEEN_SECONDS
-from sharder.controllers.movement.waiting import UNKNOWN, Flow, Waiting
-from sharder.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.controllers.movement.pending import UNKNOWN, PendingObjects, ResourceKey
+from sharder.controllers.scope import ListRequest
+from sharder.core.api.meta import PartialObject
+from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Changed, Listed, Removed
-from sharder.runtime.polled import POLL_SECONDS
-from sharder.snapshot import RingSnapshot, Role
+from sharder.runtime.clock import Clock
+from sharder.runtime.reflector import POLL_SECONDS
 
 Event: TypeAlias = Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
 
@@ -44,25 +44,25 @@ class Series(Protocol):
         ...
 
 
-class Rooms(NamedTuple):
+class Limits(NamedTuple):
     """What the resources of a ring may remember together, by sort."""
 
     unassigned: Room
     draining: Room
 
 
-class Backlogs:
+class ObjectBacklogs:
     """Objects without owner and objects that are being drained, as far as they are in scope."""
 
     def __init__(
         self,
-        flow: Flow,
+        flow: ResourceKey,
         role: Role,
         *,
         snapshot: Callable[[], RingSnapshot | None],
-        waiting: Waiting,
+        waiting: PendingObjects,
         clock: Clock,
-        rooms: Rooms,
+        rooms: Limits,
         drains: OpenDrains,
     ) -> None:
         """Begin with nothing.
@@ -104,7 +104,7 @@ class Backlogs:
             return False
         return self.role is not Role.CONTROLLED or obj.metadata.controller is not None
 
-    def take_unassigned(self, within: Slice, event: Event) -> None:
+    def take_unassigned(self, within: ListRequest, event: Event) -> None:
         """Keep up with what has no owner, and have it looked at."""
         match event:
             case Listed(items):
@@ -121,7 +121,7 @@ class Backlogs:
                 self.unassigned.drop(obj.metadata.ref)
                 self._settle([obj.metadata.ref])
 
-    def take_draining(self, within: Slice, event: Event) -> None:
+    def take_draining(self, within: ListRequest, event: Event) -> None:
         """Keep up with what is being drained; what ceases to be is released."""
         match event:
             case Listed(items):

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sharder.api.meta import PartialObject
-from sharder.clock import Clock
-from sharder.controllers.movement.waiting import BACKOFF, Flow, Retry, Subject
-from sharder.errors import (
+from sharder.controllers.movement.pending import BACKOFF, ObjectKey, ResourceKey, Retry
+from sharder.core.api.meta import PartialObject
+from sharder.core.errors import (
     ApiError,
     Forbidden,
     InvalidObject,
@@ -20,10 +19,11 @@ from sharder.errors import (
     SharderError,
     Unavailable,
 )
-from sharder.names import GroupResource, RingName
+from sharder.core.names import GroupResource, RingName
 from sharder.ports import Recorder
 from sharder.runtime.backoff import Rng
-from sharder.trouble import Crowds
+from sharder.runtime.clock import Clock
+from sharder.runtime.error_log import GroupedErrorLog
 
 MAX_REMEMBERED = 10_000
 """Objects with a back-off; the resync alone tries what fails beyond."""
@@ -40,11 +40,11 @@ Report = Callable[[RingName, str | None], None]
 """Told what keeps the ring's objects from where they belong, None if nothing does any more."""
 
 
-class HeldBack(SharderError):  # noqa: N818 - reads as a fact, like the others
+class BackingOff(SharderError):  # noqa: N818 - reads as a fact, like the others
     """The last write to this object failed a moment ago: it is not due yet."""
 
 
-class Undone(Rejected):
+class LabelReverted(Rejected):
     """The API server took our write, but the label is not there: another webhook removed it."""
 
 
@@ -83,19 +83,19 @@ class Failures:
         self._counter = counter
         self._report = report
         self._retry = retry
-        self._failures: dict[Subject, _Failure] = {}
-        self._crowds = Crowds[Subject]()
-        self._forbidden: dict[Flow, tuple[str, set[Subject]]] = {}
+        self._failures: dict[ObjectKey, _Failure] = {}
+        self._crowds = GroupedErrorLog[ObjectKey]()
+        self._forbidden: dict[ResourceKey, tuple[str, set[ObjectKey]]] = {}
 
-    def __contains__(self, subject: Subject) -> bool:
+    def __contains__(self, subject: ObjectKey) -> bool:
         return subject in self._failures
 
-    def wait(self, subject: Subject) -> float:
+    def wait(self, subject: ObjectKey) -> float:
         """Return for how many seconds the object is left alone yet; 0 if it may be written."""
         failure = self._failures.get(subject)
         return 0.0 if failure is None else max(0.0, failure.until - self._clock.monotonic())
 
-    def keeps_owner(self, subject: Subject) -> bool:
+    def keeps_owner(self, subject: ObjectKey) -> bool:
         """Tell whether the owner of a controlled object that failed is to wait for it.
 
         Not for ever: one child that nobody can write must not leave its owner without a shard.
@@ -103,25 +103,25 @@ class Failures:
         failure = self._failures.get(subject)
         return failure is not None and failure.times < MAX_TIMES
 
-    def is_stubborn(self, subject: Subject) -> bool:
+    def is_stubborn(self, subject: ObjectKey) -> bool:
         """Tell whether so many writes in a row have failed that the next one is like to fail."""
         failure = self._failures.get(subject)
         return failure is not None and failure.times >= MAX_TIMES
 
-    def put_off(self, subject: Subject, seconds: float) -> None:
+    def put_off(self, subject: ObjectKey, seconds: float) -> None:
         """Have an object tried again later that waits for others: nothing of it has failed."""
         if subject not in self._failures and len(self._failures) < MAX_REMEMBERED:
             self._failures[subject] = _Failure(until=self._clock.monotonic() + seconds)
         self._retry(subject, seconds)
 
-    def insist(self, subject: Subject) -> None:
-        """Raise `HeldBack` unless the object may be written."""
+    def insist(self, subject: ObjectKey) -> None:
+        """Raise `BackingOff` unless the object may be written."""
         seconds = self.wait(subject)
         if seconds > 0:
-            raise HeldBack(f"{subject.flow.resource} {subject.ref} waits {seconds:.1f} s yet")
+            raise BackingOff(f"{subject.flow.resource} {subject.ref} waits {seconds:.1f} s yet")
 
     async def failed(
-        self, subject: Subject, obj: PartialObject, error: ApiError | InvalidObject
+        self, subject: ObjectKey, obj: PartialObject, error: ApiError | InvalidObject
     ) -> None:
         """Leave the object alone for twice as long as the last time, and have it tried again.
 
@@ -145,12 +145,12 @@ class Failures:
         self._log_once(subject, error)
         if isinstance(error, Unavailable) and failure.times == 1:
             return  # it may pass, and the Event would get no answer either
-        reason = LABEL_REMOVED if isinstance(error, Undone) else WRITE_FAILED
+        reason = LABEL_REMOVED if isinstance(error, LabelReverted) else WRITE_FAILED
         if reason not in failure.told:
             failure.told.add(reason)
             await self._recorder.warn(obj, reason, f"ring {ring} cannot move it: {error}")
 
-    def over(self, subject: Subject) -> None:
+    def over(self, subject: ObjectKey) -> None:
         """Note that the object was written, or needs nothing any more."""
         if self._failures.pop(subject, None) is not None:
             self._note_rights(subject, None)
@@ -158,7 +158,7 @@ class Failures:
                 fields = {"ring": subject.flow.ring, "why": str(subject.flow.resource)}
                 _log.info("objects can be moved again", extra=fields)
 
-    def _log_once(self, subject: Subject, error: ApiError | InvalidObject) -> None:
+    def _log_once(self, subject: ObjectKey, error: ApiError | InvalidObject) -> None:
         """Tell of the first object of a resource that fails so, and how many there are."""
         kind = subject.flow, type(error)
         times = self._crowds.failed(kind, subject, self._clock.monotonic())
@@ -173,18 +173,18 @@ class Failures:
             }
             _log.warning("cannot move objects", extra=fields)
 
-    def forget(self, flow: Flow) -> None:
+    def forget(self, flow: ResourceKey) -> None:
         """Drop what is known of a resource that is no resource of the ring any more."""
         for subject in [subject for subject in self._failures if subject.flow == flow]:
             self.over(subject)
 
-    def _note_rights(self, subject: Subject, error: ApiError | InvalidObject | None) -> None:
+    def _note_rights(self, subject: ObjectKey, error: ApiError | InvalidObject | None) -> None:
         """Keep one text for each resource, until the last of its objects is no more forbidden.
 
         A text that followed the objects would write the ring's status again and again.
         """
         ring, resource = subject.flow
-        text, subjects = self._forbidden.get(subject.flow, ("", set[Subject]()))
+        text, subjects = self._forbidden.get(subject.flow, ("", set[ObjectKey]()))
         if isinstance(error, Forbidden):
             text = text or f"cannot write {resource}: {error}"
             subjects.add(subject)

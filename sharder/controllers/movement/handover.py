@@ -3,44 +3,55 @@
 An object is read again before anything is decided, so whoever found it need not be right.  What
 an object without owner controls is relabelled first, then the object is assigned, so that the new
 shard never meets children that still belong to the old one (docs/protocol.md, "Moving objects").
+
+Read single objects again before anything is decided about them.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.dependents import DependentsFollower
 from sharder.controllers.movement.failures import Failures, Report
-from sharder.controllers.movement.following import Following
-from sharder.controllers.movement.moves import Mover, Superseded
-from sharder.controllers.movement.reading import Reading
+from sharder.controllers.movement.mover import Mover, Superseded
+from sharder.controllers.movement.owner_transfer import OwnerTransfer
+from sharder.controllers.movement.pending import (
+    BACKOFF,
+    GATHER_SECONDS,
+    ObjectKey,
+    PendingObjects,
+    ResourceKey,
+)
 from sharder.controllers.movement.resync import AGAIN_SECONDS, Locks
-from sharder.controllers.movement.transfer import Transfer
-from sharder.controllers.movement.waiting import BACKOFF, GATHER_SECONDS, Flow, Waiting
-from sharder.controllers.world import World
-from sharder.errors import ApiError
-from sharder.names import ObjectRef, RingName, ShardName
+from sharder.controllers.permissions import read
+from sharder.controllers.scope import ownerless_labels
+from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
+from sharder.core.errors import ApiError, InvalidObject, NotFound
+from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
 from sharder.runtime.backoff import Rng
-from sharder.snapshot import RingSnapshot, Role
+from sharder.runtime.task_pool import batch
 
 
-class HandOver:
+class Handover:
     """Takes what waits one step on, many objects of a resource at once."""
 
     def __init__(
         self,
         *,
-        world: World,
+        cache: ClusterCache,
         objects: Objects,
         mover: Mover,
         failures: Failures,
         at_fault: Report,
-        waiting: Waiting,
+        waiting: PendingObjects,
         locks: Locks,
         rng: Rng,
     ) -> None:
         """`at_fault` is told what a ring's strategy did wrong; a pass tells when that is over."""
-        self._world = world
+        self._cache = cache
         self._objects = objects
         self._mover = mover
         self._failures = failures
@@ -50,21 +61,21 @@ class HandOver:
         self._rng = rng
         self._blamed: dict[RingName, RingSnapshot] = {}
         """By which a fault of the ring's strategy was last told."""
-        self._vain = defaultdict[Flow, int](int)
+        self._vain = defaultdict[ResourceKey, int](int)
         """How often in a row something that concerns all objects could not be read."""
 
     async def run(self) -> None:
         """Carry over until cancelled."""
         await self._waiting.run(self.carry_over)
 
-    def forget(self, flow: Flow) -> None:
+    def forget(self, flow: ResourceKey) -> None:
         """Drop what waits of a resource that is no resource of the ring any more."""
         self._waiting.forget(flow)
         self._failures.forget(flow)
         self._vain.pop(flow, None)
         self._blamed.pop(flow.ring, None)
 
-    async def carry_over(self, flow: Flow) -> float | None:
+    async def carry_over(self, flow: ResourceKey) -> float | None:
         """Take on all objects that are due; return in how many seconds another is.
 
         Raises:
@@ -76,23 +87,23 @@ class HandOver:
             return None
         # Where both move owners with what they control, wait for the resync.
         async with nullcontext() if role is Role.MAIN else self._locks[flow.ring]:
-            snapshot = self._world.snapshot(flow.ring)
+            snapshot = self._cache.snapshot(flow.ring)
             if snapshot is not None and self._role(flow) is role:
                 await self._take_on(snapshot, flow)
         return self._waiting.next_in(flow)
 
-    def _role(self, flow: Flow) -> Role | None:
-        snapshot = self._world.snapshot(flow.ring)
+    def _role(self, flow: ResourceKey) -> Role | None:
+        snapshot = self._cache.snapshot(flow.ring)
         return None if snapshot is None else snapshot.roles.get(flow.resource)
 
-    async def _take_on(self, snapshot: RingSnapshot, flow: Flow) -> None:
+    async def _take_on(self, snapshot: RingSnapshot, flow: ResourceKey) -> None:
         shards = self._waiting.take(flow)
         left = dict.fromkeys(shards, GATHER_SECONDS)
         try:
             if shards:
                 left = await self._step(snapshot, flow, shards)
         except Superseded:
-            if self._world.snapshot(flow.ring) is snapshot:
+            if self._cache.snapshot(flow.ring) is snapshot:
                 # No new snapshot has come: we lead no more, or do not see the Leases.
                 left = dict.fromkeys(shards, AGAIN_SECONDS)
         except ApiError:
@@ -105,19 +116,19 @@ class HandOver:
             self._waiting.put_back(flow, shards, left)
 
     async def _step(
-        self, snapshot: RingSnapshot, flow: Flow, shards: Mapping[ObjectRef, ShardName]
+        self, snapshot: RingSnapshot, flow: ResourceKey, shards: Mapping[ObjectRef, ShardName]
     ) -> dict[ObjectRef, float]:
         """Return those that wait for others, and for how many seconds."""
         resource = await self._objects.find(flow.resource)
         objects, mover, failures = self._objects, self._mover, self._failures
-        reading = Reading(
+        reading = ObjectReader(
             snapshot, resource, objects=objects, failures=failures, limit=mover.limit
         )
         found = await reading.run(shards)
         if not mover.takes:
             found = [obj for obj in found if snapshot.owner_of(obj) is None]
         if snapshot.roles[flow.resource] is Role.CONTROLLED:
-            following = Following(snapshot, objects=objects, mover=mover)
+            following = DependentsFollower(snapshot, objects=objects, mover=mover)
             await following.run(resource, found)
             return {}
         early = {
@@ -126,7 +137,7 @@ class HandOver:
             if not shards[obj.metadata.ref] and (seconds := mover.wait(snapshot, resource, obj))
         }
         due = [obj for obj in found if obj.metadata.ref not in early]
-        transfer = Transfer(snapshot, objects=objects, mover=mover, failures=failures)
+        transfer = OwnerTransfer(snapshot, objects=objects, mover=mover, failures=failures)
         left = early | await transfer.run(resource, due, shards)
         if transfer.fault is not None:
             self._blame(snapshot, transfer.fault)
@@ -138,3 +149,90 @@ class HandOver:
         if known is None or not known.places_like(snapshot):
             self._blamed[snapshot.name] = snapshot
             self._at_fault(snapshot.name, fault)
+
+
+LIST_FROM = 10
+"""So many objects of one namespace are rather listed than read one by one.
+
+Only where nearly everything has an owner, so that the list of what has none is short: not so
+controlled resources.
+"""
+
+
+class ObjectReader:
+    """Finds those of a resource's objects that need a step: without owner, or failed before."""
+
+    def __init__(
+        self,
+        snapshot: RingSnapshot,
+        resource: Resource,
+        *,
+        objects: Objects,
+        failures: Failures,
+        limit: int,
+    ) -> None:
+        """`limit` bounds the requests under way at once."""
+        self._snapshot = snapshot
+        self._resource = resource
+        self._objects = objects
+        self._failures = failures
+        self._limit = limit
+        self._role = snapshot.roles[resource.id]
+        self._found = list[PartialObject]()
+
+    async def run(self, refs: Collection[ObjectRef]) -> list[PartialObject]:
+        """Return the objects that need a step; that others need none is noted.
+
+        Raises:
+            ApiError: the objects of a namespace could not be listed.
+        """
+        single = set(refs)
+        async with batch(self._limit) as reads:
+            for namespace, many in self._to_list(refs).items():
+                single -= many
+                await reads.add(self._list(namespace, many))
+            for ref in single:
+                await reads.add(self._read(ref))
+        return self._found
+
+    def _to_list(self, refs: Collection[ObjectRef]) -> dict[str, set[ObjectRef]]:
+        """Return by namespace what is listed; what failed may have an owner."""
+        by_namespace = defaultdict[str, set[ObjectRef]](set)
+        if self._role is not Role.CONTROLLED:
+            for ref in refs:
+                if self._subject(ref) not in self._failures:
+                    by_namespace[ref.namespace].add(ref)
+        return {name: many for name, many in by_namespace.items() if len(many) >= LIST_FROM}
+
+    async def _list(self, namespace: str, refs: set[ObjectRef]) -> None:
+        labels = ownerless_labels(self._snapshot, self._role)
+        store = self._objects.of(self._resource, labels, namespace=namespace)
+        listed = await store.list(lambda obj: obj.metadata.ref in refs)
+        self._found += filter(self._snapshot.selects, listed.items)
+
+    async def _read(self, ref: ObjectRef) -> None:
+        subject = self._subject(ref)
+        try:
+            obj = await read(self._objects, self._resource, ref)
+        except NotFound:
+            self._failures.over(subject)
+        except (ApiError, InvalidObject) as error:
+            await self._failures.failed(subject, self._unread(ref), error)
+        else:
+            needed = self._snapshot.owner_of(obj) is None or subject in self._failures
+            if needed and self._snapshot.selects(obj, self._role):
+                self._found.append(obj)
+            else:
+                self._failures.over(subject)
+
+    def _subject(self, ref: ObjectRef) -> ObjectKey:
+        return ObjectKey(ResourceKey(self._snapshot.name, self._resource.id), ref)
+
+    def _unread(self, ref: ObjectRef) -> PartialObject:
+        """Return what is known of an object that cannot be read, for people to be told of it."""
+        group, version = self._resource.id.group, self._resource.version
+        return PartialObject(
+            api_version=f"{group}/{version}" if group else version,
+            kind=self._resource.kind,
+            metadata=ObjectMeta(name=ref.name, namespace=ref.namespace),
+        )

@@ -8,16 +8,16 @@ its last owner has surely stopped (docs/protocol.md, "Objects that lost their ow
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from sharder.api.meta import PartialObject
-from sharder.clock import Clock
-from sharder.controllers.movement.waiting import Flow
+from sharder.controllers.movement.pending import ResourceKey
+from sharder.core.api.meta import PartialObject
+from sharder.runtime.clock import Clock
 
 UNSEEN_SECONDS: float = 3.0
 """After which a shard has seen that it lost an object, and stopped: a second for the watch of a
 busy API server, and two for what was being written as the event came.  The SDK cancels at once."""
 
 
-class Backlogs(Protocol):
+class ObjectBacklogs(Protocol):
     """What is known of the objects of one resource."""
 
     def wait(self, obj: PartialObject) -> float:
@@ -30,17 +30,17 @@ class Orphans:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._known: dict[Flow, Backlogs] = {}
+        self._known: dict[ResourceKey, ObjectBacklogs] = {}
 
-    def watch(self, flow: Flow, backlogs: Backlogs) -> None:
+    def watch(self, flow: ResourceKey, backlogs: ObjectBacklogs) -> None:
         """Ask `backlogs` about the objects of a resource from now on."""
         self._known[flow] = backlogs
 
-    def forget(self, flow: Flow) -> None:
+    def forget(self, flow: ResourceKey) -> None:
         """Ask nobody any more."""
         self._known.pop(flow, None)
 
-    def wait(self, flow: Flow, obj: PartialObject) -> float:
+    def wait(self, flow: ResourceKey, obj: PartialObject) -> float:
         """Return for how many seconds a main object without owner is left alone yet."""
         if is_new(obj, self._clock.now()):
             return 0.0

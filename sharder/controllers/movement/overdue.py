@@ -10,24 +10,24 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import NamedTuple, NoReturn, Protocol
 
-from sharder.api.ring import MovementSpec
-from sharder.budgets import Lately
-from sharder.clock import Clock
+from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.backlog import Backlog, Seen
-from sharder.controllers.movement.rights import read
-from sharder.controllers.movement.waiting import Flow, Subject
-from sharder.controllers.world import World
-from sharder.durations import parse_duration
-from sharder.errors import ApiError, InvalidObject
-from sharder.figures import Overdue
-from sharder.names import GroupResource, RingName
+from sharder.controllers.movement.pending import ObjectKey, ResourceKey
+from sharder.controllers.permissions import read
+from sharder.core.api.ring import MovementSpec
+from sharder.core.durations import parse_duration
+from sharder.core.errors import ApiError, InvalidObject
+from sharder.core.movement.budget import Lately
+from sharder.core.names import GroupResource, RingName
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.stats import Overdue
 from sharder.ports import Objects, Recorder
-from sharder.snapshot import RingSnapshot
+from sharder.runtime.clock import Clock
 
 OVERDUE = "DrainOverdue"
 """Reason of the Event."""
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 """Between two looks."""
 
 MAX_EVENTS = 20
@@ -59,7 +59,7 @@ class OverdueDrains:
     def __init__(
         self,
         *,
-        world: World,
+        cache: ClusterCache,
         objects: Objects,
         recorder: Recorder,
         series: OverdueSeries,
@@ -67,7 +67,7 @@ class OverdueDrains:
         clock: Clock,
     ) -> None:
         """`told` is called when there are overdue drains of a ring, more, fewer, or none again."""
-        self._world = world
+        self._cache = cache
         self._objects = objects
         self._recorder = recorder
         self._series = series
@@ -76,25 +76,25 @@ class OverdueDrains:
         self._overdue: dict[RingName, Overdue] = {}
         self._last = defaultdict[RingName, _Told](lambda: _Told(None, 0.0))
         self._events = defaultdict[RingName, Lately](Lately)
-        self._recorded: dict[Subject, float] = {}
+        self._recorded: dict[ObjectKey, float] = {}
         """Drains with an Event, by when they were first seen."""
 
     def of(self, ring: RingName) -> Overdue | None:
         """Return which drains of a ring are overdue, None if none is."""
         return self._overdue.get(ring)
 
-    async def run(self, draining: Callable[[], Mapping[Flow, Backlog]]) -> NoReturn:
+    async def run(self, draining: Callable[[], Mapping[ResourceKey, Backlog]]) -> NoReturn:
         """Look until cancelled at what is being drained of each resource."""
         while True:
             backlogs = draining()
             await self._record(self._look(backlogs))
-            await self._clock.sleep(LOOK_SECONDS)
+            await self._clock.sleep(CHECK_SECONDS)
 
-    def _look(self, backlogs: Mapping[Flow, Backlog]) -> list[tuple[Subject, Seen]]:
+    def _look(self, backlogs: Mapping[ResourceKey, Backlog]) -> list[tuple[ObjectKey, Seen]]:
         """Count what is overdue; return what is to be told on the objects themselves."""
         self._forget(backlogs)
-        untold = list[tuple[Subject, Seen]]()
-        counts, first = Counter[RingName](), dict[RingName, tuple[float, Subject]]()
+        untold = list[tuple[ObjectKey, Seen]]()
+        counts, first = Counter[RingName](), dict[RingName, tuple[float, ObjectKey]]()
         for flow, backlog in backlogs.items():
             drains = self._overdue_of(flow, backlog)
             self._series.show_overdue(*flow, drains=len(drains))
@@ -111,14 +111,14 @@ class OverdueDrains:
             self._tell(ring)
         return untold
 
-    def _overdue_of(self, flow: Flow, backlog: Backlog) -> list[tuple[Subject, Seen]]:
-        snapshot = self._world.snapshot(flow.ring)
+    def _overdue_of(self, flow: ResourceKey, backlog: Backlog) -> list[tuple[ObjectKey, Seen]]:
+        snapshot = self._cache.snapshot(flow.ring)
         seconds = 0.0 if snapshot is None else timeout_of(snapshot.ring.spec.movement)
         if seconds <= 0:
             return []
-        return [(Subject(flow, ref), seen) for ref, seen in backlog.older_than(seconds)]
+        return [(ObjectKey(flow, ref), seen) for ref, seen in backlog.older_than(seconds)]
 
-    def _forget(self, backlogs: Mapping[Flow, Backlog]) -> None:
+    def _forget(self, backlogs: Mapping[ResourceKey, Backlog]) -> None:
         """Forget drains that are over, though the object may be drained again by now."""
         self._recorded = {
             subject: since
@@ -139,16 +139,16 @@ class OverdueDrains:
             self._last[ring] = _Told(overdue, now)
             self._told(ring)
 
-    async def _record(self, drains: list[tuple[Subject, Seen]]) -> None:
+    async def _record(self, drains: list[tuple[ObjectKey, Seen]]) -> None:
         for subject, seen in drains:
             events = self._events[subject.flow.ring]
-            snapshot, now = self._world.snapshot(subject.flow.ring), self._clock.monotonic()
+            snapshot, now = self._cache.snapshot(subject.flow.ring), self._clock.monotonic()
             if snapshot is None or events.wait(MAX_EVENTS, now) > 0:
                 continue
             events.add(now)
             await self._warn(snapshot, subject, seen)
 
-    async def _warn(self, snapshot: RingSnapshot, subject: Subject, seen: Seen) -> None:
+    async def _warn(self, snapshot: RingSnapshot, subject: ObjectKey, seen: Seen) -> None:
         try:
             resource = await self._objects.find(subject.flow.resource)
             obj = await read(self._objects, resource, subject.ref)

@@ -15,20 +15,20 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Protocol
 
-from sharder.clock import Clock
-from sharder.controllers.mistakes import Mistakes
-from sharder.controllers.movement.cover import cover_of
+from sharder.controllers.annotation_warnings import AnnotationWarnings
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.counting.resync_stats import ResyncResult
 from sharder.controllers.movement.failures import Report
-from sharder.controllers.movement.moves import Mover, Superseded
-from sharder.controllers.movement.muster import Result
-from sharder.controllers.movement.passes import Pass
-from sharder.controllers.movement.sweep import Sweep
-from sharder.controllers.world import World
-from sharder.errors import Unavailable
-from sharder.figures import Figures
-from sharder.membership import Members
-from sharder.names import RingName
+from sharder.controllers.movement.mover import Mover, Superseded
+from sharder.controllers.movement.resync_lists import ListPass
+from sharder.controllers.movement.resync_pass import ResyncPass
+from sharder.controllers.scope import scope_of
+from sharder.core.errors import Unavailable
+from sharder.core.leases.membership import Members
+from sharder.core.names import RingName
+from sharder.core.status.stats import ObjectStats
 from sharder.ports import Objects
+from sharder.runtime.clock import Clock
 
 AGAIN_SECONDS = 1.0
 """After a pass that was superseded: the change itself has queued the ring at once."""
@@ -62,11 +62,11 @@ class Resync:
     def __init__(
         self,
         *,
-        world: World,
+        cache: ClusterCache,
         objects: Objects,
         mover: Mover,
         locks: Locks,
-        mistakes: Mistakes,
+        mistakes: AnnotationWarnings,
         report: Report,
         at_fault: Report,
         passed: Callable[[RingName], None],
@@ -77,7 +77,7 @@ class Resync:
         """Wire it.
 
         Args:
-            world: Has the rings.
+            cache: Has the rings.
             objects: What is read.
             mover: Writes.
             locks: Shared with the hand-over.
@@ -89,7 +89,7 @@ class Resync:
             clock: Likewise.
             sync_period: Seconds between two passes over a ring in which nothing changes.
         """
-        self._world = world
+        self._cache = cache
         self._objects = objects
         self._mover = mover
         self._locks = locks
@@ -102,7 +102,7 @@ class Resync:
         self._sync_period = sync_period
         self._since: dict[RingName, tuple[Members, float]] = {}
         """By which members each ring's last passes were decided, and when the first one was."""
-        self.results: dict[RingName, Result] = {}
+        self.results: dict[RingName, ResyncResult] = {}
         """What each ring's last whole pass has found and done."""
 
     async def reconcile(self, name: RingName) -> float | None:
@@ -113,14 +113,14 @@ class Resync:
         Raises:
             ApiError: some objects could not be read.
         """
-        snapshot = self._world.snapshot(name)
+        snapshot = self._cache.snapshot(name)
         if snapshot is None:
             self._since.pop(name, None)
             self.results.pop(name, None)
             return None
         began = self._clock.monotonic()
-        cover = cover_of(snapshot.namespaces, self._world.known_namespaces())
-        found = Sweep(
+        cover = scope_of(snapshot.namespaces, self._cache.known_namespaces())
+        found = ListPass(
             snapshot,
             cover=cover,
             objects=self._objects,
@@ -129,7 +129,7 @@ class Resync:
             clock=self._clock,
         )
         try:
-            await Pass(snapshot, found, mover=self._mover).run(self._locks[name])
+            await ResyncPass(snapshot, found, mover=self._mover).run(self._locks[name])
         except Superseded:
             return AGAIN_SECONDS
         if found.problem is None and found.expired is not None:
@@ -150,7 +150,7 @@ class Resync:
         usual = self._next_in(name, snapshot.members, rescued=result.report.moved)
         return min(usual, found.patience.again_in() or usual)
 
-    def recounted(self, name: RingName, figures: Figures) -> None:
+    def recounted(self, name: RingName, figures: ObjectStats) -> None:
         """Take newer figures of a ring than those of its last whole pass."""
         if name in self.results:
             self.results[name] = self.results[name]._replace(figures=figures)

@@ -9,23 +9,23 @@ next one.  The leader comes first, and nothing is taken from a shard here, nor i
 import asyncio
 from collections import defaultdict
 
-from sharder.clock import Clock
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.movement.backlogs import Size
-from sharder.controllers.movement.drains import Drains
-from sharder.controllers.movement.exceptions import Exceptions
+from sharder.controllers.movement.drain_budget import DrainBudget
 from sharder.controllers.movement.failures import Failures
-from sharder.controllers.movement.handover import HandOver
-from sharder.controllers.movement.moves import Counter, Mover
+from sharder.controllers.movement.handover import Handover
+from sharder.controllers.movement.mover import Counter, Mover
 from sharder.controllers.movement.orphans import Orphans
+from sharder.controllers.movement.pending import PendingObjects
 from sharder.controllers.movement.resync import Locks
-from sharder.controllers.movement.rights import Watching
-from sharder.controllers.movement.waiting import Waiting
-from sharder.controllers.subscribers import Subscriber
-from sharder.controllers.world import World
-from sharder.names import GroupResource, RingName
+from sharder.controllers.movement.watches import OrphanWatches
+from sharder.controllers.permissions import Watching
+from sharder.core.names import GroupResource, RingName
+from sharder.core.ring.snapshot import Role
 from sharder.ports import Objects
 from sharder.runtime.backoff import Rng
-from sharder.snapshot import Role
+from sharder.runtime.clock import Clock
 
 PATIENCE_SECONDS = 0.8
 """The leader takes less, unless it is gone or has very much to do."""
@@ -59,7 +59,7 @@ class StandBy:
     def __init__(
         self,
         *,
-        world: World,
+        cache: ClusterCache,
         objects: Objects,
         counter: Counter,
         clock: Clock,
@@ -67,10 +67,10 @@ class StandBy:
         limit: int,
     ) -> None:
         """`limit` bounds the writes under way at once."""
-        self._world = world
+        self._cache = cache
         locks: Locks = defaultdict(asyncio.Lock)
         unseen = Unseen()
-        waiting = Waiting(clock=clock, rng=rng, patience=PATIENCE_SECONDS)
+        waiting = PendingObjects(clock=clock, rng=rng, patience=PATIENCE_SECONDS)
         failures = Failures(
             clock=clock,
             rng=rng,
@@ -79,10 +79,10 @@ class StandBy:
             report=_nobody,
             retry=waiting.retry,
         )
-        drains = Drains(counter=unseen, clock=clock)
+        drains = DrainBudget(counter=unseen, clock=clock)
         orphans = Orphans(clock)
         mover = Mover(
-            world=world,
+            cache=cache,
             objects=objects,
             claims=None,
             leads=lambda: True,
@@ -93,8 +93,8 @@ class StandBy:
             moved=_nobody,
             limit=limit,
         )
-        self._hand_over = HandOver(
-            world=world,
+        self._hand_over = Handover(
+            cache=cache,
             objects=objects,
             mover=mover,
             failures=failures,
@@ -103,8 +103,8 @@ class StandBy:
             locks=locks,
             rng=rng,
         )
-        self._exceptions = Exceptions(
-            world=world,
+        self._exceptions = OrphanWatches(
+            cache=cache,
             objects=objects,
             waiting=waiting,
             forget=self._hand_over.forget,
@@ -128,7 +128,7 @@ class StandBy:
             scope=lambda ring, _: self._exceptions.ring_changed(ring),
             lease=_nobody,
         )
-        with self._world.subscribed(subscriber):
+        with self._cache.subscribed(subscriber):
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._hand_over.run(), name="hand-over")
                 group.create_task(self._exceptions.run(), name="exceptions")

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from hack.control_plane import ControlPlane
-from sharder.api.meta import Json, PartialObject
-from sharder.api.resource import Resource
-from sharder.clock import SystemClock
-from sharder.errors import Expired, Forbidden, Rejected
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.errors import Expired, Forbidden, Rejected
+from sharder.core.leases.election import LeaseTiming
+from sharder.core.names import GroupResource, ObjectRef
 from sharder.kube.client import Client, connect
 from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
@@ -24,9 +24,8 @@ from sharder.kube.stores import (
     namespaces,
     secrets,
 )
-from sharder.names import GroupResource, ObjectRef
-from sharder.runtime.claim import LeaseTiming
-from sharder.runtime.holder import LeaseHolder
+from sharder.runtime.clock import SystemClock
+from sharder.runtime.lease_lock import LeaseHolder
 from tests.support.eventually import eventually
 from tests.support.fake_clock import FixedRng
 

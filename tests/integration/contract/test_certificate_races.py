@@ -5,16 +5,16 @@ from collections.abc import Mapping
 
 import pytest
 
-from sharder.api.meta import Json
-from sharder.api.secret import Secret
-from sharder.clock import SystemClock
+from sharder.controllers.ca_trust import CaTrust
 from sharder.controllers.certificates import Certificates
-from sharder.controllers.trust import Published
-from sharder.errors import NotFound
+from sharder.core.api.cluster import Secret
+from sharder.core.api.meta import Json
+from sharder.core.errors import NotFound
+from sharder.core.names import ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.store import KubeStore
 from sharder.kube.stores import secrets, webhook_configurations
-from sharder.names import ObjectRef
+from sharder.runtime.clock import SystemClock
 from sharder.tls import CertificateBundle
 from tests.support.certificates import OVERLAP, POLICY
 
@@ -61,7 +61,7 @@ class Race:
         clock = SystemClock()
         return Certificates(
             secrets=self.secrets,
-            published=Published(webhook_configurations(self._client), clock),
+            published=CaTrust(webhook_configurations(self._client), clock),
             ref=self.ref,
             policy=POLICY,
             overlap=OVERLAP,

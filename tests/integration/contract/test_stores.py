@@ -2,7 +2,7 @@
 
 import pytest
 
-from sharder.api.lease import Lease
+from sharder.core.api.lease import Lease
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
 from sharder.kube.store import KubeStore

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from sharder.names import LOAD_ANNOTATION, VALIDATION_PATH, RingName, pin_label, webhook_path
+from sharder.core.names import LOAD_ANNOTATION, VALIDATION_PATH, RingName, pin_label, webhook_path
 from tests.long.hostile import bodies
 from tests.long.hostile.connections import hold_idle, hold_idle_tls, hold_slow
 from tests.long.hostile.wire import Peer, Wire, apiserver, trusting

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sharder.names import RING_LABEL, RingName, drain_label, owner_label, pin_label
+from sharder.core.names import RING_LABEL, RingName, drain_label, owner_label, pin_label
 
 NAME: Final = b"@@@@@@@@"
 """Stands where each request has a number of its own, in as many digits."""

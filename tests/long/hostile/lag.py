@@ -9,7 +9,7 @@ from typing import Final
 from prometheus_client.parser import text_string_to_metric_families
 
 from hack.playground import Playground
-from sharder.metrics import PREFIX
+from sharder.metrics.registry import PREFIX
 from tests.e2e.replicas import REPLICAS
 
 NAME: Final = f"{PREFIX}event_loop_lag_seconds_bucket"

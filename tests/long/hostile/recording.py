@@ -12,11 +12,11 @@ from typing import Final
 
 import msgspec
 
-from sharder.api.lease import Lease
-from sharder.api.meta import Json, PartialObject
-from sharder.errors import ApiError
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.errors import ApiError
+from sharder.core.names import LOAD_ANNOTATION, RingName, drain_label, owner_label
 from sharder.kube.client import Client
-from sharder.names import LOAD_ANNOTATION, RingName, drain_label, owner_label
 from tests.e2e.replicas import REPLICAS
 from tests.long.etcd_history import Stored, record
 from tests.long.hostile.judging import Create, Death, Record, Span, Write

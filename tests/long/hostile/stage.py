@@ -14,7 +14,7 @@ from typing import Final
 
 from hack.control_plane import ControlPlane
 from hack.playground import ROOT, SHARDS, Playground
-from sharder.api.meta import Json
+from sharder.core.api.meta import Json
 from tests.e2e.replicas import REPLICAS, Replicas
 from tests.long.etcd_history import APISERVER_FLAGS
 from tests.long.few_files import few_files

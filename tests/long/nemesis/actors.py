@@ -10,7 +10,7 @@ from typing import Final
 from hack.control_plane import ControlPlane
 from hack.kubectl import KubectlError
 from hack.playground import RING, SHARDS, Playground
-from sharder.names import RingName, webhook_configuration
+from sharder.core.names import RingName, webhook_configuration
 from tests.e2e.replicas import FAST_ELECTION
 from tests.long.nemesis.recording import Recording
 from tests.long.nemesis.schedule import Fault, Kind

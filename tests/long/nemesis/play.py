@@ -12,8 +12,8 @@ from typing import Final
 from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.playground import NAMESPACE, RING, ROOT, Playground
+from sharder.core.names import RingName
 from sharder.kube.client import connect
-from sharder.names import RingName
 from tests.e2e.replicas import FAST_ELECTION
 from tests.long.etcd_history import APISERVER_FLAGS
 from tests.long.nemesis.actors import Actors

@@ -8,10 +8,10 @@ from math import inf
 import msgspec
 
 from hack.playground import SHARDS
-from sharder.api.lease import Lease
-from sharder.api.meta import ObjectMeta, PartialObject
-from sharder.leases import is_held
-from sharder.names import RingName, drain_label, owner_label
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.leases.state import is_held
+from sharder.core.names import RingName, drain_label, owner_label
 from tests.long.etcd_history import Stored, record
 from tests.long.nemesis.traces import Child, Held, Span, Write
 from tests.long.worker import WRITER

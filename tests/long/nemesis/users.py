@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from sharder.api.meta import Json
-from sharder.errors import ApiError, Conflict, NotFound
+from sharder.core.api.meta import Json
+from sharder.core.errors import ApiError, Conflict, NotFound
 from sharder.kube.client import JSON, MERGE_PATCH, Client
 from tests.long.nemesis.recording import STAMP
 from tests.long.nemesis.traces import Request

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from math import ceil
 
-from sharder.api.meta import PartialObject
-from sharder.keys import main_key
-from sharder.placement.shards import Shard
+from sharder.core.api.meta import PartialObject
+from sharder.core.keys import main_key
+from sharder.core.leases.shard import Shard
 from tests.property.model.cluster import Cluster
 from tests.property.model.core import (
     SELECTED,

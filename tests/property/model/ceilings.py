@@ -15,8 +15,8 @@ whoever counts right at that moment.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from sharder.api.meta import PartialObject
-from sharder.names import GroupResource
+from sharder.core.api.meta import PartialObject
+from sharder.core.names import GroupResource
 from tests.property.model.account import Account, drains, owner_of
 from tests.property.model.cluster import Cluster, Move
 from tests.property.model.core import (

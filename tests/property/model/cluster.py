@@ -7,10 +7,10 @@ from typing import TypeAlias
 import msgspec
 from msgspec import structs
 
-from sharder.api.lease import Lease
-from sharder.api.meta import Json, PartialObject
-from sharder.errors import Conflict, NotFound, Rejected
-from sharder.names import RING_LABEL, GroupResource, ObjectRef
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.errors import Conflict, NotFound, Rejected
+from sharder.core.names import RING_LABEL, GroupResource, ObjectRef
 from tests.property.model.core import (
     SELECTED,
     SHARDER,

@@ -3,31 +3,26 @@
 Where the code's signatures change, only this module follows.
 """
 
-from sharder.admission import Decision, Review, Writer, decide
-from sharder.api.resource import Resource
-from sharder.api.ring import (
+from sharder.controllers.lease_controller import Delete, SetState, TakeOver, care_for, taken
+from sharder.controllers.movement.mover import patch_of
+from sharder.core.admission import Decision, Review, Writer, decide
+from sharder.core.api.meta import Resource
+from sharder.core.api.ring import (
     ControllerRing,
     MovementSpec,
     PlacementSpec,
     RingSpec,
     StrategyName,
 )
-from sharder.building import build
-from sharder.choosing import choose, excess_of
-from sharder.controllers.leases import Bury, Show, Take, care_for, taken
-from sharder.controllers.movement.moves import patch_of
-from sharder.leases import ShardState, duration_of, is_held, problem_of
-from sharder.membership import Standing
-from sharder.names import ShardName
-from sharder.patches import Operation, acknowledge
-from sharder.placement.displacement import Displaced
-from sharder.placement.ranking import WeightedRendezvous
-from sharder.placement.tally import Tally
-from sharder.plan import Assign, Drain, Keep, Relabel, Step, Withdraw, next_step, position_of
-from sharder.planner import (
+from sharder.core.leases.membership import Standing
+from sharder.core.leases.register import Membership
+from sharder.core.leases.state import ShardState, duration_of, is_held, problem_of
+from sharder.core.movement.desired import choose, excess_of
+from sharder.core.movement.patches import Operation, acknowledge
+from sharder.core.movement.planner import (
     Owners,
-    Promises,
-    hold_of,
+    Reservations,
+    keep_priority_of,
     plan_controlled,
     plan_directed,
     plan_displaced,
@@ -35,40 +30,53 @@ from sharder.planner import (
     plan_owned,
     reservation_of,
 )
-from sharder.register import Membership
-from sharder.ring import ConsistentHash
-from sharder.snapshot import RingSnapshot, Role
+from sharder.core.movement.step import (
+    Assign,
+    Drain,
+    Keep,
+    Relabel,
+    Step,
+    Withdraw,
+    next_step,
+    position_of,
+)
+from sharder.core.names import ShardName
+from sharder.core.placement.distribution import LeastDrawn
+from sharder.core.placement.hashing import ConsistentHash, WeightedRendezvous
+from sharder.core.placement.tally import Tally
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.values import DEMO, SECRETS, WIDGETS
 
 __all__ = [
     "SELECTED",
     "SHARDER",
     "Assign",
-    "Bury",
     "ConsistentHash",
     "ControllerRing",
     "Decision",
-    "Displaced",
+    "Delete",
     "Drain",
     "Keep",
+    "LeastDrawn",
     "Membership",
     "MovementSpec",
     "Operation",
     "Owners",
     "PlacementSpec",
-    "Promises",
     "Relabel",
+    "Reservations",
     "Review",
     "RingSnapshot",
     "RingSpec",
     "Role",
+    "SetState",
     "ShardName",
     "ShardState",
-    "Show",
     "Standing",
     "Step",
     "StrategyName",
-    "Take",
+    "TakeOver",
     "Tally",
     "WeightedRendezvous",
     "Withdraw",
@@ -79,8 +87,8 @@ __all__ = [
     "choose",
     "duration_of",
     "excess_of",
-    "hold_of",
     "is_held",
+    "keep_priority_of",
     "next_step",
     "patch_of",
     "plan_controlled",

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from sharder.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION, GroupResource, ShardName
+from sharder.core.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION, GroupResource, ShardName
 from tests.property.model.account import owner_of
 from tests.property.model.cluster import Place
 from tests.property.model.counting import MAIN, PIN

@@ -1,6 +1,6 @@
 """What a sharder counts of objects: the watches that feed its tally, as late as they like.
 
-`sharder.controllers.tallies` retold: one list and watch for each main resource, in order within a
+`sharder.controllers.counting.tallies` retold: one list and watch for each main resource, in order within a
 resource and in no order between two.
 """
 
@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from sharder.api.meta import PartialObject
-from sharder.names import GroupResource, pin_label
-from sharder.placement.tally import AGE_SECONDS
+from sharder.core.api.meta import PartialObject
+from sharder.core.names import GroupResource, pin_label
+from sharder.core.placement.tally import AGE_SECONDS
 from tests.property.model.cluster import Cluster
 from tests.property.model.core import RingSnapshot, Tally
 from tests.support.values import DEMO, DRAIN, OWNER, SECRETS, WIDGETS

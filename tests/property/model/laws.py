@@ -9,8 +9,8 @@ webhook (S4: HTTP), S11 (certificates).
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sharder.api.meta import PartialObject
-from sharder.names import SHARDER_IDENTITY, is_label_value
+from sharder.core.api.meta import PartialObject
+from sharder.core.names import SHARDER_IDENTITY, is_label_value
 from tests.property.model.cluster import (
     Acknowledgement,
     Change,

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from typing_extensions import override
 
-from sharder.names import GroupResource
+from sharder.core.names import GroupResource
 from tests.property.model.cluster import Place
 from tests.property.model.core import ShardName, Writer
 from tests.property.model.mishaps import Mishap, end_twin, remove_label, write_twin

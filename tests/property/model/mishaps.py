@@ -6,9 +6,9 @@ from typing import Final
 
 from msgspec import structs
 
-from sharder.api.lease import Lease, LeaseSpec, format_time
-from sharder.api.meta import ObjectMeta
-from sharder.names import RING_LABEL, ObjectRef
+from sharder.core.api.lease import Lease, LeaseSpec, format_time
+from sharder.core.api.meta import ObjectMeta
+from sharder.core.names import RING_LABEL, ObjectRef
 from tests.property.model.cluster import Cluster
 from tests.property.model.core import ShardName, problem_of
 from tests.property.model.shards import DURATION

@@ -10,23 +10,23 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, TypeAlias
 
-from sharder.api.meta import PartialObject
-from sharder.errors import ApiError, Conflict, NotFound
-from sharder.names import GroupResource, ObjectRef
+from sharder.core.api.meta import PartialObject
+from sharder.core.errors import ApiError, Conflict, NotFound
+from sharder.core.names import GroupResource, ObjectRef
 from tests.property.model.ceilings import Ceilings
 from tests.property.model.cluster import Cluster, Move
 from tests.property.model.core import (
     Assign,
-    Displaced,
     Keep,
+    LeastDrawn,
     Owners,
-    Promises,
+    Reservations,
     Role,
     ShardName,
     Step,
     choose,
     excess_of,
-    hold_of,
+    keep_priority_of,
     next_step,
     patch_of,
     plan_controlled,
@@ -60,7 +60,7 @@ class Walk:
     def __init__(self, cluster: Cluster, view: View, counting: Counting) -> None:
         self.cluster = cluster
         self.snapshot = view.snapshot()
-        self.promises = Promises(self.snapshot)
+        self.promises = Reservations(self.snapshot)
         self._promised = set[str]()
         self.ceilings = Ceilings(cluster, self.snapshot)
         self.counting = counting
@@ -226,12 +226,14 @@ class Pass(Walk):
     def _relieve(self) -> Steps:
         """Ask shards that have too many to let go of some."""
         for shard, excess in excess_of(self.snapshot).items():
-            displaced = Displaced[tuple[GroupResource, PartialObject]](excess)
+            displaced = LeastDrawn[tuple[GroupResource, PartialObject]](excess)
             for resource in MAIN:
                 for obj in self.cluster.objects_of(resource):
                     has_it = self.snapshot.owner_of(obj) == shard
                     if has_it and self.snapshot.selects(obj) and self.snapshot.entry_of(obj).stays:
-                        displaced.offer(hold_of(self.snapshot, obj, shard), (resource, obj))
+                        displaced.offer(
+                            keep_priority_of(self.snapshot, obj, shard), (resource, obj)
+                        )
             yield None
             for resource, obj in displaced.items():
                 decide = partial(plan_displaced, self.snapshot, shard=shard)

@@ -1,6 +1,6 @@
 """A sharder: one replica, which serves the webhook, cares for Leases and moves objects.
 
-Every replica believes that it leads, all the time.  The claim to lead (`sharder.runtime.claim`)
+Every replica believes that it leads, all the time.  The claim to lead (`sharder.core.leases.election`)
 makes two leaders rare; that they do no harm must not depend on it.
 """
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
 
-from sharder.api.meta import PartialObject
-from sharder.errors import ApiError, Conflict, NotFound, Rejected, SharderError, Unavailable
-from sharder.names import GroupResource, ObjectRef
+from sharder.core.api.meta import PartialObject
+from sharder.core.errors import ApiError, Conflict, NotFound, Rejected, SharderError, Unavailable
+from sharder.core.names import GroupResource, ObjectRef
 from tests.property.model.ceilings import Ceilings
 from tests.property.model.cluster import Answer, Cluster, Move
 from tests.property.model.core import (
@@ -235,7 +235,7 @@ class Sharder:
 
         That view is as old as the watch is late.  What may not be unseen is the return of the
         shard that an object is taken from, so the watch delivers that first.  Where the shard has
-        a Lease, the leader sees to it by holding that (`sharder.controllers.movement.claims`);
+        a Lease, the leader sees to it by holding that (`sharder.controllers.movement.lease_guard`);
         else it is the window which the protocol leaves open, as in `receive_late`.
         """
         owner = ShardName(move.obj.metadata.label(OWNER))

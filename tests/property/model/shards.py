@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from sharder.api.lease import Lease, LeaseSpec, format_time
-from sharder.api.meta import Json, ObjectMeta, PartialObject
-from sharder.errors import Conflict, NotFound
-from sharder.names import RING_LABEL, GroupResource, ObjectRef
+from sharder.core.api.lease import Lease, LeaseSpec, format_time
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject
+from sharder.core.errors import Conflict, NotFound
+from sharder.core.names import RING_LABEL, GroupResource, ObjectRef
 from tests.property.model.cluster import Acknowledgement, Cluster
 from tests.property.model.core import ShardName, Writer, acknowledge, duration_of, is_held
 from tests.support.values import DEMO, DRAIN, NOW, OWNER, SECRETS, WIDGETS

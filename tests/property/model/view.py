@@ -4,19 +4,19 @@ from collections import Counter
 from datetime import datetime, timedelta
 from functools import cache
 
-from sharder.api.lease import Lease
-from sharder.errors import Conflict, NotFound
-from sharder.names import STATE_LABEL, ObjectRef
+from sharder.core.api.lease import Lease
+from sharder.core.errors import Conflict, NotFound
+from sharder.core.names import STATE_LABEL, ObjectRef
 from tests.property.model.cluster import Cluster, LeaseChange, is_of_the_ring
 from tests.property.model.core import (
-    Bury,
     ConsistentHash,
+    Delete,
     Membership,
     RingSnapshot,
+    SetState,
     ShardName,
     ShardState,
-    Show,
-    Take,
+    TakeOver,
     care_for,
     duration_of,
     is_held,
@@ -137,29 +137,29 @@ class View:
             if problem_of(lease) is not None:
                 continue
             care = care_for(sighting, self.wall, self.monotonic)
-            self._expect_due(lease, is_taken=isinstance(care, Take))
+            self._expect_due(lease, is_taken=isinstance(care, TakeOver))
             self._expect_decline(lease, sighting.state(self.wall, self.monotonic))
             try:
                 self._carry_out(care, lease)
             except (Conflict, NotFound):
                 continue
 
-    def _carry_out(self, care: Take | Bury | Show, lease: Lease) -> None:
+    def _carry_out(self, care: TakeOver | Delete | SetState, lease: Lease) -> None:
         ref, version = lease.metadata.ref, lease.metadata.resource_version
         match care:
-            case Take():
+            case TakeOver():
                 current = self._cluster.leases.get(ref)
                 self._cluster.patch_lease(ref, taken(lease, self.wall))
                 expect("S3", current == lease, "a Lease is taken over an unseen change")
-            case Bury():
+            case Delete():
                 expect("S10", not is_held(lease), "a Lease is deleted under its shard")
                 self._cluster.delete_lease(ref, resource_version=version)
-            case Show(state) if lease.metadata.label(STATE_LABEL) != state:
+            case SetState(state) if lease.metadata.label(STATE_LABEL) != state:
                 self._cluster.patch_lease(
                     ref,
                     {"metadata": {"resourceVersion": version, "labels": {STATE_LABEL: state}}},
                 )
-            case Show():
+            case SetState():
                 pass
 
     def _expect_due(self, lease: Lease, *, is_taken: bool) -> None:

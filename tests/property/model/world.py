@@ -7,10 +7,10 @@ from typing import Final
 
 from msgspec import structs
 
-from sharder.api.meta import ObjectMeta, OwnerReference, PartialObject
-from sharder.api.ring import PlacementSpec
-from sharder.errors import Conflict, Rejected
-from sharder.names import GroupResource, ObjectRef
+from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
+from sharder.core.api.ring import PlacementSpec
+from sharder.core.errors import Conflict, Rejected
+from sharder.core.names import GroupResource, ObjectRef
 from tests.property.model.cluster import Cluster, Place
 from tests.property.model.core import ShardName, Writer
 from tests.property.model.laws import Laws, expect

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from sharder.names import ShardName
-from sharder.placement.counts import Counts
-from sharder.placement.demand import Demand
-from sharder.placement.shards import Shard
+from sharder.core.leases.shard import Shard
+from sharder.core.names import ShardName
+from sharder.core.placement.counts import Counts
+from sharder.core.placement.demand import Demand
 
 
 def fullest_first(demand: Demand, candidates: Sequence[Shard], counts: Counts) -> ShardName | None:

@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from sharder.api.meta import Json
 from sharder.cli.certs import rotate, show
 from sharder.cli.reports import CertificateRole, CertificatesReport
-from sharder.errors import ConfigError, Forbidden
-from sharder.names import ObjectRef
+from sharder.core.api.meta import Json
+from sharder.core.errors import ConfigError, Forbidden
+from sharder.core.names import ObjectRef
 from sharder.tls import CertificateBundle, Request, Step, carry_out, facts_of, new_bundle
 from tests.support.certificates import POLICY, REF, Scene
 from tests.support.values import NOW

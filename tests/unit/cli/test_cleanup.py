@@ -8,13 +8,12 @@ import pytest
 from rich.console import Console
 from typing_extensions import override
 
-from sharder.api.meta import Json, PartialObject
-from sharder.api.resource import Resource
-from sharder.cli.cleanup import Reach, Task, clean_up, insist, task_of
+from sharder.cli.cleanup import ClusterAccess, Task, clean_up, insist, task_of
 from sharder.cli.cleanup_progress import Progress, progress
 from sharder.cli.cleanup_sweep import CHECKED_EVERY, MAX_TRIES, Tally
 from sharder.cli.reports import CleanupFailure, CleanupReport, CleanupRow
-from sharder.errors import (
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.errors import (
     ConfigError,
     Expired,
     Forbidden,
@@ -22,8 +21,8 @@ from sharder.errors import (
     SharderError,
     Unavailable,
 )
+from sharder.core.names import RING_LABEL, GroupResource, ObjectRef, webhook_configuration
 from sharder.kube.discovery import Served
-from sharder.names import RING_LABEL, GroupResource, ObjectRef, webhook_configuration
 from tests.support.cluster import Call, Meddled, on, once, raising
 from tests.support.fake_clock import FakeClock, FixedRng
 from tests.support.fakes import (
@@ -86,7 +85,7 @@ class Fake:
         await self.rings.create("", as_body(ring()))
 
     async def run(self, *resources: str, dry_run: bool = False) -> CleanupReport:
-        reach = Reach(
+        reach = ClusterAccess(
             rings=self.rings,
             leases=self.leases,
             configurations=self.configurations,

@@ -6,17 +6,17 @@ import msgspec
 import pytest
 
 from sharder.cli.app import run_command
-from sharder.cli.operation_reports import OperationReport
 from sharder.cli.reports import (
     CertificatesReport,
     CleanupReport,
     Explanation,
+    OperationReport,
     RingsReport,
     ShardsReport,
 )
 from sharder.config import load
-from sharder.preview.planning import Action
-from sharder.preview.report import PlanReport
+from sharder.core.preview.plan import Action
+from sharder.core.preview.report import PlanReport
 from tests.support.documents import blocks, section
 
 CLI = Path("docs/cli.md")

@@ -1,12 +1,12 @@
-"""Facts about `sharder.cli.dumping`: a plan from what it prints is that of the cluster."""
+"""Facts about `sharder.cli.plan_dump`: a plan from what it prints is that of the cluster."""
 
 import msgspec
 
-from sharder.api.selector import LabelSelector
-from sharder.cli.dumping import dump
-from sharder.cli.live import plan
-from sharder.names import LOAD_ANNOTATION
-from sharder.preview.dump import decode_dump, plan_dump
+from sharder.cli.cluster_view import plan
+from sharder.cli.plan_dump import dump
+from sharder.core.api.selector import LabelSelector
+from sharder.core.names import LOAD_ANNOTATION
+from sharder.core.preview.dump import decode_dump, plan_dump
 from tests.support.read_cluster import ReadCluster
 from tests.support.values import (
     CONFIGMAPS,

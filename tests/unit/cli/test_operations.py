@@ -11,17 +11,25 @@ import pytest
 from rich.console import Console
 from typing_extensions import override
 
-from sharder.api.lease import Lease
-from sharder.api.meta import Json
-from sharder.api.ring import ControllerRing
 from sharder.cli.edits import MAX_TRIES
 from sharder.cli.evacuation import begin, complete
-from sharder.cli.operation_progress import QUIET_SECONDS, Progress, progress
-from sharder.cli.operation_reports import FieldChange, OperationReport
-from sharder.cli.operations import Operate, Reach, cordon, evacuate, pause, resume, uncordon
+from sharder.cli.operations import (
+    ClusterAccess,
+    Operate,
+    cordon,
+    evacuate,
+    pause,
+    resume,
+    uncordon,
+)
 from sharder.cli.pins import pin, unpin
-from sharder.errors import ApiError, ConfigError, Conflict, SharderError, Unavailable
-from sharder.names import (
+from sharder.cli.progress import QUIET_SECONDS, Progress, progress
+from sharder.cli.reports import FieldChange, OperationReport
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import Json
+from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import ApiError, ConfigError, Conflict, SharderError, Unavailable
+from sharder.core.names import (
     CORDONED_ANNOTATION,
     EVACUATE_ANNOTATION,
     GroupResource,
@@ -48,7 +56,7 @@ class OnShard(Protocol):
     """An operation on a shard."""
 
     async def __call__(
-        self, reach: Reach, *, ring: str, shard: str, dry_run: bool
+        self, reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool
     ) -> OperationReport: ...
 
 
@@ -102,7 +110,7 @@ class Steered(ReadCluster):
     async def run(self, operate: Operate) -> OperationReport:
         console = Console(file=self.screen, width=1000)
         with console.status("") as status:
-            reach = Reach(
+            reach = ClusterAccess(
                 cluster=self.cluster,
                 rings=self.writable_rings,
                 leases=self.writes,

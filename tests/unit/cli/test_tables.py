@@ -6,9 +6,7 @@ from types import MappingProxyType
 import pytest
 from msgspec import structs
 
-from sharder.api.ring import RebalanceStrategy, StrategyName
 from sharder.cli import tables
-from sharder.cli.operation_reports import FieldChange, Operation, OperationReport
 from sharder.cli.reports import (
     CertificateRole,
     CertificateRow,
@@ -17,6 +15,9 @@ from sharder.cli.reports import (
     CleanupReport,
     CleanupRow,
     Explanation,
+    FieldChange,
+    Operation,
+    OperationReport,
     PlacementView,
     RingRow,
     RingsReport,
@@ -24,12 +25,13 @@ from sharder.cli.reports import (
     ShardsReport,
     ShardView,
 )
-from sharder.leases import ShardState
-from sharder.names import RingName, ShardName
-from sharder.placement.shards import Shard
-from sharder.preview.balancing import BalanceMove, BalanceReport, ShardMeasure
-from sharder.preview.planning import Action
-from sharder.preview.report import PlanReport, ShardLoad, Summary
+from sharder.core.api.ring import RebalanceStrategy, StrategyName
+from sharder.core.leases.shard import Shard
+from sharder.core.leases.state import ShardState
+from sharder.core.names import RingName, ShardName
+from sharder.core.preview.balance import BalanceMove, BalanceReport, ShardMeasure
+from sharder.core.preview.plan import Action
+from sharder.core.preview.report import PlanReport, ShardLoad, Summary
 
 RING = RingName("demo")
 A, B, C = ShardName("shard-a"), ShardName("shard-b"), ShardName("shard-c")

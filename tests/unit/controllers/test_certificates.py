@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 from typing_extensions import override
 
-from sharder.api.meta import Json
-from sharder.api.secret import Secret
-from sharder.controllers.certificates import LOOK_SECONDS, PATIENCE_SECONDS, Certificates
-from sharder.controllers.trust import trusts
-from sharder.errors import ConfigError, Forbidden, NotFound, Unavailable
-from sharder.names import ObjectRef
+from sharder.controllers.ca_trust import trusts
+from sharder.controllers.certificates import PATIENCE_SECONDS, POLL_SECONDS, Certificates
+from sharder.core.api.cluster import Secret
+from sharder.core.api.meta import Json
+from sharder.core.errors import ConfigError, Forbidden, NotFound, Unavailable
+from sharder.core.names import ObjectRef
 from sharder.tls import (
     AUTHORITY_VALIDITY,
     CertificateBundle,
@@ -166,9 +166,9 @@ async def test_what_ended_while_the_machine_was_suspended_is_renewed_at_the_next
     await scene.clock.advance(timedelta(days=59).total_seconds())
 
     async with keeping(ours, used.append):
-        await scene.clock.advance(LOOK_SECONDS)
+        await scene.clock.advance(POLL_SECONDS)
         scene.clock.set_ahead(timedelta(days=days))
-        await scene.clock.advance(LOOK_SECONDS)
+        await scene.clock.advance(POLL_SECONDS)
 
     kept, renewed = used
     assert kept == first
@@ -183,7 +183,7 @@ async def test_what_ends_with_its_authority_is_not_renewed_again_and_again(scene
     await scene.clock.advance((AUTHORITY_VALIDITY - left).total_seconds())
     renewed = await scene.replica().ensure()
 
-    await scene.clock.advance(LOOK_SECONDS)
+    await scene.clock.advance(POLL_SECONDS)
 
     assert facts_of(renewed.certificate)[0].not_after == facts_of(renewed.ca)[0].not_after
     assert await scene.replica().ensure() == renewed
@@ -269,7 +269,7 @@ async def test_a_starter_leaves_a_lost_secret_to_those_who_have_what_was_in_it(
 
     async with asyncio.TaskGroup() as group:
         starting = group.create_task(scene.replica().ensure())
-        await scene.clock.advance(LOOK_SECONDS)
+        await scene.clock.advance(POLL_SECONDS)
         await running.ensure()
         await scene.clock.advance(PATIENCE_SECONDS)
 
@@ -286,7 +286,7 @@ async def test_a_starter_leaves_a_strangers_secret_to_those_who_are_trusted(
 
     async with asyncio.TaskGroup() as group:
         starting = group.create_task(scene.replica().ensure())
-        await scene.clock.advance(LOOK_SECONDS)
+        await scene.clock.advance(POLL_SECONDS)
         await running.ensure()
         await scene.clock.advance(PATIENCE_SECONDS)
 
@@ -374,9 +374,9 @@ async def test_the_secret_is_looked_after_and_errors_are_tried_again(scene: Scen
 
     async with keeping(ours, used.append):
         scene.secrets.fail(Unavailable("busy"))
-        await scene.clock.advance(LOOK_SECONDS)
+        await scene.clock.advance(POLL_SECONDS)
         at_first = list(used)
-        await scene.clock.advance(LOOK_SECONDS)
+        await scene.clock.advance(POLL_SECONDS)
 
     assert (at_first, used) == ([], [first])
 
@@ -391,7 +391,7 @@ async def test_certificates_that_cannot_be_used_are_tried_again(scene: Scene) ->
             raise ConfigError("the certificate does not match its key")
 
     async with keeping(ours, use):
-        await scene.clock.advance(2 * LOOK_SECONDS)
+        await scene.clock.advance(2 * POLL_SECONDS)
 
     assert len(tried) == 2
 
@@ -405,7 +405,7 @@ async def test_an_error_that_is_over_and_comes_again_is_told_again(
     async with keeping(ours, lambda _: None):
         for _ in range(2):
             scene.secrets.fail(Unavailable("busy"))
-            await scene.clock.advance(2 * LOOK_SECONDS)
+            await scene.clock.advance(2 * POLL_SECONDS)
 
     assert warned(caplog) == ["busy", "busy"]
 
@@ -418,6 +418,6 @@ async def test_an_error_that_stays_is_told_once(
 
     async with keeping(ours, lambda _: None):
         scene.secrets.fail(Unavailable("busy"), Unavailable("busy"), Unavailable("gone"))
-        await scene.clock.advance(4 * LOOK_SECONDS)
+        await scene.clock.advance(4 * POLL_SECONDS)
 
     assert warned(caplog) == ["busy", "gone"]

@@ -2,18 +2,18 @@
 
 import pytest
 
-from sharder.api.selector import LabelSelector, Requirement
-from sharder.controllers.movement.cover import (
+from sharder.controllers.movement.pending import ResourceKey
+from sharder.controllers.scope import (
     MAX_EXCLUDED,
     MAX_NAMESPACES,
     WHOLE,
-    Slice,
-    cover_of,
+    ListRequest,
+    scope_of,
     selector_text,
     watches_of,
 )
-from sharder.controllers.movement.waiting import Flow
-from sharder.snapshot import Role
+from sharder.core.api.selector import LabelSelector, Requirement
+from sharder.core.ring.snapshot import Role
 from tests.support.fakes import matches
 from tests.support.values import CONFIGMAPS, DEMO, DRAIN, OWNER, SECRETS, WIDGETS, snapshot
 
@@ -22,18 +22,18 @@ MANY = FEW | {"one-more"}
 
 
 def test_a_few_namespaces_are_asked_for_one_by_one() -> None:
-    assert cover_of(frozenset({"b", "a"}), {"a", "b", "c"}) == (Slice("a"), Slice("b"))
-    assert len(cover_of(FEW, FEW)) == MAX_NAMESPACES
+    assert scope_of(frozenset({"b", "a"}), {"a", "b", "c"}) == (ListRequest("a"), ListRequest("b"))
+    assert len(scope_of(FEW, FEW)) == MAX_NAMESPACES
 
 
 def test_where_no_namespace_is_selected_nothing_is_asked_for() -> None:
-    assert cover_of(frozenset(), {"a"}) == ()
+    assert scope_of(frozenset(), {"a"}) == ()
 
 
 def test_many_namespaces_are_asked_for_at_once_without_some_that_are_not_selected() -> None:
     others = {f"other-{number}" for number in range(20)} | {"kube-system", "sharding-system"}
 
-    (part,) = cover_of(MANY, MANY | others)
+    (part,) = scope_of(MANY, MANY | others)
 
     assert part.namespace == ""
     assert part.excluded[:3] == ("kube-system", "sharding-system", "other-0")
@@ -42,21 +42,21 @@ def test_many_namespaces_are_asked_for_at_once_without_some_that_are_not_selecte
 
 
 def test_nothing_that_is_selected_is_left_out() -> None:
-    (part,) = cover_of(MANY | {"kube-system"}, MANY | {"kube-system", "other"})
+    (part,) = scope_of(MANY | {"kube-system"}, MANY | {"kube-system", "other"})
 
     assert part.excluded == ("other",)
 
 
 def test_namespaces_that_come_and_go_change_nothing() -> None:
-    before = cover_of(MANY, MANY | {"kube-system", "other"})
+    before = scope_of(MANY, MANY | {"kube-system", "other"})
 
-    assert cover_of(MANY | {"new"}, MANY | {"new", "kube-system", "newer"}, before) == before
+    assert scope_of(MANY | {"new"}, MANY | {"new", "kube-system", "newer"}, before) == before
 
 
 def test_a_namespace_that_was_left_out_is_asked_for_once_it_is_selected() -> None:
-    before = cover_of(MANY, MANY | {"kube-system", "other"})
+    before = scope_of(MANY, MANY | {"kube-system", "other"})
 
-    (part,) = cover_of(MANY | {"other"}, MANY | {"kube-system", "other", "new"}, before)
+    (part,) = scope_of(MANY | {"other"}, MANY | {"kube-system", "other", "new"}, before)
 
     assert part.excluded == ("kube-system", "new")
 
@@ -66,15 +66,15 @@ def test_what_has_no_namespace_is_asked_for_at_once() -> None:
 
 
 def test_a_ring_has_a_watch_for_what_has_no_owner_and_one_for_what_is_drained() -> None:
-    cover = (Slice("default"),)
+    cover = (ListRequest("default"),)
 
     watches = list(watches_of(snapshot(), cover))
 
     assert {(w.flow, w.labels) for w in watches if not w.draining} == {
-        (Flow(DEMO, resource), f"!{OWNER}") for resource in (WIDGETS, SECRETS, CONFIGMAPS)
+        (ResourceKey(DEMO, resource), f"!{OWNER}") for resource in (WIDGETS, SECRETS, CONFIGMAPS)
     }
     assert {(w.flow, w.labels) for w in watches if w.draining} == {
-        (Flow(DEMO, resource), DRAIN) for resource in (WIDGETS, SECRETS)
+        (ResourceKey(DEMO, resource), DRAIN) for resource in (WIDGETS, SECRETS)
     }
     assert {w.cover for w in watches if not w.draining} == {cover}
     assert {w.cover for w in watches if w.draining} == {WHOLE}

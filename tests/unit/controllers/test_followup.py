@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sharder.api.lease import Lease
-from sharder.api.meta import ObjectMeta
-from sharder.controllers.followup import REST, SLICE_SECONDS, FollowUp
-from sharder.names import RingName
+from sharder.controllers.cache_events import REST, SLICE_SECONDS, RebuildThrottle
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import ObjectMeta
+from sharder.core.names import RingName
 from tests.support.fake_clock import FakeClock, settle
 
 RINGS = [RingName(f"ring-{number}") for number in range(30)]
@@ -29,7 +29,7 @@ class Bench:
         self.told: list[tuple[Lease, int]] = []
         """Leases, each with how many rings had been followed up before."""
         self.fails = set[RingName]()
-        self.follow_up = FollowUp(
+        self.throttle = RebuildThrottle(
             self._rebuild,
             lambda leases: self.told.extend((lease, len(self.done)) for lease in leases),
             self.clock,
@@ -44,8 +44,8 @@ class Bench:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         async with TaskGroup() as group:
-            task = group.create_task(self.follow_up.run())
-            self.follow_up.begin([])
+            task = group.create_task(self.throttle.run())
+            self.throttle.begin([])
             await settle()
             yield
             task.cancel()
@@ -55,7 +55,7 @@ async def test_no_more_is_done_at_once_than_fits_into_a_slice() -> None:
     bench = Bench()
 
     async with bench.running():
-        bench.follow_up.add_harmless(RINGS)
+        bench.throttle.add_harmless(RINGS)
         at_once = len(bench.done)
         await bench.clock.advance(REST * SLICE_SECONDS + 1e-6)
         later = len(bench.done)
@@ -69,11 +69,11 @@ async def test_what_may_protect_objects_goes_before_what_does_not() -> None:
     bench = Bench()
 
     async with bench.running():
-        bench.follow_up.add_harmless(RINGS)
-        bench.follow_up.add([RINGS[-1]], LEASE)
-        owed = [bench.follow_up.is_owed(ring) for ring in (RINGS[-1], RINGS[-2])]
+        bench.throttle.add_harmless(RINGS)
+        bench.throttle.add([RINGS[-1]], LEASE)
+        owed = [bench.throttle.is_pending(ring) for ring in (RINGS[-1], RINGS[-2])]
         await bench.clock.advance(REST * SLICE_SECONDS + 1e-6)
-        still_owed = bench.follow_up.is_owed(RINGS[-1])
+        still_owed = bench.throttle.is_pending(RINGS[-1])
         await bench.clock.advance(60)
 
     assert owed == [True, False]
@@ -86,27 +86,27 @@ async def test_what_may_protect_objects_goes_before_what_does_not() -> None:
 async def test_a_ring_that_could_not_be_followed_up_stays_owed() -> None:
     bench = Bench()
     bench.fails = {RINGS[0]}
-    bench.follow_up.begin([])
+    bench.throttle.begin([])
 
     with pytest.raises(ValueError, match="ring-0"):
-        bench.follow_up.add([RINGS[0]])
+        bench.throttle.add([RINGS[0]])
 
-    assert bench.follow_up.is_owed(RINGS[0])
+    assert bench.throttle.is_pending(RINGS[0])
 
 
 async def test_at_the_start_the_loop_gets_its_turns_and_no_rest() -> None:
     bench = Bench()
-    bench.follow_up.add(RINGS, LEASE)  # before everything is listed there is nothing to follow up
+    bench.throttle.add(RINGS, LEASE)  # before everything is listed there is nothing to follow up
 
     async with TaskGroup() as group:
-        task = group.create_task(bench.follow_up.run())
-        bench.follow_up.begin(RINGS)
-        first = len(bench.done), bench.follow_up.caught_up
+        task = group.create_task(bench.throttle.run())
+        bench.throttle.begin(RINGS)
+        first = len(bench.done), bench.throttle.caught_up
         await settle()
         task.cancel()
 
     assert first == (4, False)
     assert bench.done == RINGS
-    assert bench.follow_up.caught_up
+    assert bench.throttle.caught_up
     assert bench.clock.monotonic() == pytest.approx(len(RINGS) * WORK)
     assert bench.told == []

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from sharder.errors import Unavailable
-from sharder.names import RING_LABEL
+from sharder.core.errors import Unavailable
+from sharder.core.names import RING_LABEL
 from tests.support.cluster import Cluster
 from tests.support.replica import Replica
 from tests.support.values import CONFIGMAPS, DRAIN, OWNER, SECRETS, A, B, C, D
@@ -91,7 +91,7 @@ class Scene:
 
     async def lead(self) -> Rest:
         """Let a new process lead until it is killed, or all is done."""
-        self.cluster.world = self.cluster.new_world()
+        self.cluster.cache = self.cluster.new_world()
         async with asyncio.TaskGroup() as group:
             replica = Replica(self.cluster)
             process = [

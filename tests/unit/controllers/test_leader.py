@@ -4,14 +4,14 @@ from asyncio import TaskGroup
 
 import pytest
 
-from sharder.api.meta import Json
 from sharder.controllers.leader import (
     APPLY_SECONDS,
     REGISTRATION_SECONDS,
     AlwaysLeader,
 )
-from sharder.errors import Forbidden, NotFound, Rejected, Unavailable
-from sharder.names import (
+from sharder.core.api.meta import Json
+from sharder.core.errors import Forbidden, NotFound, Rejected, Unavailable
+from sharder.core.names import (
     APP_LABEL,
     RING_LABEL,
     SHARDER_IDENTITY,
@@ -21,7 +21,7 @@ from sharder.names import (
     RingName,
     ShardName,
 )
-from sharder.runtime.polled import POLL_SECONDS
+from sharder.runtime.reflector import POLL_SECONDS
 from tests.support.cluster import Cluster, on, raising
 from tests.support.replica import AT_ONCE, LEADER, SYNC_PERIOD, Replica
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, ring

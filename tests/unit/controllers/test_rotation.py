@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from sharder.controllers.certificates import LOOK_SECONDS, Certificates
-from sharder.controllers.trust import trusts
-from sharder.errors import Forbidden, Unavailable
-from sharder.names import ObjectRef
+from sharder.controllers.ca_trust import trusts
+from sharder.controllers.certificates import POLL_SECONDS, Certificates
+from sharder.core.errors import Forbidden, Unavailable
+from sharder.core.names import ObjectRef
 from sharder.tls import AUTHORITY_VALIDITY, CertificateBundle, Phase, Request, fingerprints
 from tests.support.certificates import OVERLAP, Scene
 
@@ -113,9 +113,9 @@ async def test_the_old_authority_is_trusted_until_all_have_seen_the_new_certific
     (switched,) = await pass_overlap(scene, leader.ensure)
 
     await leader.ensure()
-    await scene.clock.advance(OVERLAP.total_seconds() - LOOK_SECONDS)
+    await scene.clock.advance(OVERLAP.total_seconds() - POLL_SECONDS)
     waiting = await leader.ensure()
-    await scene.clock.advance(LOOK_SECONDS)
+    await scene.clock.advance(POLL_SECONDS)
     final = await leader.ensure()
 
     assert waiting == switched
@@ -191,7 +191,7 @@ async def test_without_the_right_to_see_whom_the_api_server_trusts_nothing_is_re
 async def test_why_a_rotation_does_not_go_on_is_told_once(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "sharder.controllers.trust")
+    caplog.set_level("INFO", "sharder.controllers.ca_trust")
     leader, _ = await introducing(scene)
 
     await pass_overlap(scene, leader.ensure)

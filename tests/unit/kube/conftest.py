@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from sharder.api.meta import Json
+from sharder.core.api.meta import Json
 from sharder.kube.client import Client, connect
 
 Stream: TypeAlias = Callable[[web.StreamResponse], Awaitable[None]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from sharder.errors import ConfigError, NotFound, Unavailable
+from sharder.core.errors import ConfigError, NotFound, Unavailable
 from sharder.kube.client import MERGE_PATCH, Client, connect
 from tests.unit.kube.conftest import Script, kubeconfig
 

@@ -2,12 +2,11 @@
 
 import pytest
 
-from sharder.api.meta import Json
-from sharder.api.resource import Resource
-from sharder.errors import Rejected
+from sharder.core.api.meta import Json, Resource
+from sharder.core.errors import Rejected
+from sharder.core.names import GroupResource
 from sharder.kube.client import Client
 from sharder.kube.discovery import served
-from sharder.names import GroupResource
 from tests.unit.kube.conftest import Script
 
 ALL = ("get", "list", "patch")

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from sharder.errors import (
+from sharder.core.errors import (
     ApiError,
     Conflict,
     Expired,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sharder.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.kube.client import Client
 from sharder.kube.events import KubeRecorder
 from tests.support.fake_clock import FakeClock

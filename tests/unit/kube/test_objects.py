@@ -2,11 +2,11 @@
 
 import pytest
 
-from sharder.api.meta import Json
-from sharder.errors import NotFound
+from sharder.core.api.meta import Json
+from sharder.core.errors import NotFound
+from sharder.core.names import GroupResource
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
-from sharder.names import GroupResource
 from tests.unit.kube.conftest import Script
 
 WIDGETS = GroupResource("example.com", "widgets")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sharder.api.meta import Json
-from sharder.api.user import User
-from sharder.errors import Forbidden, Unavailable
+from sharder.core.api.cluster import User
+from sharder.core.api.meta import Json
+from sharder.core.errors import Forbidden, Unavailable
 from sharder.kube.client import Client
 from sharder.kube.reviews import KubeReviews
 from tests.unit.kube.conftest import Script

@@ -6,15 +6,14 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from sharder.api.lease import Lease
-from sharder.api.meta import Json, PartialObject
-from sharder.api.resource import Resource
-from sharder.api.ring import UnreadableRing
-from sharder.errors import ApiError, Expired, InvalidObject, Rejected, Unavailable
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.api.ring import UnreadableRing
+from sharder.core.errors import ApiError, Expired, InvalidObject, Rejected, Unavailable
+from sharder.core.names import GroupResource, ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.store import MAX_PAGE_BYTES, PAGE_LIMIT, KubeStore
 from sharder.kube.stores import LEASES, SECRETS, all_rings, leases
-from sharder.names import GroupResource, ObjectRef
 from sharder.ports import Bookmark, Changed, WatchEvent
 from tests.unit.kube.conftest import Script
 

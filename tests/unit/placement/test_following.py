@@ -2,12 +2,11 @@
 
 import pytest
 
-from sharder.api.ring import PlacementSpec
-from sharder.placement.consistent_hash import ConsistentHashing
-from sharder.placement.counts import NO_COUNTS
-from sharder.placement.ranking import WeightedRendezvous, best
-from sharder.placement.rendezvous import Rendezvous
-from sharder.ring import ConsistentHash
+from sharder.core.api.ring import PlacementSpec
+from sharder.core.placement.counts import NO_COUNTS
+from sharder.core.placement.hashing import ConsistentHash, WeightedRendezvous, best
+from sharder.core.placement.strategies.consistent_hash import ConsistentHashing
+from sharder.core.placement.strategies.rendezvous import Rendezvous
 from tests.support.values import A, B, C, D
 from tests.support.values_placement import (
     CONSISTENT,

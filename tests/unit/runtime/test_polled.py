@@ -6,11 +6,10 @@ from contextlib import asynccontextmanager
 
 from typing_extensions import override
 
-from sharder.api.lease import Lease
-from sharder.errors import Forbidden
+from sharder.core.api.lease import Lease
+from sharder.core.errors import Forbidden
 from sharder.ports import Changed, Listed, Removed, WatchEvent
-from sharder.runtime.polled import POLL_SECONDS, Polled
-from sharder.runtime.watch import follow
+from sharder.runtime.reflector import POLL_SECONDS, Polled, follow
 from tests.support.fake_clock import FakeClock, FixedRng, settle
 from tests.support.fakes import LEASES, FakeStore
 

@@ -1,15 +1,15 @@
-"""Facts about `sharder.runtime.watch`."""
+"""Facts about `sharder.runtime.reflector`."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
-from sharder.api.lease import Lease, LeaseSpec, lease_body
-from sharder.api.meta import ObjectMeta
-from sharder.errors import ApiError, Expired, Forbidden, Unavailable
+from sharder.core.api.lease import Lease, LeaseSpec, lease_body
+from sharder.core.api.meta import ObjectMeta
+from sharder.core.errors import ApiError, Expired, Forbidden, Unavailable
 from sharder.ports import Bookmark, Changed, Listed, Removed
-from sharder.runtime.watch import BACKOFF, Ended, Failed, Place, after, follow
+from sharder.runtime.reflector import BACKOFF, Ended, Failed, Place, after, follow
 from tests.support.fake_clock import FakeClock, FixedRng, settle
 from tests.support.fakes import FakeStore, fake_leases
 

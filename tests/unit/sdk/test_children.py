@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from sharder.api.meta import Json
+from sharder.core.api.meta import Json
 from sharder.sdk.children import difference
 
 Body = Mapping[str, Json]

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from sharder.errors import LeaseLost, Unavailable
-from sharder.names import EVACUATE_ON_STOP, REVISION_LABEL, ObjectRef
+from sharder.core.errors import LeaseLost, Unavailable
+from sharder.core.names import EVACUATE_ON_STOP, REVISION_LABEL, ObjectRef
 from tests.support.fake_clock import settle
 from tests.unit.sdk.world import LEASE, ME, OTHER, OWNER, TIMING, Controller, World, at_work
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from sharder.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
-from sharder.errors import (
+from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
+from sharder.core.errors import (
     ApiError,
     ConfigError,
     Forbidden,
@@ -18,9 +18,9 @@ from sharder.errors import (
     SharderError,
     Unavailable,
 )
-from sharder.names import GroupResource, ObjectRef
+from sharder.core.names import GroupResource, ObjectRef
 from sharder.sdk import Shard
-from sharder.sdk.rights import LEASES, Right, advice, needed_rights
+from sharder.sdk.permissions import LEASES, Right, advice, needed_rights
 from tests.unit.sdk.world import (
     CONFIGMAPS,
     LEASE,

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from typing_extensions import override
 
-from sharder.api.meta import Json, ObjectMeta, PartialObject
-from sharder.errors import (
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject
+from sharder.core.errors import (
     ConfigError,
     Conflict,
     InvalidObject,
@@ -18,9 +18,9 @@ from sharder.errors import (
     SharderError,
     Unavailable,
 )
-from sharder.names import ObjectRef, ShardName
+from sharder.core.names import ObjectRef, ShardName
 from sharder.sdk import NotOwned, Request
-from sharder.sdk.holding import Holding, Identity
+from sharder.sdk.owned import Identity, OwnedObjects
 from sharder.sdk.request import Collected, Workplace
 from tests.support.fakes import Tree
 from tests.unit.sdk.world import (
@@ -52,7 +52,7 @@ class Bench:
         self.ref = ref
         self.lease_is_valid = True
         identity = Identity(ring=RING, shard=ShardName(ME))
-        self.holding = Holding(identity)
+        self.holding = OwnedObjects(identity)
         self.workplace = Workplace(
             identity=identity,
             holding=self.holding,

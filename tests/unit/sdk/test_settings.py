@@ -8,8 +8,8 @@ from math import inf
 import msgspec
 import pytest
 
-from sharder.errors import ConfigError
-from sharder.names import (
+from sharder.core.errors import ConfigError
+from sharder.core.names import (
     CAPACITY_ANNOTATION,
     HOSTNAME_LABEL,
     POOL_ANNOTATION,

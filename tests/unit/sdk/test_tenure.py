@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from sharder.errors import LeaseLost, NotFound, Unavailable
-from sharder.names import RING_LABEL
+from sharder.core.errors import LeaseLost, NotFound, Unavailable
+from sharder.core.names import RING_LABEL
 from sharder.sdk import Shard
 from tests.support.fake_clock import settle
 from tests.unit.sdk.world import (

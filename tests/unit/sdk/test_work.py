@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from sharder.api.meta import Json
-from sharder.errors import Expired, Unavailable
+from sharder.core.api.meta import Json
+from sharder.core.errors import Expired, Unavailable
 from sharder.sdk import NotOwned, Request
 from tests.support.fake_clock import settle
 from tests.support.fakes import FakeStore, Tree

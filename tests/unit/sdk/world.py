@@ -9,12 +9,11 @@ from datetime import timedelta
 
 import msgspec
 
-from sharder.api.lease import Lease
-from sharder.api.meta import Json, ObjectMeta, PartialObject
-from sharder.api.resource import Resource
-from sharder.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
-from sharder.errors import ApiError, NotFound, SharderError
-from sharder.names import (
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
+from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
+from sharder.core.errors import ApiError, NotFound, SharderError
+from sharder.core.names import (
     EVACUATE_ANNOTATION,
     GroupResource,
     ObjectRef,
@@ -24,7 +23,7 @@ from sharder.names import (
 )
 from sharder.ports import Listed, WatchEvent
 from sharder.sdk import LeaseTiming, Reconcile, Request, Settings, Shard
-from sharder.sdk.rights import Right
+from sharder.sdk.permissions import Right
 from tests.support.fake_clock import FakeClock, settle
 from tests.support.fakes import FakeStore, Tree, fake_leases
 

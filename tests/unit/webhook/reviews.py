@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 import msgspec
 from starlette.types import ASGIApp, Message
 
-from sharder.api.meta import Json, PartialObject
-from sharder.api.resource import Resource
-from sharder.api.ring import ControllerRing
-from sharder.names import GroupResource, RingName
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.api.ring import ControllerRing
+from sharder.core.names import GroupResource, RingName
+from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Objects
-from sharder.snapshot import RingSnapshot
 from tests.support.fakes import FakeObjects
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, obj, snapshot
 from webhook import RingValidation, create_app
-from webhook.limits import MAX_REQUEST_BYTES
+from webhook.body import MAX_REQUEST_BYTES
 
 PATH = "/webhooks/sharder/controllerring/demo"
 TOKEN = "0123456789abcdef"  # noqa: S105

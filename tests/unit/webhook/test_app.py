@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.api.meta import Json
-from sharder.building import build
-from sharder.names import GroupResource, RingName
-from sharder.patches import Operation
-from sharder.snapshot import RingSnapshot
+from sharder.core.api.meta import Json
+from sharder.core.movement.patches import Operation
+from sharder.core.names import GroupResource, RingName
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.counting import bounded
 from tests.support.values import DRAIN, OWNER, WIDGETS, A, B, available, named, obj, snapshot
 from tests.unit.webhook.reviews import (
@@ -29,7 +29,7 @@ from tests.unit.webhook.reviews import (
     review_of,
 )
 from webhook import create_health_app
-from webhook.limits import MAX_REQUEST_BYTES
+from webhook.body import MAX_REQUEST_BYTES
 
 
 class Response(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.admission import Decision
-from sharder.errors import InvalidObject
-from sharder.names import GroupResource
-from sharder.patches import Operation
+from sharder.core.admission import Decision
+from sharder.core.errors import InvalidObject
+from sharder.core.movement.patches import Operation
+from sharder.core.names import GroupResource
 from tests.support.values import SECRETS, obj
 from tests.unit.webhook.reviews import request_of, review_of
 from webhook.review import (

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.api.meta import Json, ObjectMeta
-from sharder.errors import InvalidObject
+from sharder.core.api.meta import Json, ObjectMeta
+from sharder.core.errors import InvalidObject
 from tests.support.odd_reviews import body
 from tests.support.values import DRAIN, OWNER, obj
 from tests.unit.webhook.reviews import request_of, review_of

@@ -9,14 +9,13 @@ import msgspec
 import pytest
 from typing_extensions import override
 
-from sharder.api.meta import Json
-from sharder.api.resource import Resource
-from sharder.api.ring import ControllerRing
-from sharder.controllers.configuration import TIMEOUT_SECONDS
-from sharder.errors import NotFound, Unavailable
-from sharder.names import GroupResource, RingName
-from sharder.snapshot import RingSnapshot
-from sharder.validation import Refusal, refusals
+from sharder.core.api.meta import Json, Resource
+from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import NotFound, Unavailable
+from sharder.core.names import GroupResource, RingName
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.validation import Refusal, refusals
+from sharder.core.webhook_configuration import TIMEOUT_SECONDS
 from tests.support.fakes import FakeObjects
 from tests.unit.webhook.reviews import (
     Exchange,
@@ -26,7 +25,7 @@ from tests.unit.webhook.reviews import (
     validation_with,
 )
 from webhook import RingValidation
-from webhook import validation as endpoint
+from webhook import ring_validation as endpoint
 
 PATH = "/webhooks/validate/controllerring"
 SECRETS: Json = {"resource": "secrets"}

@@ -1,0 +1,257 @@
+"""Read a cluster for the commands: rings, shards, plans.  Nothing is written or watched."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import TypeVar
+
+from sharder.cli.reports import RingRow, RingsReport, ShardRow, ShardsReport
+from sharder.config import Settings
+from sharder.config.strategies import installed
+from sharder.controllers.rest_mapper import RestMapper
+from sharder.core.api.lease import Lease, parse_time
+from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import ApiError, ConfigError, NotFound
+from sharder.core.leases.membership import ring_of
+from sharder.core.leases.shard import OBJECTS, Shard, invalid_annotations, shard_of
+from sharder.core.leases.state import state_of
+from sharder.core.names import RING_LABEL, GroupResource, RingName, ShardName
+from sharder.core.preview.observe import (
+    ObjectCount,
+    members_of,
+    not_ready,
+    selected_namespaces,
+    states_of,
+)
+from sharder.core.preview.plan import plan_ring
+from sharder.core.preview.report import PlanReport, report
+from sharder.core.preview.what_if import AS_IT_IS, WhatIf
+from sharder.core.quantities import plain
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.validation import refusals
+from sharder.kube.client import Client, connect
+from sharder.kube.objects import KubeObjects
+from sharder.kube.stores import leases, namespaces
+from sharder.kube.stores import rings as controller_rings
+from sharder.ports import Objects, Readable
+from sharder.runtime.clock import SystemClock
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """What there is to read."""
+
+    rings: Readable[ControllerRing]
+    leases: Readable[Lease]
+    namespaces: Readable[PartialObject]
+    objects: Objects
+    now: datetime
+    """When Leases are judged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One ring as it is now."""
+
+    snapshot: RingSnapshot
+    leases: tuple[Lease, ...]
+    """By name and namespace."""
+
+
+async def read(
+    kubeconfig: str | None, context: str | None, ask: Callable[[Cluster], Awaitable[T]]
+) -> T:
+    """Connect, return what `ask` finds, and disconnect."""
+    client = await connect(kubeconfig, context)
+    try:
+        return await ask(cluster_of(client))
+    finally:
+        await client.close()
+
+
+def cluster_of(client: Client) -> Cluster:
+    """Return what a client reaches; nothing is read yet."""
+    return Cluster(
+        rings=controller_rings(client),
+        leases=leases(client, labels=RING_LABEL),
+        namespaces=namespaces(client),
+        objects=KubeObjects(client),
+        now=SystemClock().now(),
+    )
+
+
+async def rings(cluster: Cluster) -> RingsReport:
+    """Count the objects of all rings."""
+    found = await _all_rings(cluster)
+    spaces = [namespace async for namespace in cluster.namespaces.stream()]
+    present = [lease async for lease in cluster.leases.stream()]
+    views = [await _view(cluster, ring, present, spaces) for ring in found]
+    rows = [await _row(cluster, view) for view in views]
+    return RingsReport(rings=tuple(rows))
+
+
+async def shards(cluster: Cluster, *, name: str) -> ShardsReport:
+    """Count the objects of a ring's shards."""
+    view = await view_of(cluster, name)
+    census = await _count(cluster, view.snapshot)
+    return ShardsReport(
+        ring=view.snapshot.name,
+        paused=view.snapshot.ring.spec.movement.paused,
+        problem=_problem(view.snapshot),
+        shards=tuple(_shard(lease, view.snapshot, census, cluster.now) for lease in view.leases),
+        objects=census.objects,
+        unassigned=census.unassigned,
+        draining=census.draining.total(),
+    )
+
+
+async def plan(cluster: Cluster, *, name: str, what_if: WhatIf = AS_IT_IS) -> PlanReport:
+    """Plan all objects of a ring.
+
+    Raises:
+        ConfigError: there is no such ring, or what is supposed is not possible.
+    """
+    view = await view_of(cluster, name, what_if)
+    snapshot = view.snapshot
+    planned = plan_ring(snapshot, await objects_of(cluster, snapshot, snapshot.roles))
+    return report(snapshot, planned, states_of(snapshot.name, view.leases, cluster.now))
+
+
+async def objects_of(
+    cluster: Cluster, snapshot: RingSnapshot, resources: Iterable[GroupResource]
+) -> list[tuple[Role, PartialObject]]:
+    """Return all objects of resources of the ring that are in its scope."""
+    return [
+        (role, obj)
+        for resource in resources
+        for role in (snapshot.roles[resource],)
+        async for obj in stream(cluster, resource)
+        if snapshot.selects(obj, role)
+    ]
+
+
+async def view_of(cluster: Cluster, name: str, what_if: WhatIf = AS_IT_IS) -> View:
+    """Read a ring, its Leases and the namespaces.
+
+    Raises:
+        ConfigError: There is no such ring, the message names those that there are; or what is
+            supposed is not possible.
+    """
+    found = {ring.name: ring for ring in await _all_rings(cluster)}
+    ring = found.get(RingName(name))
+    if ring is None:
+        names = ", ".join(found) or "none at all"
+        raise ConfigError(
+            f"there is no ControllerRing {name}, give one of those there are: {names}"
+        )
+    spaces = [namespace async for namespace in cluster.namespaces.stream()]
+    of_ring = [lease async for lease in cluster.leases.stream(f"{RING_LABEL}={name}")]
+    present = what_if.leases(ring, of_ring, cluster.now)
+    return await _view(cluster, what_if.ring(ring), present, spaces)
+
+
+async def stream(cluster: Cluster, resource: GroupResource) -> AsyncGenerator[PartialObject, None]:
+    """Yield all objects of a resource."""
+    async for obj in cluster.objects.of(await cluster.objects.find(resource)).stream():
+        yield obj
+
+
+async def _all_rings(cluster: Cluster) -> list[ControllerRing]:
+    try:
+        found = [ring async for ring in cluster.rings.stream()]
+    except NotFound as error:
+        raise ConfigError("this cluster knows no ControllerRings: install the CRD") from error
+    return sorted(found, key=lambda ring: ring.name)
+
+
+async def _view(
+    cluster: Cluster, ring: ControllerRing, present: Iterable[Lease], spaces: list[PartialObject]
+) -> View:
+    of_ring = [lease for lease in present if ring_of(lease) == ring.name]
+    default = Settings().webhook.config.namespace_selector
+    kinds = RestMapper(cluster.objects)
+    await kinds.learn((ring,))
+    return View(
+        snapshot=build(
+            ring,
+            members=members_of(ring, of_ring),
+            namespaces=selected_namespaces(ring, spaces, default),
+            served=kinds.of(ring),
+            custom=installed(),
+        ),
+        leases=tuple(sorted(of_ring, key=lambda lease: lease.metadata.ref[::-1])),
+    )
+
+
+async def _row(cluster: Cluster, view: View) -> RingRow:
+    snapshot, census = view.snapshot, None
+    problem = _problem(snapshot)
+    try:
+        census = await _count(cluster, snapshot)
+    except ApiError as error:
+        problem = "; ".join(filter(None, (str(error), problem)))
+    ready = (c.status for c in snapshot.ring.status.conditions if c.type == "Ready")
+    return RingRow(
+        name=snapshot.name,
+        strategy=snapshot.ring.spec.placement.strategy,
+        resources=tuple(sorted(map(str, snapshot.roles))),
+        shards=len(snapshot.members.roster.valid),
+        available_shards=len(snapshot.members.available),
+        objects=None if census is None else census.objects,
+        unassigned=None if census is None else census.unassigned,
+        draining=None if census is None else census.draining.total(),
+        ready=next(ready, "Unknown"),
+        paused=snapshot.ring.spec.movement.paused,
+        problem=problem,
+    )
+
+
+def _problem(snapshot: RingSnapshot) -> str | None:
+    """Return why the ring does not work: what it says itself, else what is refused of it."""
+    refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
+    return not_ready(snapshot.ring) or "; ".join(map(str, refused)) or None
+
+
+async def _count(cluster: Cluster, snapshot: RingSnapshot) -> ObjectCount:
+    census = ObjectCount(snapshot)
+    for resource, role in snapshot.roles.items():
+        async for obj in stream(cluster, resource):
+            census.count(obj, role)
+    return census
+
+
+def _shard(lease: Lease, snapshot: RingSnapshot, census: ObjectCount, now: datetime) -> ShardRow:
+    name, renewed = ShardName(lease.metadata.name), parse_time(lease.spec.renew_time)
+    problem = snapshot.members.roster.problems.get(lease.metadata.ref)
+    says = shard_of(lease)
+    return ShardRow(
+        name=name,
+        namespace=lease.metadata.namespace,
+        state=state_of(lease, now),
+        available=problem is None and name in snapshot.members.available,
+        cordoned=says.cordoned,
+        evacuating=says.evacuating,
+        region=says.region,
+        zone=says.zone,
+        pool=says.pool,
+        weight=says.weight,
+        capacity=_capacity(snapshot, says),
+        objects=census.by_shard[name],
+        draining=census.draining[name],
+        renew_time=lease.spec.renew_time,
+        renewed_seconds_ago=None if renewed is None else round((now - renewed).total_seconds(), 1),
+        problem=problem,
+        mistakes=tuple(invalid_annotations(lease)),
+    )
+
+
+def _capacity(snapshot: RingSnapshot, shard: Shard) -> dict[str, str]:
+    """Return what the shard has room for; of objects no more than any shard of the ring."""
+    ceiling = snapshot.placer.layout.declared_by(shard)
+    limit = {} if ceiling is None else {OBJECTS: Decimal(ceiling)}
+    return {name: plain(amount) for name, amount in sorted({**shard.capacity, **limit}.items())}

@@ -1,0 +1,199 @@
+"""`sharder explain`: one object, its shard, and why."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from sharder.cli.cluster_view import Cluster, View, objects_of, view_of
+from sharder.cli.lookup import find
+from sharder.cli.reports import Explanation, PlacementView, ShardView
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.errors import NotFound
+from sharder.core.keys import main_key
+from sharder.core.leases.membership import Standing
+from sharder.core.leases.state import ShardState
+from sharder.core.movement.desired import demand_of
+from sharder.core.movement.planner import Owners
+from sharder.core.names import ObjectRef, ShardName, pin_label
+from sharder.core.placement.distribution import Distribution
+from sharder.core.preview.balance import balanced, is_rebalanced
+from sharder.core.preview.observe import states_of
+from sharder.core.preview.plan import (
+    Action,
+    Planned,
+    distribution_of,
+    plan_object,
+    plan_ring,
+    why,
+)
+from sharder.core.ring.snapshot import RingSnapshot, Role
+
+_UNAVAILABLE: Final[Mapping[Standing, str]] = {
+    Standing.LEAVING: "its Lease is invalid, so that it gets nothing new",
+    Standing.MISSING: "it does not hold its Lease, or another shard of its name does too",
+    Standing.GONE: "it has released its Lease, or lost it",
+}
+"""Why a shard that is not available may not have an object."""
+
+_PAUSED: Final = "paused: no working shard is asked to let go of anything"
+
+_STANDSTILL: Final = "no working shard has to let go of objects for hash or balance"
+
+
+async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> Explanation:
+    """Read one object, and its controller if it follows one, and plan it.
+
+    With a strategy that sticks all main objects of the ring are read: they have to be counted.
+    If the ring is rebalanced, what they control is read too: its load counts with theirs.
+
+    Raises:
+        ConfigError: The ring, its resource or the object is not there.
+    """
+    view = await view_of(cluster, ring)
+    snapshot = view.snapshot
+    found, obj = await find(cluster, snapshot, resource, name)
+    role, rebalance = snapshot.roles[found.id], None
+    if role is not Role.CONTROLLED and snapshot.selects(obj) and is_rebalanced(snapshot):
+        planned, rebalance = await _balanced(cluster, snapshot, obj, role)
+    else:
+        whole, owners = await _distribution(cluster, snapshot), Owners()
+        if role is Role.CONTROLLED:
+            await _plan_controller(cluster, snapshot, obj, owners, whole)
+        planned = plan_object(snapshot, obj, role, owners, whole)
+    return _explained(cluster, view, found, planned, rebalance)
+
+
+async def _balanced(
+    cluster: Cluster, snapshot: RingSnapshot, obj: PartialObject, role: Role
+) -> tuple[Planned, str]:
+    """Plan a main object together with all others, and say whether it moves for balance."""
+    key = main_key(obj)
+    listed = await objects_of(cluster, snapshot, snapshot.roles)
+    others = ((its, other) for its, other in listed if main_key(other) != key)
+    found = balanced(snapshot, plan_ring(snapshot, [(role, obj), *others]))
+    return next(p for p in found.plan if p.obj is obj), found.verdict(obj)
+
+
+async def _distribution(cluster: Cluster, snapshot: RingSnapshot) -> Distribution:
+    if snapshot.tally is None:
+        return distribution_of(snapshot, ())
+    main = [r for r, role in snapshot.roles.items() if role is not Role.CONTROLLED]
+    objects = await objects_of(cluster, snapshot, main)
+    return distribution_of(snapshot, (obj for _, obj in objects))
+
+
+async def _plan_controller(
+    cluster: Cluster,
+    snapshot: RingSnapshot,
+    obj: PartialObject,
+    owners: Owners,
+    whole: Distribution,
+) -> None:
+    """Plan the object that controls `obj`, so that `owners` knows where it stays for now."""
+    reference = obj.metadata.controller
+    if reference is None:
+        return
+    for main, role in snapshot.roles.items():
+        if role is not Role.LEADING or main.group != reference.group:
+            continue
+        resource = await cluster.objects.find(main)
+        if resource.kind == reference.kind:
+            namespace = obj.metadata.namespace if resource.namespaced else ""
+            try:
+                owner = await cluster.objects.of(resource).get(
+                    ObjectRef(namespace, reference.name)
+                )
+            except NotFound:
+                return
+            if snapshot.selects(owner):
+                plan_object(snapshot, owner, role, owners, whole)
+            else:
+                owners.leave(snapshot, owner)
+
+
+def _explained(
+    cluster: Cluster, view: View, resource: Resource, planned: Planned, rebalance: str | None
+) -> Explanation:
+    snapshot, obj = view.snapshot, planned.obj
+    states = states_of(snapshot.name, view.leases, cluster.now)
+    is_controlled = planned.role is Role.CONTROLLED
+    in_scope = snapshot.selects(obj, planned.role)
+    outside = f"its namespace {obj.metadata.namespace} is not selected by the ring"
+    if not snapshot.matches(obj, planned.role):
+        outside = "its labels are not selected by the ring"
+    return Explanation(
+        ring=snapshot.name,
+        strategy=snapshot.ring.spec.placement.strategy,
+        resource=str(resource.id),
+        object=main_key(obj),
+        key=planned.key,
+        controller=snapshot.controller_key(obj) if is_controlled else None,
+        owner=planned.current,
+        owner_state=None if planned.current is None else states.get(planned.current),
+        draining=snapshot.is_draining(obj),
+        wanted=planned.desired,
+        action=planned.action if in_scope else Action.NONE,
+        to=planned.to if in_scope else planned.current,
+        why=why(planned) if in_scope else outside,
+        rebalance=rebalance,
+        movement=_PAUSED if snapshot.ring.spec.movement.paused else None,
+        rollout=_rollout(snapshot),
+        evacuation=_evacuation(snapshot, planned.current),
+        placement=None if is_controlled or not in_scope else _placement(snapshot, obj, states),
+        mistakes=(*snapshot.reader.invalid_annotations(obj), *_stray_pin(snapshot, obj, states)),
+    )
+
+
+def _stray_pin(
+    snapshot: RingSnapshot, obj: PartialObject, states: Mapping[ShardName, ShardState]
+) -> list[str]:
+    pin = snapshot.reader.pin_of(obj)
+    if pin is None or pin in states:
+        return []
+    return [f"the label {pin_label(snapshot.name)} binds nothing: {snapshot.name} has no {pin}"]
+
+
+def _rollout(snapshot: RingSnapshot) -> str | None:
+    newest = snapshot.placer.layout.newest
+    if newest is None:
+        return None
+    return f"shards of several revisions are available, {newest} is the newest: {_STANDSTILL}"
+
+
+def _evacuation(snapshot: RingSnapshot, owner: ShardName | None) -> str | None:
+    shard = None if owner is None else snapshot.placer.layout.by_name.get(owner)
+    if shard is None or not shard.evacuating:
+        return None
+    return f"{owner} is being evacuated: it is to let go of all that it has"
+
+
+def _placement(
+    snapshot: RingSnapshot, obj: PartialObject, states: Mapping[ShardName, ShardState]
+) -> PlacementView:
+    """Ask the strategy about the object as it is, with a word about every shard."""
+    members, demand = snapshot.members, demand_of(snapshot, obj)
+    told = snapshot.placer.explain(demand, snapshot.counts)
+    others = {
+        name: _UNAVAILABLE[members.standing_of(name)]
+        for name in states
+        if name not in members.available
+    }
+    rejected = told.rejected | others
+    return PlacementView(
+        pin=demand.pin,
+        region=demand.region or None,
+        zone=demand.zone or None,
+        pool=demand.pool or None,
+        group=snapshot.reader.group_in_words(obj),
+        chosen=told.choice.shard,
+        reason=told.choice.reason or None,
+        shards=tuple(
+            ShardView(
+                name=name,
+                state=states.get(name),
+                standing=members.standing_of(name).name.lower(),
+                rejected=rejected.get(name),
+                remark=told.remarks.get(name),
+            )
+            for name in sorted(states.keys() | members.available)
+        ),
+    )

@@ -1,0 +1,151 @@
+"""Commands that have commands of their own: `sharder rings` and `sharder certs`.
+
+As in `sharder.cli.app`, nothing here imports what only a command needs.
+"""
+
+# ruff: noqa: PLC0415 - see above
+
+import asyncio
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from sharder.cli.options import (
+    CERTIFICATES_SECRET,
+    ContextOption,
+    DryRunOption,
+    KubeconfigOption,
+    Output,
+    OutputOption,
+    SecretNamespaceOption,
+    SecretOption,
+    refuse_options_before_the_command,
+)
+from sharder.core.names import SYSTEM_NAMESPACE, ObjectRef
+
+rings_app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+
+
+@rings_app.callback()
+def rings(
+    called: typer.Context,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    form: OutputOption = Output.TABLE,
+) -> None:
+    """List the rings: their shards, their objects, and how many of those nobody works on.
+
+    \b
+    sharder rings
+    sharder rings -o json | jq '.rings[] | select(.unassigned > 0) | .name'
+    """  # noqa: D301
+    if called.invoked_subcommand is not None:
+        refuse_options_before_the_command(called)
+        return
+    from sharder.cli import cluster_view as live
+    from sharder.cli import output, tables
+
+    report = asyncio.run(live.read(kubeconfig, context, live.rings))
+    output.show(report, form, tables.rings)
+
+
+@rings_app.command()
+def cleanup(
+    *,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name that the ControllerRing had.")],
+    resources: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--resource",
+            metavar="RESOURCE",
+            help="As in secrets or deployments.apps, more than once for several; default: all.",
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    form: OutputOption = Output.TABLE,
+) -> None:
+    """Remove the labels and annotations that a deleted ring has left on objects.
+
+    Refuses while the ring is there, but for a --resource that has left it.  May be run again at
+    any time; exits 1 and names the objects if some could not be cleaned.
+
+    \b
+    sharder rings cleanup old-ring --dry-run
+    sharder rings cleanup old-ring
+    sharder rings cleanup my-ring --resource configmaps
+    """  # noqa: D301
+    from sharder.cli import cleanup, output, tables
+
+    task = cleanup.task_of(name, resources or [], dry_run=dry_run)
+    report = asyncio.run(cleanup.run(kubeconfig, context, task))
+    output.show(report, form, tables.cleanup)
+    cleanup.insist(report)
+
+
+certs_app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+
+
+@certs_app.callback()
+def certs(
+    called: typer.Context,
+    *,
+    namespace: SecretNamespaceOption = SYSTEM_NAMESPACE,
+    secret: SecretOption = CERTIFICATES_SECRET,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    form: OutputOption = Output.TABLE,
+) -> None:
+    """Show the webhook's certificate and its authorities, and how far a replacement has come.
+
+    Needs the right to get the Secret that the sharder keeps them in; no key is shown.
+
+    \b
+    sharder certs
+    sharder certs -o json | jq '.certificates[] | {role, notAfter}'
+    """  # noqa: D301
+    if called.invoked_subcommand is not None:
+        refuse_options_before_the_command(called)
+        return
+    from sharder.cli import certs as of_secret
+    from sharder.cli import output, tables
+
+    ask = partial(of_secret.show, ref=ObjectRef(namespace, secret))
+    report = asyncio.run(of_secret.reach(kubeconfig, context, ask))
+    output.show(report, form, tables.certificates)
+
+
+@certs_app.command()
+def rotate(
+    *,
+    authority: Annotated[
+        bool,
+        typer.Option("--authority", help="Replace the authority, then what it has issued."),
+    ] = False,
+    namespace: SecretNamespaceOption = SYSTEM_NAMESPACE,
+    secret: SecretOption = CERTIFICATES_SECRET,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Ask the sharder for a new serving certificate now; no call to the webhook fails.
+
+    A new authority takes two overlaps, two minutes by default: sharder certs shows how far it is.
+    Needs the right to get and patch the Secret.
+
+    \b
+    sharder certs rotate
+    sharder certs rotate --authority
+    """  # noqa: D301
+    from sharder.cli import certs as of_secret
+
+    print(
+        asyncio.run(
+            of_secret.reach(
+                kubeconfig,
+                context,
+                partial(of_secret.rotate, ref=ObjectRef(namespace, secret), authority=authority),
+            )
+        )
+    )

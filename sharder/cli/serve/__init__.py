@@ -1,0 +1,1 @@
+"""The service: start it, run it, shut it down."""

@@ -1,0 +1,224 @@
+"""How the API server finds the webhook and trusts it: certificate, authority, address."""
+
+import base64
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from sharder.config import CertificateMode, Settings, certificate_mode
+from sharder.controllers.ca_trust import CaTrust
+from sharder.controllers.certificates import POLL_SECONDS, Certificates
+from sharder.core.errors import ConfigError
+from sharder.core.names import EXCLUDED_NAMESPACE, ObjectRef
+from sharder.core.webhook_configuration import Endpoint, Registration
+from sharder.kube.client import Client
+from sharder.kube.stores import secrets, webhook_configurations
+from sharder.runtime.clock import Clock
+from sharder.tls import (
+    CertificateBundle,
+    KeyPair,
+    Policy,
+    facts_of,
+    issued_by,
+    load_files,
+    service_names,
+    token_of,
+    tokens_of,
+)
+from sharder.tls.expiry import Expiry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What the webhook shows, and whom the API server is to trust for it."""
+
+    pair: KeyPair
+    ca_bundle: str
+    """Base64 PEM; empty where somebody else tells the API server."""
+    serving_end: datetime | None
+    authority_end: datetime | None
+    """None where it is not known."""
+    tokens: tuple[str, ...] = field(repr=False)
+    """What calls of the API server have in their path, the newest first."""
+
+
+Use: TypeAlias = Callable[[Shown], None]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A serving certificate, and how it is kept good."""
+
+    first: Shown
+    keep: Callable[[Use], Awaitable[None]]
+    """Runs until cancelled and hands over every newer certificate; the same one may come again."""
+
+
+async def find_certificate(
+    settings: Settings, client: Client, clock: Clock, leads: Callable[[], bool]
+) -> Source:
+    """Return the certificate to serve with; in mode `SelfManaged` it is made if need be.
+
+    `leads` tells whether this process replaces the authority when its time has come.
+
+    Raises:
+        ApiError: the Secret can be neither read nor written.
+        ConfigError: the files cannot be read.
+    """
+    server = settings.webhook.server
+    has_files = (Path(server.cert_dir) / server.cert_name).is_file()
+    if certificate_mode(settings, has_certificate=has_files) is CertificateMode.FILES:
+        files = CertificateFiles(Path(server.cert_dir), server.cert_name, server.key_name)
+        return Source(first=files.load(), keep=lambda use: files.keep(use, clock))
+    ours = settings.certificates
+    ref = ObjectRef(settings.leader_election.resource_namespace, ours.secret_name)
+    store = secrets(client, namespace=ref.namespace)
+    certificates = Certificates(
+        secrets=store,
+        published=CaTrust(webhook_configurations(client), clock),
+        ref=ref,
+        policy=Policy(
+            names=webhook_names(settings),
+            validity=ours.validity,
+            rotate_before=ours.rotate_before,
+        ),
+        overlap=ours.overlap,
+        leads=leads,
+        clock=clock,
+    )
+    return Source(
+        first=_shown(await certificates.ensure()),
+        keep=lambda use: certificates.keep(lambda bundle: use(_shown(bundle))),
+    )
+
+
+class CertificateFiles:
+    """Certificate and key in files that somebody else replaces."""
+
+    def __init__(self, cert_dir: Path, cert_name: str, key_name: str) -> None:
+        """Nothing is read yet."""
+        self._dir, self._names = cert_dir, (cert_name, key_name)
+        self._loaded: tuple[tuple[int, int, int], ...] = ()
+        self._served: KeyPair | None = None
+
+    def load(self) -> Shown:
+        """Read the files, to be served from now on.
+
+        Raises:
+            ConfigError: one cannot be read.
+        """
+        shown = self._read()
+        self._served = shown.pair
+        return shown
+
+    def _read(self) -> Shown:
+        self._loaded = self._stamps()
+        pair = load_files(self._dir, *self._names)
+        serving = facts_of(pair.certificate)
+        return Shown(
+            pair=pair,
+            ca_bundle="",
+            serving_end=serving[0].not_after if serving else None,
+            authority_end=None,
+            tokens=(token_of(pair.key),),
+        )
+
+    async def keep(self, use: Use, clock: Clock) -> None:
+        """Hand over what is in the files whenever one has been replaced, until cancelled.
+
+        They were looked at before they were read, so what is replaced in between is read again.
+        If nobody replaces them in time, people are told.
+        """
+        expiry = Expiry(clock)
+        while True:
+            if self._served is not None:
+                expiry.look(self._served)
+            await clock.sleep(POLL_SECONDS)
+            if self._stamps() == self._loaded:
+                continue
+            try:
+                shown = self._read()
+                use(shown)
+                self._served = shown.pair
+            except ConfigError as error:
+                _log.warning("cannot reload the certificate", extra={"error": str(error)})
+
+    def _stamps(self) -> tuple[tuple[int, int, int], ...]:
+        """Return what changes when a file is written or replaced; () if one is not there.
+
+        Of the targets of links: kubelet replaces a mounted Secret by turning a link round.
+        """
+        try:
+            stats = [(self._dir / name).stat() for name in self._names]
+        except OSError:
+            return ()
+        return tuple((each.st_mtime_ns, each.st_ino, each.st_size) for each in stats)
+
+
+def webhook_names(settings: Settings) -> tuple[str, ...]:
+    """Return the DNS names or IP addresses under which the API server calls the webhook."""
+    client = settings.webhook.config.client_config
+    if client.url:
+        return (urlsplit(client.url).hostname or "",)
+    return service_names(client.service.name, client.service.namespace)
+
+
+def excluded_namespaces(settings: Settings, pods_in: str) -> frozenset[str]:
+    """Return the namespaces that are never sharded: the system's, and where anything of ours is.
+
+    `pods_in` is where this process runs, empty if that is in no pod.
+    """
+    client = settings.webhook.config.client_config
+    ours = {
+        # That of the certificates' Secret too.
+        settings.leader_election.resource_namespace,
+        "" if client.url else client.service.namespace,
+        pods_in,
+    }
+    return frozenset({EXCLUDED_NAMESPACE, *filter(None, ours)})
+
+
+def registration_of(
+    settings: Settings,
+    ca_bundle: str,
+    sharders: frozenset[str],
+    excluded: frozenset[str],
+    *,
+    token: str = "",
+) -> Registration:
+    """Return what all webhook configurations have in common."""
+    config = settings.webhook.config
+    client = config.client_config
+    return Registration(
+        endpoint=Endpoint(
+            url=client.url,
+            service_namespace=client.service.namespace,
+            service_name=client.service.name,
+            service_path=client.service.path,
+            service_port=client.service.port,
+            ca_bundle=client.ca_bundle or ca_bundle,
+        ),
+        default_namespaces=config.namespace_selector,
+        excluded=excluded,
+        sharders=sharders,
+        annotations=config.annotations,
+        token=token,
+    )
+
+
+def _shown(bundle: CertificateBundle) -> Shown:
+    (serving, *_) = facts_of(bundle.certificate)
+    issuers = issued_by(bundle.certificate, facts_of(bundle.ca))
+    return Shown(
+        pair=bundle.serving,
+        ca_bundle=base64.b64encode(bundle.ca).decode(),
+        serving_end=serving.not_after,
+        authority_end=max((issuer.not_after for issuer in issuers), default=None),
+        tokens=tokens_of(bundle),
+    )

@@ -1,0 +1,345 @@
+"""Compose the service and run it: the one place where adapters meet decisions.
+
+Start: health, identity, certificates, metrics, synced snapshots, webhook, ready.  Stop, in the
+reverse order: not ready, controllers and leader Lease, a quiet period, open requests, sockets.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import random  # noqa: TID251 - the root makes what others are given
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from sharder import __version__
+from sharder.cli.serve.certificates import (
+    Shown,
+    Source,
+    excluded_namespaces,
+    find_certificate,
+    registration_of,
+)
+from sharder.cli.serve.leader_lease import holder_of
+from sharder.cli.serve.start import connections_of, raise_limit
+from sharder.cli.serve.startup_and_shutdown import StartupDeadline, shares_of
+from sharder.config import Part, Settings, address_of
+from sharder.config.strategies import installed
+from sharder.controllers.annotation_warnings import AnnotationWarnings
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.counting.tallies import Tallies
+from sharder.controllers.leader import Leader
+from sharder.controllers.ring_gauges import Gauges
+from sharder.core.leases.state import ShardState
+from sharder.core.names import RING_LABEL
+from sharder.kube.client import Client, connect
+from sharder.kube.events import KubeRecorder
+from sharder.kube.objects import KubeObjects
+from sharder.kube.reviews import KubeReviews, whoami
+from sharder.kube.stores import (
+    MUTATING,
+    VALIDATING,
+    KubeWebhookConfigurations,
+    all_rings,
+    leases,
+    namespaces,
+    rings,
+)
+from sharder.metrics.registry import Metrics
+from sharder.runtime.clock import SystemClock
+from sharder.runtime.loop_lag import probe
+from sharder.runtime.supervisor import supervise
+from sharder.tls import is_one_of
+from webhook.app import create_app, create_health_app, create_metrics_app
+from webhook.metrics_auth import MetricsAuthorizer
+from webhook.ring_validation import RingValidation
+from webhook.server import MAX_CONNECTIONS, Server
+from webhook.tls import ServerTls
+
+OTHER_CONNECTIONS = 64
+"""Of the health and the metrics port: probes and scrapers need a handful."""
+
+COUNT_SECONDS = 10.0
+"""How long readiness waits for the tallies of rings whose strategy sticks."""
+
+_log = logging.getLogger(__name__)
+
+
+async def serve(settings: Settings, only: Part | None) -> None:
+    """Run the service until SIGTERM or SIGINT; a second one ends it at once.
+
+    Raises:
+        ConfigError: it cannot start; the message says what to do.
+    """
+    client = await connect(settings.client_connection.kubeconfig)
+    service = Service(settings, only, client)
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(service.run(), name="service")
+
+            def stop() -> None:
+                if not service.stop():
+                    task.cancel()
+
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stop)
+    finally:
+        await client.close()
+
+
+class Service:
+    """One replica."""
+
+    def __init__(self, settings: Settings, only: Part | None, client: Client) -> None:
+        self._settings = settings
+        self._client = client
+        self._only = only
+        self._descriptors = raise_limit()
+        self._clock = SystemClock()
+        self._rng = random.Random()  # noqa: S311 - jitter, no secret
+        self._metrics = Metrics(
+            CollectorRegistry(), version=__version__, shard_states=list(ShardState)
+        )
+        self._objects = KubeObjects(client)
+        self._custom = installed()
+        self._excluded = excluded_namespaces(settings, os.environ.get("POD_NAMESPACE", ""))
+        self._cache = ClusterCache(
+            objects=self._objects,
+            clock=self._clock,
+            rng=self._rng,
+            default_namespaces=settings.webhook.config.namespace_selector,
+            excluded=self._excluded,
+            custom=self._custom,
+        )
+        self._recorder = KubeRecorder(client, clock=self._clock)
+        self._mistakes = AnnotationWarnings(self._recorder, self._clock)
+        self._sharders = frozenset(settings.sharder_user_names)
+        self._patience = StartupDeadline(self._clock, self._waits)
+        self._ca_bundle = ""
+        self._tokens: tuple[str, ...] = ()
+        """What calls of the API server have in their path, the newest first."""
+        self._former_tokens: tuple[str, ...] = ()
+        """Good until they change again: paths are written anew, and others follow."""
+        self._leading = False
+        self._not_ready: str | None = "starting"
+        self._stop = asyncio.Event()
+
+    def stop(self) -> bool:
+        """Ask for a clean stop; False if there is nothing to stop cleanly, or it was asked."""
+        if self._not_ready is not None:
+            return False
+        self._not_ready = "stopping"
+        self._stop.set()
+        return True
+
+    async def run(self) -> None:
+        """Start, serve until `stop`, stop."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(
+                self._listening(
+                    "health",
+                    self._settings.health.bind_address,
+                    create_health_app(lambda: self._not_ready),
+                )
+            )
+            if not self._sharders:
+                name = await self._patience.insist(
+                    "ask the API server who we are", partial(whoami, self._client)
+                )
+                self._sharders = frozenset({name})
+            source = await self._patience.insist(
+                "find the webhook's certificate", self._certificate
+            )
+            tls = ServerTls(source.first.pair.certificate, source.first.pair.key)
+            readers = MetricsAuthorizer(KubeReviews(self._client), self._clock)
+            await stack.enter_async_context(
+                self._listening(
+                    "metrics",
+                    self._settings.metrics.bind_address,
+                    create_metrics_app(self._metrics.render, readers),
+                    tls,
+                )
+            )
+            async with asyncio.TaskGroup() as group:
+                cache = group.create_task(self._follow_world(), name="world")
+                lag = group.create_task(probe(self._metrics.lagged, self._clock), name="lag")
+                await self._sync()
+                await self._serve(source, tls)
+                lag.cancel()
+                cache.cancel()
+
+    async def _serve(self, source: Source, tls: ServerTls) -> None:
+        """Serve the webhook and lead, from ready to stopped."""
+        async with AsyncExitStack() as stack:
+            self._publish(source.first)
+            server: Server | None = None
+            if self._only is not Part.CONTROLLERS:
+                server = await stack.enter_async_context(self._webhook(tls))
+
+            def use(shown: Shown) -> None:
+                tls.replace(shown.pair.certificate, shown.pair.key)
+                self._publish(shown)
+
+            tasks: dict[str, Callable[[], Awaitable[None]]] = {
+                "certificates": lambda: source.keep(use)
+            }
+            if self._only is not Part.WEBHOOK:
+                leader = self._leader()
+                tasks["controllers"] = lambda: leader.campaign(self._lead)
+            async with asyncio.TaskGroup() as group:
+                running = group.create_task(self._supervise(tasks), name="supervisor")
+                self._not_ready = None
+                _log.info("ready")
+                await self._stop.wait()
+                _log.info("stopping")
+                running.cancel()
+            if server is not None:
+                timeout = self._settings.graceful_shutdown_timeout.total_seconds()
+                quiet, rest = shares_of(timeout)
+                server.retire()
+                await self._clock.sleep(quiet)
+                await server.stop(rest)
+
+    def _publish(self, shown: Shown) -> None:
+        """Tell the API server whom to trust, and everybody when that ends."""
+        self._ca_bundle = shown.ca_bundle
+        if shown.tokens != self._tokens:
+            self._former_tokens, self._tokens = self._tokens, shown.tokens
+        self._metrics.set_certificate_expiry(
+            serving=shown.serving_end, authority=shown.authority_end
+        )
+
+    async def _follow_world(self) -> None:
+        gauges = Gauges(self._cache, self._metrics, self._clock)
+        tallies = Tallies(
+            cache=self._cache,
+            objects=self._objects,
+            observe=self._mistakes.look,
+            clock=self._clock,
+            rng=self._rng,
+        )
+        with (
+            self._cache.subscribed(gauges.subscriber()),
+            self._cache.subscribed(tallies.subscriber()),
+        ):
+            await self._supervise({"watches": self._watch, "tallies": tallies.run})
+
+    async def _watch(self) -> None:
+        await self._cache.run(
+            rings=all_rings(self._client),
+            leases=leases(self._client, labels=RING_LABEL),
+            namespaces=namespaces(self._client),
+        )
+
+    async def _supervise(self, tasks: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
+        await supervise(tasks, clock=self._clock, rng=self._rng, on_crash=self._metrics.crashed)
+
+    async def _sync(self) -> None:
+        """Wait until everything was listed once."""
+        await self._patience.outlast(self._cache.not_synced)
+        # Until they are counted their objects are left to the leader.
+        await self._patience.allow(COUNT_SECONDS, "count", self._cache.uncounted)
+        # What is known now lives long: no collection need look at it again.
+        gc.collect()
+        gc.freeze()
+
+    def _waits(self, why: str) -> None:
+        self._not_ready = why
+
+    async def _certificate(self) -> Source:
+        return await find_certificate(
+            self._settings, self._client, self._clock, lambda: self._leading
+        )
+
+    @asynccontextmanager
+    async def _webhook(self, tls: ServerTls) -> AsyncIterator[Server]:
+        settings = self._settings.webhook.server
+        app = create_app(
+            self._cache.snapshot,
+            sharders=lambda: self._sharders,
+            is_stale=self._cache.is_stale,
+            readiness=lambda: self._not_ready,
+            observer=self._metrics,
+            trusts=lambda token: is_one_of(token, (*self._tokens, *self._former_tokens)),
+            validation=RingValidation(
+                rings=self._cache.snapshot,
+                selected=self._cache.selected_by,
+                objects=self._objects,
+                custom=self._custom,
+                max_request_bytes=settings.max_request_bytes,
+            ),
+            max_request_bytes=settings.max_request_bytes,
+        )
+        server = Server(
+            app,
+            host=settings.bind_address,
+            port=settings.port,
+            tls=tls,
+            max_connections=connections_of(MAX_CONNECTIONS, self._descriptors),
+        )
+        async with server:
+            self._metrics.show_connections("webhook", lambda: server.connections)
+            _log.info("webhook listens", extra={"why": f"port {server.port}"})
+            yield server
+
+    @asynccontextmanager
+    async def _listening(
+        self, name: str, bind_address: str, app: FastAPI, tls: ServerTls | None = None
+    ) -> AsyncIterator[None]:
+        address = address_of(bind_address)
+        if address is None:
+            yield
+            return
+        server = Server(
+            app,
+            host=address.host,
+            port=address.port,
+            tls=tls,
+            max_connections=connections_of(OTHER_CONNECTIONS, self._descriptors),
+        )
+        async with server:
+            self._metrics.show_connections(name, lambda: server.connections)
+            yield
+
+    def _leader(self) -> Leader:
+        sharder = self._settings.controller.sharder
+        return Leader(
+            cache=self._cache,
+            objects=self._objects,
+            leases=leases(self._client),
+            ring_status=rings(self._client).status(),
+            configurations=KubeWebhookConfigurations(self._client, MUTATING),
+            validations=KubeWebhookConfigurations(self._client, VALIDATING),
+            registration=lambda: registration_of(
+                self._settings,
+                self._ca_bundle,
+                self._sharders,
+                self._excluded,
+                token=next(iter(self._tokens), ""),
+            ),
+            recorder=self._recorder,
+            mistakes=self._mistakes,
+            meter=self._metrics,
+            holder=holder_of(
+                self._settings.leader_election,
+                self._client,
+                clock=self._clock,
+                rng=self._rng,
+                on_attempt=self._cache.note_attempt,
+            ),
+            clock=self._clock,
+            rng=self._rng,
+            limit=sharder.concurrent_moves,
+            sync_period=sharder.sync_period.total_seconds(),
+        )
+
+    def _lead(self, leading: bool) -> None:  # noqa: FBT001 - an observer of one flag
+        self._leading = leading
+        self._metrics.set_leading(leading=leading)
+        _log.info("leads" if leading else "leads no more")

@@ -1,0 +1,1 @@
+"""Count the objects of every ring."""

@@ -1,0 +1,148 @@
+"""Keep an eye on the tallies: act on what changes there, soon and no more often than needed.
+
+The leader alone runs it (docs/placement.md, "The tally").
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Final, NoReturn
+
+from sharder.controllers.cache import ClusterCache
+from sharder.core.leases.membership import Standing
+from sharder.core.movement.desired import excess_of
+from sharder.core.names import RingName, ShardName
+from sharder.core.placement.placer import Placer
+from sharder.core.placement.tally import Tally
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.runtime.clock import Clock
+
+POLL_SECONDS: Final = 0.5
+"""Between two looks."""
+
+SOON_SECONDS: Final = 2.0
+"""Before a pass is asked for again because of the same excess."""
+
+TRY_SECONDS: Final = 1.0
+"""Between two attempts at objects without owner because others have gone; with a look's time and
+the write's that makes less than 2 s."""
+
+AGAIN_SECONDS: Final = 30.0
+"""The same in the end: not every excess can be undone, but a drain that has failed can."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A ring's tally at the last look."""
+
+    tally: Tally
+    placer: Placer | None = None
+    changes: int = -1
+    departures: int = 0
+    """Those after which objects without owner were tried again."""
+    tried_at: float = -inf
+    excess: Mapping[ShardName, int] | None = None
+    """None: it was not even listed."""
+    asked_at: float = 0.0
+    patience: float = SOON_SECONDS
+    """Seconds from then on in which the same excess is not asked for again."""
+    told: tuple[bool, bool] | None = None
+    """Whether objects waited without owner, and for want of room."""
+
+
+class TallyMonitor:
+    """Looks at every ring's tally as long as it runs."""
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        resync: Callable[[RingName], None],
+        look_again: Callable[[RingName], None],
+        report: Callable[[RingName], None],
+        clock: Clock,
+    ) -> None:
+        """Wire it.
+
+        Args:
+            cache: Has the rings and their tallies.
+            resync: Has the ring passed over: a shard has too many, or all is counted at last.
+            look_again: Has its objects without owner tried again: there is room.
+            report: Has its status written.
+            clock: Tells when.
+        """
+        self._cache = cache
+        self._resync = resync
+        self._look_again = look_again
+        self._report = report
+        self._clock = clock
+        self._seen: dict[RingName, _Seen] = {}
+
+    async def run(self) -> NoReturn:
+        """Look until cancelled."""
+        while True:
+            rings = self._cache.rings()
+            self._seen = {ring: seen for ring, seen in self._seen.items() if ring in rings}
+            for ring in rings:
+                snapshot = self._cache.snapshot(ring)
+                if snapshot is not None and snapshot.tally is not None:
+                    self._look(snapshot, snapshot.tally)
+            await self._clock.sleep(POLL_SECONDS)
+
+    def _look(self, snapshot: RingSnapshot, tally: Tally) -> None:
+        seen = self._seen.get(snapshot.name)
+        if seen is None or seen.tally is not tally:
+            seen = self._seen[snapshot.name] = _Seen(tally)
+        if not tally.synced:
+            seen.excess = None
+            return
+        now = self._clock.monotonic()
+        is_news = seen.changes != tally.changes or seen.placer is not snapshot.placer
+        seen.changes, seen.placer = tally.changes, snapshot.placer
+        if is_news or seen.excess is None or seen.excess:
+            self._relieve(snapshot, seen, now)
+        self._try_again(snapshot, tally, seen, now)
+        if is_news:
+            self._tell(snapshot, tally, seen)
+
+    def _relieve(self, snapshot: RingSnapshot, seen: _Seen, now: float) -> None:
+        """Have the ring passed over if a shard has too many, or when it is listed first."""
+        before, excess = seen.excess, excess_of(snapshot)
+        seen.excess = excess
+        if before is None or _grows(before, excess):
+            seen.patience = SOON_SECONDS
+        elif excess and now >= seen.asked_at + seen.patience:
+            seen.patience = min(2 * seen.patience, AGAIN_SECONDS)
+        else:
+            return
+        seen.asked_at = now
+        self._resync(snapshot.name)
+
+    def _try_again(self, snapshot: RingSnapshot, tally: Tally, seen: _Seen, now: float) -> None:
+        """Have objects that wait tried again if others have gone, the last ones included.
+
+        Those whose shard is gone wait as well, but nobody knows them by name: that takes a pass.
+        """
+        standing_of = snapshot.members.standing_of
+        orphaned = any(standing_of(shard) is Standing.GONE for shard in tally.by_shard())
+        # The same for what an evacuated shard still has: nobody had room for it.
+        if not snapshot.ring.spec.movement.paused:
+            orphaned |= any(map(tally.staying_on, snapshot.placer.layout.evacuating))
+        if not (tally.unassigned or orphaned):
+            seen.departures = tally.departures
+        elif tally.departures != seen.departures and now >= seen.tried_at + TRY_SECONDS:
+            seen.departures, seen.tried_at = tally.departures, now
+            (self._resync if orphaned else self._look_again)(snapshot.name)
+
+    def _tell(self, snapshot: RingSnapshot, tally: Tally, seen: _Seen) -> None:
+        """Have the status written if objects begin or cease to wait, for room or otherwise."""
+        waiting = bool(tally.unassigned)
+        told = waiting, waiting and not snapshot.placer.has_room(tally)
+        if told != seen.told:
+            seen.told = told
+            self._report(snapshot.name)
+
+
+def _grows(before: Mapping[ShardName, int], excess: Mapping[ShardName, int]) -> bool:
+    """Tell whether some shard has more too many than before; less is being seen to."""
+    return any(many > before.get(shard, 0) for shard, many in excess.items())

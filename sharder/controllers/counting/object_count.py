@@ -1,0 +1,200 @@
+"""Count the objects of a ring anew after some have come, gone or moved.
+
+For rings whose strategy follows: the others have a tally.  Nothing is remembered of an object, so
+a count is a list of metadata, page by page, at most every `COUNT_SECONDS`.  Behind it a watch
+waits for the first object that is created or deleted, and ends with it; that others move is told
+by who moves them.  So a ring in which nothing happens costs nothing (docs/protocol.md,
+"ControllerRing").
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from typing import Final
+
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.counting.resync_stats import ResyncStats
+from sharder.controllers.scope import WHOLE, scope_of, selector_text
+from sharder.core.api.meta import PartialObject
+from sharder.core.errors import ApiError, Expired, Forbidden, NotFound
+from sharder.core.movement.step import Keep
+from sharder.core.names import RingName
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.stats import ObjectStats
+from sharder.core.status.status import COUNTS_SECONDS
+from sharder.ports import Bookmark, Changed, Objects, Removed, Store, WatchEvent
+from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.clock import Clock
+from sharder.runtime.reflector import closing
+from sharder.runtime.workqueue import WorkQueue
+
+COUNT_SECONDS: Final = COUNTS_SECONDS
+"""Between two counts of a ring: as often as its status is written for the sake of counts."""
+
+SETTLE_SECONDS: Final = 2.0
+"""After the first change: objects move many at a time."""
+
+BACKOFF: Final = Backoff(base=30.0, cap=300.0)
+"""Between attempts at a count that failed; what cannot be read is reported by the resync."""
+
+WATCH_BACKOFF: Final = Backoff(base=1.0, cap=60.0)
+
+CONCURRENCY: Final = 2
+"""Rings that are counted at a time."""
+
+
+@dataclass(slots=True)
+class _Newest:
+    """The newest objects of a list, to tell those that are created later."""
+
+    created: str = ""
+    uids: set[str] = field(default_factory=set)
+    """Of all that were created in that second."""
+
+    def note(self, obj: PartialObject) -> None:
+        created = obj.metadata.creation_timestamp or ""
+        if created > self.created:
+            self.created, self.uids = created, set()
+        if created == self.created:
+            self.uids.add(obj.metadata.uid)
+
+    def is_older_than(self, obj: PartialObject) -> bool:
+        created = obj.metadata.creation_timestamp or ""
+        if created == self.created:
+            return obj.metadata.uid not in self.uids
+        return created > self.created
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A list that was counted, and where to go on from."""
+
+    snapshot: RingSnapshot
+    store: Store[PartialObject]
+    version: str
+    newest: _Newest
+
+
+class ObjectCount:
+    """Counts rings, each when something has happened to its objects."""
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        objects: Objects,
+        publish: Callable[[RingName, ObjectStats], None],
+        clock: Clock,
+        rng: Rng,
+    ) -> None:
+        """`publish` is told each count."""
+        self._cache = cache
+        self._objects = objects
+        self._publish = publish
+        self._clock = clock
+        self._rng = rng
+        self._queue = WorkQueue[RingName](clock=clock, rng=rng, backoff=BACKOFF)
+        self._counted: dict[RingName, float] = {}
+        """When each ring was counted last."""
+        self._watches: dict[RingName, list[asyncio.Task[None]]] = {}
+
+    def moved(self, ring: RingName) -> None:
+        """Take note that an object of the ring has come, gone or moved."""
+        self._end(ring)
+        due = self._counted.get(ring, -inf) + COUNT_SECONDS - self._clock.monotonic()
+        self._queue.add_after(ring, max(SETTLE_SECONDS, due))
+
+    def passed(self, ring: RingName) -> None:
+        """Take note that the resync has counted the ring: from then on it is to be watched."""
+        if ring not in self._watches:
+            self._queue.add_after(ring, COUNT_SECONDS)
+
+    async def run(self) -> None:
+        """Count and watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            await self._queue.run(partial(self._reconcile, group), concurrency=CONCURRENCY)
+
+    async def _reconcile(self, group: asyncio.TaskGroup, name: RingName) -> None:
+        self._end(name)
+        snapshot = self._cache.snapshot(name)
+        if snapshot is None or snapshot.tally is not None:
+            self._counted.pop(name, None)
+            return
+        self._counted[name] = self._clock.monotonic()
+        muster = ResyncStats(snapshot)
+        listed = await self._count(snapshot, muster)
+        seconds = self._clock.monotonic() - self._counted[name]
+        result = muster.result(time=self._clock.now(), seconds=seconds)
+        self._publish(name, result.figures)
+        self._watches[name] = [
+            group.create_task(self._await_change(name, each), name=f"watch {name}")
+            for each in listed
+        ]
+
+    async def _count(self, snapshot: RingSnapshot, muster: ResyncStats) -> list[_Listed]:
+        """Count all main objects in scope; return the lists by which that was done."""
+        found = []
+        selector = selector_text(snapshot.ring.spec.object_selector)
+        cover = scope_of(snapshot.namespaces, self._cache.known_namespaces())
+        for main in snapshot.resources:
+            resource = await self._objects.find(main.id)
+            for part in cover if resource.namespaced else WHOLE:
+                store = self._objects.of(
+                    resource, selector, namespace=part.namespace, fields=part.fields
+                )
+                newest = _Newest()
+
+                def note(obj: PartialObject, newest: _Newest = newest) -> bool:
+                    newest.note(obj)
+                    if snapshot.selects(obj):
+                        muster.note(obj, Keep("counted"))
+                    return False
+
+                listed = await store.list(note)
+                found.append(_Listed(snapshot, store, listed.resource_version, newest))
+        return found
+
+    async def _await_change(self, name: RingName, listed: _Listed) -> None:
+        """Wait until an object is created or deleted; without the right to watch, for nothing."""
+        version, failures = listed.version, 0
+        while True:
+            try:
+                async with closing(listed.store.watch(version)) as events:
+                    async for event in events:
+                        failures = 0
+                        if self._counts(name, listed, event):
+                            self.moved(name)
+                            return
+                        version = _version_of(event) or version
+            except Expired:
+                self.moved(name)
+                return
+            except (Forbidden, NotFound):
+                return
+            except ApiError:
+                failures += 1
+            await self._clock.sleep(WATCH_BACKOFF.delay(max(1, failures), self._rng))
+
+    def _counts(self, name: RingName, listed: _Listed, event: WatchEvent[PartialObject]) -> bool:
+        """Tell whether there is one object more or less in scope; others change all the time."""
+        match event:
+            case Removed(obj):
+                pass
+            case Changed(obj) if listed.newest.is_older_than(obj):
+                pass
+            case _:
+                return False
+        now = self._cache.snapshot(name)
+        return listed.snapshot.selects(obj) or (now is not None and now.selects(obj))
+
+    def _end(self, ring: RingName) -> None:
+        for task in self._watches.pop(ring, []):
+            task.cancel()
+
+
+def _version_of(event: WatchEvent[PartialObject]) -> str:
+    if isinstance(event, Bookmark):
+        return event.resource_version
+    return event.obj.metadata.resource_version

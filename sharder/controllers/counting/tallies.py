@@ -1,0 +1,232 @@
+"""Count the objects of rings whose strategy sticks, on every replica.
+
+One watch of metadata for each main resource of such a ring feeds its tally, or one for each
+namespace while they are few; other rings cost nothing (docs/placement.md, "The tally").
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.cache_events import Subscriber
+from sharder.controllers.counting.tally_watch import Observe, Part, Ports, TallyWatch
+from sharder.controllers.scope import WHOLE, ListScope, scope_of
+from sharder.core.leases.membership import Standing
+from sharder.core.names import GroupResource, RingName
+from sharder.core.placement.tally import AGE_SECONDS, Tally
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.stats import ObjectStats
+from sharder.ports import Objects
+from sharder.runtime.backoff import Rng
+from sharder.runtime.clock import Clock
+
+_NAMESPACES = GroupResource("", "namespaces")
+
+
+class _Running(NamedTuple):
+    counting: TallyWatch
+    task: asyncio.Task[None]
+
+
+@dataclass(slots=True)
+class _State:
+    """What is kept of a ring."""
+
+    tally: Tally
+    scope: tuple[object, ...] = ()
+    namespaces: frozenset[str] = frozenset()
+    cover: ListScope = ()
+    wanted: set[Part] = field(default_factory=set)
+    unlisted: set[Part] = field(default_factory=set)
+    """Those of the wanted ones that have not been counted yet."""
+    given_up: set[Part] = field(default_factory=set)
+    """Those of them that cannot be listed: the others do not wait for them."""
+    running: dict[Part, _Running] = field(default_factory=dict)
+    """The wanted ones, and others until these show what those do."""
+
+
+class Tallies:
+    """Keeps the watches that the tallies of all rings need."""
+
+    def __init__(
+        self, *, cache: ClusterCache, objects: Objects, observe: Observe, clock: Clock, rng: Rng
+    ) -> None:
+        """`observe` is shown objects in scope, again whenever they change."""
+        self._cache = cache
+        self._clock = clock
+        self._means = Ports(cache=cache, objects=objects, observe=observe, clock=clock, rng=rng)
+        self._rings: dict[RingName, _State] = {}
+        self._stale: dict[RingName, frozenset[str]] = {}
+        """Rings that have changed, and the namespaces that were known then."""
+        self._changed = asyncio.Event()
+
+    def subscriber(self) -> Subscriber:
+        """Return what to subscribe to the world."""
+        return Subscriber(
+            ring=self._ring_changed,
+            steps=lambda _: None,
+            scope=lambda ring, _: self._ring_changed(ring),
+            lease=lambda _: None,
+        )
+
+    async def run(self) -> None:
+        """Count until cancelled."""
+        self._rings.clear()
+        for ring in self._cache.rings():
+            self._ring_changed(ring)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._age(), name="age tallies")
+            while True:
+                self._changed.clear()
+                while self._stale:
+                    self._adjust(*self._stale.popitem(), group)
+                    await self._clock.sleep(0)  # a namespace may concern a thousand rings
+                await self._changed.wait()
+
+    def _ring_changed(self, ring: RingName) -> None:
+        """Take note at once: the snapshot was built this very moment."""
+        snapshot = self._cache.snapshot(ring)
+        counts = snapshot is not None and snapshot.tally is not None
+        self._stale[ring] = self._cache.known_namespaces() if counts else frozenset()
+        self._changed.set()
+
+    async def _age(self) -> None:
+        while True:
+            await self._clock.sleep(AGE_SECONDS)
+            for state in self._rings.values():
+                state.tally.age()
+                for running in state.running.values():
+                    running.counting.look_again()  # of namespaces that are not selected
+
+    def _adjust(self, ring: RingName, known: frozenset[str], group: asyncio.TaskGroup) -> None:
+        """Start and end watches, if what they cover has changed."""
+        snapshot = self._cache.snapshot(ring)
+        tally = None if snapshot is None else snapshot.tally
+        state = self._rings.get(ring)
+        if state is not None and state.tally is not tally:
+            _end(self._rings.pop(ring))
+            state = None
+        if snapshot is None or tally is None:
+            return
+        if state is None:
+            state = self._rings[ring] = _State(tally)
+            tally.synced = False
+            tally.clear()  # of watches that have ended by an error
+        scope = snapshot.namespaces, snapshot.cluster_scoped
+        if state.scope != scope:
+            state.scope = scope
+            self._cover(state, snapshot, known, group)
+        for running in state.running.values():
+            running.counting.look_again()
+
+    def _cover(
+        self,
+        state: _State,
+        snapshot: RingSnapshot,
+        known: frozenset[str],
+        group: asyncio.TaskGroup,
+    ) -> None:
+        """Watch what is in scope now.
+
+        Namespaces that are new were empty, and those that are deleted are: what comes and goes in
+        them is shown by the watches that go on.  Those that are selected by other labels may hold
+        anything: it is listed.
+        """
+        come = snapshot.namespaces - state.namespaces
+        came_full = {n for n in come if not self._cache.began_empty(snapshot.name, n)}
+        relabelled = came_full or (state.namespaces - snapshot.namespaces) & known
+        if came_full:
+            state.tally.synced = False
+        previous = () if relabelled else state.cover
+        state.cover = scope_of(snapshot.namespaces, known, previous)
+        state.namespaces = snapshot.namespaces
+        state.wanted = set(_parts_of(snapshot, state.cover))
+        again = {part for part in state.wanted if relabelled and _spans(part, snapshot)}
+        for part in again & state.running.keys():
+            state.running.pop(part).task.cancel()
+        state.unlisted &= state.wanted
+        state.given_up &= state.wanted
+        for part in sorted(state.wanted - state.running.keys()):
+            state.unlisted.add(part)
+            counting = TallyWatch(
+                self._means,
+                ring=snapshot.name,
+                part=part,
+                tally=state.tally,
+                is_known=partial(self._cache.is_scope_known, snapshot.name),
+                listed=partial(self._listed, state, group),
+                unreadable=partial(self._give_up, state, group),
+                listing=partial(self._take_up, state),
+            )
+            task = group.create_task(counting.run(), name=f"count {part}")
+            state.running[part] = _Running(counting, task)
+        self._settle(state, group)
+
+    def _listed(self, state: _State, group: asyncio.TaskGroup, part: Part) -> None:
+        state.unlisted.discard(part)
+        self._settle(state, group)
+
+    def _give_up(self, state: _State, group: asyncio.TaskGroup, part: Part) -> None:
+        """Count without a part; the resync says that it cannot be read."""
+        if part in state.unlisted:
+            state.given_up.add(part)
+            self._settle(state, group)
+
+    def _take_up(self, state: _State, part: Part) -> None:
+        """Wait for a part after all: half of a list would make others look too many."""
+        if part in state.given_up:
+            state.given_up.discard(part)
+            state.tally.synced = False
+
+    def _settle(self, state: _State, group: asyncio.TaskGroup) -> None:
+        """Drop what others show by now."""
+        for part in state.running.keys() - state.wanted:
+            if not any(part.overlaps(other) for other in state.unlisted):
+                state.running.pop(part).task.cancel()
+                steps = state.tally.dropping(part)
+                group.create_task(self._take(steps), name=f"drop {part}")
+        if state.unlisted <= state.given_up and not state.wanted <= state.given_up:
+            state.tally.synced = True
+
+    async def _take(self, steps: Iterator[None]) -> None:
+        for _ in steps:
+            await self._clock.sleep(0)
+
+
+def _parts_of(snapshot: RingSnapshot, cover: ListScope) -> Iterator[Part]:
+    for resource in snapshot.resources:
+        slices = WHOLE if resource.id in snapshot.cluster_scoped else cover
+        yield from (Part(resource.id, within) for within in slices)
+
+
+def _spans(part: Part, snapshot: RingSnapshot) -> bool:
+    """Tell whether one watch shows objects in scope and others, by their namespaces."""
+    if part.resource in snapshot.cluster_scoped:
+        return part.resource == _NAMESPACES
+    return not part.within.namespace
+
+
+def _end(state: _State) -> None:
+    for running in state.running.values():
+        running.task.cancel()
+
+
+def figures_of(snapshot: RingSnapshot) -> ObjectStats | None:
+    """Return what the ring's tally says, None without one, or before everything was listed."""
+    tally = snapshot.tally
+    if tally is None or not tally.synced:
+        return None
+    by_shard = tally.by_shard()
+    standing_of = snapshot.members.standing_of
+    stray = sum(n for s, n in by_shard.items() if standing_of(s) is not Standing.AVAILABLE)
+    return ObjectStats(
+        objects=tally.objects,
+        unassigned=tally.unassigned,
+        draining=tally.draining,
+        by_shard=by_shard,
+        has_room=snapshot.placer.has_room(tally),
+        unowned=tally.unassigned + stray,
+    )

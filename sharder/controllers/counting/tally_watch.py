@@ -1,0 +1,220 @@
+"""Feed a ring's tally from one watch, and remember what is too early to be counted.
+
+Namespaces are watched apart: an object may be shown before anybody can tell whether its namespace
+is in scope.  Of such a one is kept how it will count, as of the others.
+"""
+
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
+
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.scope import WHOLE, ListRequest, selector_text
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.errors import ApiError, Forbidden, NotFound
+from sharder.core.keys import main_key
+from sharder.core.names import GroupResource, RingName
+from sharder.core.placement.demand import identity_of
+from sharder.core.placement.entries import Entries, Entry
+from sharder.core.placement.tally import Tally
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.ports import Changed, Listed, Objects, Removed
+from sharder.runtime.backoff import UNSERVED, Rng, failures_after
+from sharder.runtime.clock import Clock
+from sharder.runtime.reflector import Polled, follow
+
+GIVE_UP_SECONDS = 10.0
+"""After which the other resources of a ring are placed without what cannot be listed."""
+
+Observe = Callable[[RingSnapshot, PartialObject], None]
+
+
+class Part(NamedTuple):
+    """What one watch shows."""
+
+    resource: GroupResource
+    within: ListRequest
+
+    def overlaps(self, other: "Part") -> bool:
+        """Tell whether both may show the same object."""
+        one, another = self.within, other.within
+        return self.resource == other.resource and (
+            one.holds(another.namespace) or another.holds(one.namespace)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """What every watch needs."""
+
+    cache: ClusterCache
+    objects: Objects
+    observe: Observe
+    clock: Clock
+    rng: Rng
+
+
+class TallyWatch:
+    """One part of a ring's tally, and the watch that feeds it."""
+
+    def __init__(
+        self,
+        means: Ports,
+        *,
+        ring: RingName,
+        part: Part,
+        tally: Tally,
+        is_known: Callable[[str], bool],
+        listed: Callable[[Part], None],
+        unreadable: Callable[[Part], None],
+        listing: Callable[[Part], None],
+    ) -> None:
+        """Wire it.
+
+        Args:
+            means: What all share.
+            ring: Whose objects are counted.
+            part: Which of them.
+            tally: Where they are counted.
+            is_known: Tells of a namespace whether it has been seen, and the ring's snapshot was
+                built with it.
+            listed: Is told whenever the whole part has been counted.
+            unreadable: Is told, maybe again and again, that it cannot be listed.
+            listing: Is told when a list of it begins.
+        """
+        self._unreadable = unreadable
+        self._listing = listing
+        self._failing_since: float | None = None
+        self._means = means
+        self._ring = ring
+        self._part = part
+        self._tally = tally
+        self._is_known = is_known
+        self._listed = listed
+        self._early: dict[str, Entries] = {}
+        """Objects of namespaces that are not known yet, by namespace."""
+        self._is_listing = False
+        self._unseen = set[int]()
+        """What the list that is under way has not shown yet."""
+
+    async def run(self) -> NoReturn:
+        """Follow for ever; what is not served has no objects."""
+        failures, clock = 0, self._means.clock
+        while True:
+            began = clock.monotonic()
+            try:
+                resource = await self._means.objects.find(self._part.resource)
+                # What has no namespaces is shown by another part, as soon as the World knows.
+                if resource.namespaced or self._part.within in WHOLE:
+                    await self._follow(resource)
+            except NotFound:
+                self._begin()
+                await self._finish()
+            except ApiError as error:
+                self._note(error)
+            failures = failures_after(failures, clock.monotonic() - began)
+            await clock.sleep(UNSERVED.delay(failures, self._means.rng))
+
+    def look_again(self) -> None:
+        """Count what was too early, as far as its namespace is known now."""
+        if self._is_listing:
+            return
+        snapshot = self._means.cache.snapshot(self._ring)
+        for namespace in list(filter(self._is_known, self._early)):
+            entries = self._early.pop(namespace)
+            if snapshot is not None and namespace in snapshot.namespaces:
+                for identity, entry in entries.items():
+                    self._tally.see(self._part, identity, entry)
+
+    async def _follow(self, resource: Resource) -> None:
+        snapshot = self._means.cache.snapshot(self._ring)
+        if snapshot is None:
+            return
+        store = self._means.objects.of(
+            resource,
+            selector_text(snapshot.ring.spec.object_selector),
+            namespace=self._part.within.namespace,
+            fields=self._part.within.fields,
+        )
+        events = follow(
+            Polled(store, clock=self._means.clock, told=lambda _: None),
+            doing=f"count {resource.id}",
+            clock=self._means.clock,
+            rng=self._means.rng,
+            on_error=self._on_error,
+            keep=self._list,
+        )
+        async with aclosing(events):
+            async for event in events:
+                match event:
+                    case Listed():
+                        await self._finish()
+                    case Changed(obj):
+                        self._see(obj, is_there=True)
+                    case Removed(obj):
+                        self._see(obj, is_there=False)
+
+    def _on_error(self, error: ApiError | None) -> None:
+        """Let the next list begin anew; end the watch of what is gone, or may not be listed."""
+        if error is not None:
+            self._is_listing = False
+            self._note(error)
+        if isinstance(error, NotFound | Forbidden):
+            raise error
+
+    def _note(self, error: ApiError) -> None:
+        """Give the part up that may not be listed, or could not be for a while."""
+        now = self._means.clock.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        if isinstance(error, Forbidden) or now - self._failing_since >= GIVE_UP_SECONDS:
+            self._unreadable(self._part)
+
+    def _list(self, obj: PartialObject) -> bool:
+        """Count an object of a page at once, and let nobody keep it."""
+        if not self._is_listing:
+            self._begin()
+        found = self._entry(obj)
+        if found is not None:
+            self._unseen.discard(found[0])
+            self._tally.see(self._part, *found)
+        return False
+
+    def _begin(self) -> None:
+        self._is_listing, self._failing_since = True, None
+        self._listing(self._part)
+        self._unseen = self._tally.shown_by(self._part)
+        self._early = {}
+
+    async def _finish(self) -> None:
+        """Forget what was not listed, in steps: the webhook answers in between."""
+        if not self._is_listing:  # nothing was there
+            self._begin()
+        for _ in self._tally.removing(self._part, self._unseen):
+            await self._means.clock.sleep(0)
+        self._is_listing, self._unseen = False, set()
+        self.look_again()
+        self._listed(self._part)
+
+    def _see(self, obj: PartialObject, *, is_there: bool) -> None:
+        identity = identity_of(main_key(obj))
+        for entries in self._early.values():
+            entries.pop(identity, None)
+        found = self._entry(obj) if is_there else None
+        if not any(entries.find(identity) for entries in self._early.values()):
+            self._tally.see(self._part, identity, None if found is None else found[1])
+
+    def _entry(self, obj: PartialObject) -> tuple[int, Entry] | None:
+        """Return how an object counts, None if it is not in scope, or too early."""
+        snapshot = self._means.cache.snapshot(self._ring)
+        if snapshot is None or not snapshot.matches(obj):
+            return None
+        identity, entry = snapshot.identity_of(obj), snapshot.entry_of(obj)
+        if snapshot.selects(obj):
+            self._means.observe(snapshot, obj)
+            return identity, entry
+        namespace = obj.metadata.namespace or obj.metadata.name  # a Namespace is its own
+        if not self._is_known(namespace):
+            self._early.setdefault(namespace, Entries())[identity] = entry
+        return None

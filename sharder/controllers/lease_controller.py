@@ -1,0 +1,222 @@
+"""Care for the Leases of shards: show their state, take over from the silent, bury the dead.
+
+Only the leader runs this (docs/protocol.md, "Shards and their Leases").  Every write carries the
+resourceVersion that it was decided from, so that a shard which renews at the last moment wins.
+"""
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import inf
+from typing import TypeAlias
+
+from sharder.controllers.annotation_warnings import MALFORMED
+from sharder.controllers.cache import ClusterCache
+from sharder.core.api.lease import Lease, format_time
+from sharder.core.api.meta import Json
+from sharder.core.errors import Conflict, NotFound, Unavailable
+from sharder.core.leases.membership import ring_of
+from sharder.core.leases.shard import invalid_annotations
+from sharder.core.leases.state import (
+    ObservedLease,
+    ShardState,
+    duration_of,
+    problem_of,
+)
+from sharder.core.leases.validity import MAX_LEASES
+from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
+from sharder.ports import Recorder
+from sharder.runtime.clock import Clock
+from sharder.runtime.lease_lock import Leases
+
+_log = logging.getLogger(__name__)
+
+
+MAX_REPORTED = 2 * MAX_LEASES
+"""Invalid Leases that are remembered as reported: whoever forges more gets no Event for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Take the Lease: its shard has been silent for two durations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete the Lease: its shard has been dead for a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetState:
+    """Write the state into the Lease's label, where it differs."""
+
+    state: ShardState
+
+
+Care: TypeAlias = TakeOver | Delete | SetState
+
+
+def care_for(sighting: ObservedLease, now: datetime, monotonic: float) -> Care:
+    """Return what a valid Lease needs.
+
+    Whether it is taken depends only on how long it was watched standing still: another machine's
+    clock may be wrong.
+    """
+    if sighting.is_silent(monotonic):
+        return TakeOver()
+    state = sighting.state(now, monotonic)
+    return Delete() if state is ShardState.ORPHANED else SetState(state)
+
+
+def taken(lease: Lease, now: datetime) -> Json:
+    """Return the patch with which the sharder takes a Lease, for twice its duration."""
+    doubled = int((2 * duration_of(lease)) / timedelta(seconds=1))
+    return {
+        "metadata": {
+            "resourceVersion": lease.metadata.resource_version,
+            "labels": {STATE_LABEL: ShardState.DEAD},
+        },
+        "spec": {
+            "holderIdentity": SHARDER_IDENTITY,
+            "leaseDurationSeconds": doubled,
+            "acquireTime": format_time(now),
+            "renewTime": format_time(now),
+            "leaseTransitions": lease.spec.next_transition,
+        },
+    }
+
+
+class LeaseController:
+    """Reconciles one Lease at a time, by namespace and name."""
+
+    def __init__(
+        self, *, cache: ClusterCache, leases: Leases, recorder: Recorder, clock: Clock
+    ) -> None:
+        self._cache = cache
+        self._leases = leases
+        self._recorder = recorder
+        self._clock = clock
+        self._reported: dict[ObjectRef, str] = {}
+        """What is wrong with invalid Leases, as far as people were told."""
+        self._mistaken: dict[ObjectRef, str] = {}
+        """What is wrong with what Leases say of their shards, likewise."""
+
+    async def reconcile(self, ref: ObjectRef) -> float | None:
+        """Do what the Lease needs now; return in how many seconds to look again.
+
+        A lost race needs nothing: the write that won comes as an event.
+        """
+        sighting = self._cache.membership.sighting(ref)
+        if sighting is None:
+            self._reported.pop(ref, None)
+            self._mistaken.pop(ref, None)
+            return None
+        snapshot = self._cache.snapshot(ring_of(sighting.lease))
+        if snapshot is None:
+            return None
+        problem = snapshot.members.roster.problems.get(ref) or problem_of(sighting.lease)
+        if problem is not None:
+            await self._complain(sighting.lease, problem)
+            return None
+        self._reported.pop(ref, None)
+        await self._point_out(sighting.lease)
+        try:
+            return await self._care_for(sighting)
+        except (Conflict, NotFound):
+            return None
+
+    async def _care_for(self, sighting: ObservedLease) -> float | None:
+        care, again = self._judge(sighting)
+        if care == TakeOver() or care == SetState(ShardState.EXPIRED):
+            sighting = await self._make_sure(sighting.lease)
+            care, again = self._judge(sighting)
+            again = min(again or inf, _pace(sighting.lease))
+        await self._carry_out(care, sighting.lease, self._clock.now())
+        return again
+
+    def _judge(self, sighting: ObservedLease) -> tuple[Care, float | None]:
+        """Return what the Lease needs now, and after how many seconds it may need another."""
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        return care_for(sighting, now, monotonic), sighting.state_changes_in(now, monotonic)
+
+    async def _make_sure(self, lease: Lease) -> ObservedLease:
+        """Make sure that it is the shard that is silent, and not the API server.
+
+        Done again and again while a Lease is expired, so that time in which the API server does
+        not answer is known, and counts for no shard's silence; and no write of ours, having waited
+        for an answer, overtakes the renewals that have waited too.  Return what is known then.
+
+        Raises:
+            Conflict: the shard has renewed, which our watch may not have told yet.
+            Unavailable: there was no answer, or a late one.
+        """
+        ref, asked = lease.metadata.ref, self._clock.monotonic()
+        try:
+            present = await self._read(ref, in_time=_pace(lease))
+        except Unavailable:
+            self._cache.note_attempt(asked, False)  # noqa: FBT003 - an observer of one flag
+            raise
+        self._cache.note_attempt(asked, True)  # noqa: FBT003
+        sighting = self._cache.membership.sighting(ref)
+        if sighting is None or not present.spec == lease.spec == sighting.lease.spec:
+            raise Conflict(f"lease {ref} was renewed")
+        return sighting
+
+    async def _read(self, ref: ObjectRef, *, in_time: float) -> Lease:
+        asked = self._clock.monotonic()
+        present = await self._leases.get(ref)
+        waited = self._clock.monotonic() - asked
+        if waited > in_time:
+            raise Unavailable(f"no answer about lease {ref} for {waited:.1f} s")
+        return present
+
+    async def _complain(self, lease: Lease, problem: str) -> None:
+        """Tell people once what is wrong; an invalid Lease is neither written nor deleted."""
+        ref = lease.metadata.ref
+        if self._reported.get(ref) == problem or len(self._reported) >= MAX_REPORTED:
+            return
+        self._reported[ref] = problem
+        fields = {"ring": ring_of(lease), "object": str(ref), "why": problem}
+        _log.warning("lease makes no shard", extra=fields)
+        await self._recorder.warn(lease, "InvalidLease", f"it makes no shard: {problem}")
+
+    async def _point_out(self, lease: Lease) -> None:
+        """Tell people once what the Lease says of its shard in vain."""
+        ref, mistakes = lease.metadata.ref, "; ".join(invalid_annotations(lease))
+        if not mistakes:
+            self._mistaken.pop(ref, None)
+        elif self._mistaken.get(ref) != mistakes:
+            self._mistaken[ref] = mistakes
+            await self._recorder.warn(lease, MALFORMED, mistakes)
+
+    async def _carry_out(self, care: Care, lease: Lease, now: datetime) -> None:
+        meta = lease.metadata
+        fields = {"ring": ring_of(lease), "shard": meta.name}
+        match care:
+            case TakeOver():
+                await self._leases.patch(meta.ref, taken(lease, now))
+                _log.info("shard is dead, took its lease", extra=fields)
+            case Delete():
+                await self._leases.delete(
+                    meta.ref, uid=meta.uid, resource_version=meta.resource_version
+                )
+                _log.info("deleted orphaned lease", extra=fields)
+            case SetState(state) if meta.label(STATE_LABEL) != state:
+                await self._leases.patch(meta.ref, _shown(lease, state))
+                _log.info("shard changed state", extra={**fields, "why": str(state)})
+            case SetState():
+                pass
+
+
+def _pace(lease: Lease) -> float:
+    """Return how many seconds may lie between two answers while the shard is silent."""
+    return duration_of(lease).total_seconds() / 4
+
+
+def _shown(lease: Lease, state: ShardState) -> Json:
+    return {
+        "metadata": {
+            "resourceVersion": lease.metadata.resource_version,
+            "labels": {STATE_LABEL: state},
+        }
+    }

@@ -1,0 +1,118 @@
+"""Bring single controlled objects to the shard on which their owners are now."""
+
+from collections.abc import Sequence, Set
+from functools import partial
+
+from sharder.controllers.movement.failures import BackingOff
+from sharder.controllers.movement.mover import Mover
+from sharder.controllers.movement.pending import ObjectKey, ResourceKey
+from sharder.controllers.permissions import read
+from sharder.core.api.meta import OwnerReference, PartialObject, Resource
+from sharder.core.errors import ApiError, InvalidObject, NotFound
+from sharder.core.movement.planner import Owners, Reservations, plan_controlled
+from sharder.core.movement.step import Keep, Step
+from sharder.core.names import ObjectRef
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.ports import Objects
+from sharder.runtime.task_pool import batch
+
+
+class DependentsFollower:
+    """Reads the owners of controlled objects, each once, and plans after them; by one snapshot."""
+
+    def __init__(self, snapshot: RingSnapshot, *, objects: Objects, mover: Mover) -> None:
+        self._snapshot = snapshot
+        self._objects = objects
+        self._mover = mover
+        self._failures = mover.failures
+        self._owners = Owners()
+        self._promises = Reservations(snapshot)
+        self._waiting = set[str]()
+        """Owners that have just lost their own owner, by uid."""
+        self.left_behind = dict[str, ObjectRef]()
+        """Owners of what could not be written, by uid: they are to wait for it."""
+        self._unread = dict[str, ApiError | InvalidObject]()
+
+    async def run(self, controlled: Resource, found: Sequence[PartialObject]) -> None:
+        """Take each object one step on; one that fails keeps no other.
+
+        Raises:
+            ApiError: it is not known which resource an owner is of.
+        """
+        references = {
+            reference.uid: (reference, obj.metadata.namespace)
+            for obj in found
+            if (reference := obj.metadata.controller) is not None
+        }
+        kinds = await self._main_kinds({(r.group, r.kind) for r, _ in references.values()})
+        async with batch(self._mover.limit) as reads:
+            for reference, namespace in references.values():
+                main = kinds.get((reference.group, reference.kind))
+                if main is not None:
+                    await reads.add(self._learn(main, reference, namespace))
+        async with batch(self._mover.limit) as writes:
+            for obj in found:
+                await writes.add(self._move(controlled, obj))
+
+    async def _main_kinds(self, wanted: Set[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
+        """Return the main resources by group and kind; any may control, whatever it lists.
+
+        Raises:
+            ApiError: one that is `wanted` may be among those that could not be looked up.
+        """
+        kinds, unknown = dict[tuple[str, str], Resource](), list[ApiError]()
+        for entry in self._snapshot.resources:
+            try:
+                main = await self._objects.find(entry.id)
+            except NotFound:
+                # None of its objects exist that could have an owner label.
+                continue
+            except ApiError as error:
+                unknown.append(error)
+                continue
+            kinds[main.id.group, main.kind] = main
+        if unknown and not wanted <= kinds.keys():
+            raise unknown[0]
+        return kinds
+
+    async def _learn(self, main: Resource, reference: OwnerReference, namespace: str) -> None:
+        """Take note of where an owner is; one that is gone counts with the hash of its key."""
+        ref = ObjectRef(namespace if main.namespaced else "", reference.name)
+        try:
+            owner = await read(self._objects, main, ref)
+        except NotFound:
+            return
+        except (ApiError, InvalidObject) as error:
+            self._unread[reference.uid] = error
+            return
+        if owner.metadata.uid != reference.uid:
+            return
+        if not self._snapshot.selects(owner):
+            self._owners.leave(self._snapshot, owner)
+        elif self._mover.wait(self._snapshot, main, owner) > 0:
+            self._waiting.add(reference.uid)
+        else:
+            self._owners.note(self._snapshot, owner, self._promises.plan(owner))
+
+    async def _move(self, resource: Resource, obj: PartialObject) -> None:
+        reference = obj.metadata.controller
+        uid = "" if reference is None else reference.uid
+        subject = ObjectKey(ResourceKey(self._snapshot.name, resource.id), obj.metadata.ref)
+        unread = self._unread.get(uid)
+        if unread is not None:
+            await self._failures.failed(subject, obj, unread)
+            return
+        try:
+            await self._mover.move(self._snapshot, resource, obj, partial(self._plan, uid))
+        except (ApiError, InvalidObject, BackingOff):
+            # It is tried again after its back-off.
+            if reference is not None and self._failures.keeps_owner(subject):
+                self.left_behind[uid] = ObjectRef(obj.metadata.namespace, reference.name)
+
+    def _plan(self, uid: str, obj: PartialObject) -> Step:
+        reference = obj.metadata.controller
+        if reference is None or reference.uid != uid:
+            return Keep("somebody else controls it by now")
+        if uid in self._waiting and self._snapshot.owner_of(obj) is not None:
+            return Keep("its owner has just lost its own")
+        return plan_controlled(self._snapshot, obj, self._owners)

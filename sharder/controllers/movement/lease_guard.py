@@ -1,0 +1,250 @@
+"""Hold the Lease of a shard whose objects are taken, so that it cannot come back meanwhile.
+
+A shard that let go of its Lease may acquire it again at any moment, with a hundred writes under
+way that take its objects.  Whoever finds the Lease held waits for the holder's duration: so the
+leader holds it while it takes objects, and gives it back as it was.  Holding it also tells from
+the API server itself that the shard is not back, however old our view is (docs/protocol.md, "What
+the leader does to Leases").
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from msgspec import structs, to_builtins
+
+from sharder.controllers.cache import ClusterCache
+from sharder.core.api.lease import Lease, LeaseSpec, format_time
+from sharder.core.api.meta import Json
+from sharder.core.errors import ApiError, Conflict, NotFound, SharderError, Unavailable
+from sharder.core.leases.state import DEFAULT_DURATION, ShardState, is_given_up
+from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
+from sharder.runtime.backoff import Backoff
+from sharder.runtime.clock import Clock
+from sharder.runtime.lease_lock import Leases
+
+IDLE_SECONDS = 1.0
+"""A Lease that nobody has needed for so long is given back."""
+
+HOLD = 2 * DEFAULT_DURATION
+"""For how long a Lease is held at a time: much longer than a request may take.  So long a shard
+waits at most if we are killed before we give its Lease back."""
+
+REST = Backoff(base=5.0, cap=2 * HOLD.total_seconds())
+"""For how long a Lease is left alone after holds in a row during which nothing could be written:
+objects that nobody can write must not keep their shard away.  At first it is just enough for a
+shard to try, as the objects of a dead one wait for a broken connection."""
+
+QUIET_SECONDS = 20.0
+"""For how long objects that could not be written do not have a Lease held that was given back: a
+shard that is back asks for it every 2 s."""
+
+REQUEST_SECONDS = 10.0
+"""How long a write may take, and more."""
+
+_log = logging.getLogger(__name__)
+
+
+class ShardReturned(SharderError):  # noqa: N818 - reads as a fact, like the others
+    """The shard holds its Lease again: nothing may be taken from it."""
+
+
+class _Rest(NamedTuple):
+    """A Lease that is left alone."""
+
+    until: float
+    fruitless: int = 0
+    """How often in a row it was held while nothing could be written."""
+
+
+@dataclass(slots=True)
+class _Claim:
+    """A Lease that we hold."""
+
+    found: LeaseSpec
+    """How it is given back."""
+    lease: Lease
+    until: float
+    """Monotonic seconds at which somebody else may acquire it."""
+    used: float
+    users: int = 0
+    useful: bool = False
+    """Whether anything was written since the Lease was last written."""
+
+
+class LeaseGuard:
+    """The Leases that this process holds while it takes objects."""
+
+    def __init__(self, *, cache: ClusterCache, leases: Leases, clock: Clock) -> None:
+        self._cache = cache
+        self._leases = leases
+        self._clock = clock
+        self._claims: dict[ObjectRef, _Claim] = {}
+        self._resting: dict[ObjectRef, _Rest] = {}
+        self._quiet: dict[ObjectRef, float] = {}
+        """Until when what could not be written takes no new hold."""
+        self._locks = WeakValueDictionary[ObjectRef, asyncio.Lock]()
+
+    @asynccontextmanager
+    async def holding(
+        self, ref: ObjectRef, *, again: bool = False
+    ) -> AsyncIterator[Callable[[], None]]:
+        """Keep the shard with this Lease away while the body writes; no Lease, no hold.
+
+        Yields what raises `Unavailable` if that does not last for a request any more.  Who tries
+        `again` what could not be written takes no hold soon after one was given back: the shard
+        may want it.
+
+        Raises:
+            ShardIsBack: it holds its Lease.
+            ApiError: the Lease could not be written, or is left alone for a while.
+        """
+        async with self._lock(ref):
+            claim = await self._fresh(ref, again=again)
+        if claim is None:
+            yield lambda: None
+            return
+        claim.users += 1
+        try:
+            yield partial(self._insist, ref, claim)
+            claim.useful = True
+            self._resting.pop(ref, None)
+        finally:
+            claim.users -= 1
+            claim.used = self._clock.monotonic()
+
+    async def run(self) -> None:
+        """Give back what is not needed any more, until cancelled; then give back all."""
+        try:
+            while True:
+                await self._clock.sleep(IDLE_SECONDS / 2)
+                await self._give_back_idle()
+        finally:
+            if self._claims:
+                # Writes that were cut short may be on their way yet.
+                await self._clock.sleep(IDLE_SECONDS)
+                await self._give_back_all()
+
+    async def _give_back_all(self) -> None:
+        """Give back what there is time for; the rest runs out by itself."""
+        try:
+            async with asyncio.timeout(IDLE_SECONDS):
+                for ref, claim in list(self._claims.items()):
+                    await self._give_back(ref, claim)
+        except TimeoutError:
+            # Raised from here it would take the place of the cancellation.
+            _log.info("no time to give leases back", extra={"why": "stopping"})
+
+    def _insist(self, ref: ObjectRef, claim: _Claim) -> None:
+        if claim.until - self._clock.monotonic() <= REQUEST_SECONDS:
+            raise Unavailable(f"lease {ref} is not held for long enough any more")
+
+    def _lock(self, ref: ObjectRef) -> asyncio.Lock:
+        return self._locks.setdefault(ref, asyncio.Lock())
+
+    async def _give_back_idle(self) -> None:
+        now = self._clock.monotonic()
+        known = self._resting.items()
+        self._resting = {ref: rest for ref, rest in known if now < rest.until + REST.cap}
+        self._quiet = {ref: until for ref, until in self._quiet.items() if now < until}
+        for ref, claim in list(self._claims.items()):
+            async with self._lock(ref):
+                if not claim.users and now - claim.used >= IDLE_SECONDS:
+                    await self._give_back(ref, claim)
+
+    async def _fresh(self, ref: ObjectRef, *, again: bool) -> _Claim | None:
+        """Return our claim with at least half of its time left, None if there is no Lease."""
+        now, claim = self._clock.monotonic(), self._claims.get(ref)
+        if claim is not None and claim.until - now > HOLD.total_seconds() / 2:
+            return claim
+        rest = self._resting.get(ref, _Rest(now))
+        is_too_soon = again and claim is None and now < self._quiet.get(ref, now)
+        if is_too_soon or now < rest.until or (claim is not None and not claim.useful):
+            raise Unavailable(f"lease {ref} is left alone for a while: its shard may want it")
+        try:
+            return await self._hold(ref, claim)
+        except ApiError:
+            # Whoever waits behind us would wait for the same answer.
+            self._resting[ref] = _Rest(self._clock.monotonic() + IDLE_SECONDS, rest.fruitless)
+            raise
+
+    async def _hold(self, ref: ObjectRef, claim: _Claim | None) -> _Claim | None:
+        lease = claim.lease if claim is not None else self._seen(ref)
+        while lease is not None:
+            if not is_given_up(lease):
+                self._claims.pop(ref, None)
+                raise ShardReturned(f"shard {ref.name} is back")
+            sent = self._clock.monotonic()
+            try:
+                held = await self._leases.patch(ref, _written(lease, self._ours(lease)))
+            except Conflict:
+                lease = await self._read(ref)
+            except NotFound:
+                break
+            else:
+                return self._note(ref, held, sent, found=lease.spec)
+        self._claims.pop(ref, None)
+        return None
+
+    def _note(self, ref: ObjectRef, held: Lease, sent: float, *, found: LeaseSpec) -> _Claim:
+        until = sent + HOLD.total_seconds()
+        claim = self._claims.get(ref)
+        if claim is None:
+            claim = self._claims[ref] = _Claim(found=found, lease=held, until=until, used=sent)
+        claim.lease, claim.until, claim.used, claim.useful = held, until, sent, False
+        return claim
+
+    def _ours(self, lease: Lease) -> LeaseSpec:
+        """Return the spec with which we hold the Lease; to renew it is no transition."""
+        now, known = format_time(self._clock.now()), lease.spec
+        is_ours = known.holder_identity == SHARDER_IDENTITY
+        return structs.replace(
+            known,
+            holder_identity=SHARDER_IDENTITY,
+            lease_duration_seconds=HOLD // timedelta(seconds=1),
+            acquire_time=now,
+            renew_time=now,
+            lease_transitions=known.lease_transitions if is_ours else known.next_transition,
+        )
+
+    def _seen(self, ref: ObjectRef) -> Lease | None:
+        sighting = self._cache.membership.sighting(ref)
+        return sighting.lease if sighting is not None else None
+
+    async def _read(self, ref: ObjectRef) -> Lease | None:
+        try:
+            return await self._leases.get(ref)
+        except NotFound:
+            return None
+
+    async def _give_back(self, ref: ObjectRef, claim: _Claim) -> None:
+        """Give a Lease back as it was found; if that fails the shard waits until it runs out."""
+        del self._claims[ref]
+        self._quiet[ref] = self._clock.monotonic() + QUIET_SECONDS
+        if not claim.useful:
+            fruitless = self._resting.get(ref, _Rest(0.0)).fruitless + 1
+            self._resting[ref] = _Rest(self._clock.monotonic() + REST.whole(fruitless), fruitless)
+        transitions = claim.lease.spec.lease_transitions
+        spec = structs.replace(claim.found, lease_transitions=transitions)
+        try:
+            await self._leases.patch(ref, _written(claim.lease, spec))
+        except ApiError as error:
+            fields = {"object": str(ref), "error": str(error)}
+            _log.info("cannot give a lease back", extra=fields)
+
+
+def _written(lease: Lease, spec: LeaseSpec) -> Json:
+    """Return the patch; with the label, or somebody would write that in between."""
+    return {
+        "metadata": {
+            "resourceVersion": lease.metadata.resource_version,
+            "labels": {STATE_LABEL: ShardState.DEAD},
+        },
+        "spec": to_builtins(spec),
+    }

@@ -1,0 +1,276 @@
+"""Move objects because the load of the shards has changed, ring by ring, once per interval.
+
+The leader alone runs it.  Each look lists the ring's objects anew, so that nothing has to be kept
+of them; only what was moved is remembered for two intervals (docs/rebalancing.md).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Set
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Protocol
+
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.failures import BackingOff
+from sharder.controllers.movement.mover import Mover, Superseded
+from sharder.controllers.movement.resync import AGAIN_SECONDS
+from sharder.controllers.permissions import naming_the_rule, read
+from sharder.controllers.scope import ListScope, scope_of, stream
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.ring import LastRebalance, PlannedMove, RebalanceSpec, RebalanceStrategy
+from sharder.core.durations import parse_duration
+from sharder.core.errors import ApiError, InvalidObject, NotFound
+from sharder.core.movement.balance import Balance, is_even
+from sharder.core.movement.planner import plan_directed
+from sharder.core.movement.step import Drain
+from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.rebalance.changes import Settled
+from sharder.core.rebalance.equal_objects import Steps, T
+from sharder.core.rebalance.run import Outcome
+from sharder.core.rebalance.search import Move
+from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.status.status import to_the_second
+from sharder.ports import Objects
+from sharder.runtime.clock import Clock
+from sharder.runtime.task_pool import batch
+
+MAX_PLANNED: Final = 20
+"""Moves of a dry run that the status lists."""
+
+REST: Final = 2
+"""Intervals in which an object that was moved is left alone, as `docs/rebalancing.md` promises."""
+
+EVEN: Final = "no move makes the shards more even: each has its share of the objects"
+
+TURN_SECONDS: Final = 0.005
+"""For how long a look keeps all else waiting at a time: the webhook answers beside it."""
+
+_log = logging.getLogger(__name__)
+
+
+class Series(Protocol):
+    """Where rebalancing is shown."""
+
+    def rebalanced(self, ring: RingName) -> None:
+        """A shard was asked to let go of an object to balance the load."""
+        ...
+
+    def show_planned_moves(self, ring: RingName, moves: int) -> None:
+        """Show how many moves the last look has found."""
+        ...
+
+    def hide_planned_moves(self, ring: RingName) -> None:
+        """Show them no more; no error if they are not shown."""
+        ...
+
+
+@dataclass(slots=True)
+class _State:
+    """What is kept of a ring."""
+
+    looked_at: float | None = None
+    moved: dict[str, float] = field(default_factory=dict)
+    """When each object was last moved for balance, by key."""
+    begun: Set[ShardName] = frozenset()
+    """Shards that the last look has found moves for: the next one goes on where it has ended."""
+    settled: Settled | None = None
+    """What the last look has left behind."""
+    asked: int = 0
+    """Objects that were asked for since a look has come to its end."""
+    last: LastRebalance | None = None
+
+
+class Rebalancer:
+    """Looks at the balance of one ring, by the ring's name."""
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        objects: Objects,
+        mover: Mover,
+        told: Callable[[RingName], None],
+        series: Series,
+        clock: Clock,
+    ) -> None:
+        """`told` is called with a ring when there is something new to say about it."""
+        self._cache = cache
+        self._objects = objects
+        self._mover = mover
+        self._told = told
+        self._series = series
+        self._clock = clock
+        self._rings: dict[RingName, _State] = {}
+
+    def last(self, ring: RingName) -> LastRebalance | None:
+        """Return what came of the last look, None if there was none."""
+        state = self._rings.get(ring)
+        return None if state is None else state.last
+
+    async def reconcile(self, name: RingName) -> float | None:
+        """Look at the balance if it is time; return in how many seconds to look again.
+
+        Raises:
+            ApiError: some objects could not be read.
+        """
+        snapshot = self._cache.snapshot(name)
+        if snapshot is None or snapshot.ring.spec.rebalance.strategy is RebalanceStrategy.NONE:
+            if self._rings.pop(name, None) is not None:
+                self._series.hide_planned_moves(name)
+            return None
+        state = self._rings.setdefault(name, _State())
+        interval, now = _interval(snapshot.ring.spec.rebalance), self._clock.monotonic()
+        if state.looked_at is not None and now < state.looked_at + interval:
+            return state.looked_at + interval - now
+        if snapshot.tally is not None and not snapshot.tally.synced:
+            return AGAIN_SECONDS
+        state.moved = {k: at for k, at in state.moved.items() if now < at + REST * interval}
+        try:
+            await self._look(snapshot, state)
+        except Superseded:
+            return AGAIN_SECONDS
+        state.looked_at, state.asked = now, 0
+        return interval
+
+    async def _look(self, snapshot: RingSnapshot, state: _State) -> None:
+        balance = Balance(snapshot, moved=state.moved, begun=state.begun, settled=state.settled)
+        still = balance.standstill() or (EVEN if is_even(snapshot) else None)
+        if still is EVEN and balance.is_new and not snapshot.ring.spec.rebalance.dry_run:
+            await self._weigh(snapshot, balance)  # once: by that changes are told from now on
+            state.settled = balance.settled_after(())
+        if still is not None:
+            self._report(snapshot, state, Outcome(before={}, after={}, why=still), moves=0)
+            return
+        kinds = await self._weigh(snapshot, balance)
+        outcome = await self._at_leisure(snapshot, balance.looking())
+        moves = len(outcome.moves)
+        if not snapshot.ring.spec.rebalance.dry_run:
+            state.begun = frozenset(move.source for move in outcome.moves)
+            moves = await self._carry_out(snapshot, state, outcome.moves, kinds)
+            state.settled = balance.settled_after(outcome.moves)
+        self._report(snapshot, state, outcome, moves=moves)
+
+    async def _at_leisure(self, snapshot: RingSnapshot, steps: Steps[T]) -> T:
+        """Take one step after the other, let others have their turn, and stop if it is in vain."""
+        began = self._clock.monotonic()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if self._clock.monotonic() >= began + TURN_SECONDS:
+                await asyncio.sleep(0)
+                self._mover.check(snapshot)
+                began = self._clock.monotonic()
+
+    async def _weigh(
+        self, snapshot: RingSnapshot, balance: Balance
+    ) -> dict[tuple[str, str], Resource]:
+        """Weigh all objects; return the main resources by group and kind."""
+        cover = scope_of(snapshot.namespaces, self._cache.known_namespaces())
+        kinds: dict[tuple[str, str], Resource] = {}
+        for main in snapshot.resources:
+            resource = await self._list(snapshot, main.id, cover, balance.add)
+            kinds[resource.id.group, resource.kind] = resource
+        for controlled in (r for r, role in snapshot.roles.items() if role is Role.CONTROLLED):
+            try:
+                await self._list(snapshot, controlled, cover, balance.add_controlled)
+            except NotFound:
+                continue  # nothing of it exists
+        return kinds
+
+    async def _list(
+        self,
+        snapshot: RingSnapshot,
+        of: GroupResource,
+        cover: ListScope,
+        add: Callable[[PartialObject], None],
+    ) -> Resource:
+        with naming_the_rule(of):
+            resource = await self._objects.find(of)
+            async with aclosing(stream(self._objects, resource, cover)) as objects:
+                async for obj in objects:
+                    if snapshot.selects(obj, snapshot.roles[of]):
+                        add(obj)
+        return resource
+
+    async def _carry_out(
+        self,
+        snapshot: RingSnapshot,
+        state: _State,
+        moves: tuple[Move, ...],
+        kinds: dict[tuple[str, str], Resource],
+    ) -> int:
+        """Ask for the objects; return how many were asked for in this interval.
+
+        A look that was superseded may have asked for some already.
+        """
+        budget = snapshot.ring.spec.rebalance.max_moves_per_interval - state.asked
+        async with batch(self._mover.limit) as writes:
+            for move in moves[: max(0, budget)]:
+                group, kind, namespace, name = move.key.split("/")
+                ref = ObjectRef(namespace, name)
+                await writes.add(self._ask(snapshot, state, kinds[group, kind], ref, move))
+        return state.asked
+
+    async def _ask(
+        self,
+        snapshot: RingSnapshot,
+        state: _State,
+        resource: Resource,
+        ref: ObjectRef,
+        move: Move,
+    ) -> None:
+        decide = partial(plan_directed, snapshot, source=move.source, target=move.target)
+        try:
+            obj = await read(self._objects, resource, ref)
+            step = await self._mover.move(snapshot, resource, obj, decide)
+        except NotFound:
+            return
+        except (ApiError, InvalidObject, BackingOff) as error:
+            why = f"{ref}: {error}"
+            _log.info("not moved for balance", extra={"ring": snapshot.name, "why": why})
+            return
+        if isinstance(step, Drain):
+            state.moved[move.key] = self._clock.monotonic()
+            state.asked += 1
+            self._series.rebalanced(snapshot.name)
+
+    def _report(
+        self, snapshot: RingSnapshot, state: _State, outcome: Outcome, *, moves: int
+    ) -> None:
+        """Say what came of the look, unless that was said before."""
+        self._series.show_planned_moves(snapshot.name, len(outcome.moves))
+        dry_run = snapshot.ring.spec.rebalance.dry_run
+        planned = [
+            PlannedMove(object=m.key, source=m.source, target=m.target) for m in outcome.moves
+        ]
+        last = LastRebalance(
+            time=to_the_second(self._clock.now()),
+            dry_run=dry_run,
+            moves=moves,
+            why=outcome.why,
+            planned=tuple(planned[:MAX_PLANNED]) if dry_run else (),
+        )
+        known = state.last
+        if known is not None and _said(known) == _said(last) and (dry_run or not moves):
+            return
+        state.last = last
+        fields = {"ring": snapshot.name, "moves": moves, "why": outcome.why}
+        _log.info("balance looked at", extra=fields)
+        self._told(snapshot.name)
+
+
+def _interval(spec: RebalanceSpec) -> float:
+    """Return the seconds between two looks; the CRD refuses what cannot be understood."""
+    try:
+        return max(1.0, parse_duration(spec.interval).total_seconds())
+    except ValueError:
+        return parse_duration(RebalanceSpec().interval).total_seconds()
+
+
+def _said(last: LastRebalance) -> tuple[object, ...]:
+    return last.dry_run, last.moves, last.why, last.planned

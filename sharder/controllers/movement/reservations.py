@@ -1,0 +1,47 @@
+"""What is about to be written counts from now on: nobody else is given the same room."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.movement.planner import reservation_of
+from sharder.core.movement.step import Step
+from sharder.core.placement.assumption import Assumption
+from sharder.core.placement.tally import Reservation, Tally
+from sharder.core.ring.snapshot import RingSnapshot, Role
+
+
+@contextmanager
+def reserving(
+    snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
+) -> Iterator[Callable[[], None]]:
+    """Count a main object as it will be, at once, and as it was if the write fails.
+
+    What is given is called if nothing is written after all.
+    """
+    reservation = None
+    if snapshot.roles[resource.id] is not Role.CONTROLLED:
+        reservation = reservation_of(snapshot, obj, step)
+    tally = snapshot.tally
+    if tally is None or reservation is None:
+        yield _nothing
+        return
+    identity = reservation.identity
+    undo = partial(_undo, tally, identity, tally.pending(identity))
+    tally.assume(reservation)
+    try:
+        yield undo
+    except BaseException:
+        undo()
+        raise
+
+
+def _undo(tally: Tally, identity: int, promised: Assumption | None) -> None:
+    tally.forget(identity)
+    if promised is not None:
+        tally.assume(Reservation(identity, promised.entry), brief=promised.brief)
+
+
+def _nothing() -> None:
+    """Undo nothing, where nothing is counted."""

@@ -1,0 +1,216 @@
+"""Go over a ring's objects, list by list, and move those that need it; all by one snapshot.
+
+Ask shards that have too many objects to let go of those that are drawn to them least.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing
+from functools import partial
+
+from sharder.controllers.annotation_warnings import AnnotationWarnings
+from sharder.controllers.counting.resync_stats import ResyncStats
+from sharder.controllers.movement.deferred_drains import RETRY_SECONDS, DeferredDrains
+from sharder.controllers.movement.dependents import DependentsFollower
+from sharder.controllers.movement.drain_budget import DrainDeferred
+from sharder.controllers.movement.failures import BackingOff
+from sharder.controllers.movement.mover import Decide, Mover
+from sharder.controllers.movement.pending import ObjectKey, ResourceKey
+from sharder.controllers.permissions import naming_the_rule
+from sharder.controllers.scope import ListScope, stream
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.ring import RingResource
+from sharder.core.errors import ApiError, Expired, InvalidObject, NotFound
+from sharder.core.movement.desired import excess_of
+from sharder.core.movement.planner import keep_priority_of, plan_displaced
+from sharder.core.movement.step import Assign, Keep, Relabel, Step
+from sharder.core.names import GroupResource, ObjectRef, ShardName
+from sharder.core.placement.distribution import LeastDrawn
+from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.ports import Objects
+from sharder.runtime.clock import Clock
+from sharder.runtime.task_pool import batch
+
+AT_ONCE = 100
+"""Controlled objects whose owners are read together."""
+
+
+class ListPass:
+    """What the parts of a pass have in common: how it reads and moves, and what came of it."""
+
+    def __init__(
+        self,
+        snapshot: RingSnapshot,
+        *,
+        cover: ListScope,
+        objects: Objects,
+        mover: Mover,
+        mistakes: AnnotationWarnings,
+        clock: Clock,
+    ) -> None:
+        """`cover` shows everything in scope; what lies outside costs little then."""
+        self.muster = ResyncStats(snapshot)
+        self.patience = DeferredDrains(snapshot, mover=mover, clock=clock)
+        self.problem: str | None = None
+        self.expired: Expired | None = None
+        """A list took too long, which is nobody's fault: not all objects were seen."""
+        self.left_behind = dict[str, ObjectRef]()
+        """Owners of what could not be written, by uid: they are to wait for it."""
+        self._snapshot = snapshot
+        self._objects = objects
+        self._mover = mover
+        self._mistakes = mistakes
+        self._cover = cover
+        self._clock = clock
+
+    async def move_main(self, resource: Resource, labels: str, decide: Decide) -> None:
+        """Move objects of a main resource, and take note of each on the way."""
+
+        def noting(obj: PartialObject) -> Step:
+            step = decide(obj)
+            self.muster.note(obj, step)
+            self._mistakes.look(self._snapshot, obj)
+            return step
+
+        await self.move_all(resource, labels, decide, first=noting)
+
+    async def move_all(
+        self, resource: Resource, labels: str, decide: Decide, *, first: Decide | None = None
+    ) -> None:
+        """Move what matches.
+
+        `first` is asked instead of `decide` whether there is anything to do with an object.
+        """
+        first, role = first or decide, self._snapshot.roles[resource.id]
+        with naming_the_rule(resource.id):
+            async with batch(self._mover.limit) as writes:
+                async for obj in self.stream(resource, labels):
+                    self._mover.check(self._snapshot)
+                    if self._snapshot.selects(obj, role) and not isinstance(first(obj), Keep):
+                        await writes.add(self.move(resource, obj, decide))
+
+    async def move_controlled(self, resource: Resource, labels: str, decide: Decide) -> None:
+        """Move what matches; what would leave a shard that works goes by its owner as read now.
+
+        What is known of owners is as old as their list.  One that came since, or is of a resource
+        that does not list what it controls, may be at work where that is.
+        """
+        leaving, role = list[PartialObject](), self._snapshot.roles[resource.id]
+
+        def first(obj: PartialObject) -> Step:
+            step = decide(obj)
+            if not isinstance(step, Relabel):
+                return step
+            leaving.append(obj)
+            return Keep("its owner is read first")
+
+        with naming_the_rule(resource.id):
+            async with batch(self._mover.limit) as writes:
+                async for obj in self.stream(resource, labels):
+                    self._mover.check(self._snapshot)
+                    if self._snapshot.selects(obj, role) and not isinstance(first(obj), Keep):
+                        await writes.add(self.move(resource, obj, first))
+                    if len(leaving) >= AT_ONCE:
+                        await self._follow(resource, leaving)
+            await self._follow(resource, leaving)
+
+    async def _follow(self, resource: Resource, leaving: list[PartialObject]) -> None:
+        if not leaving:
+            return
+        found, leaving[:] = list(leaving), []
+        following = DependentsFollower(self._snapshot, objects=self._objects, mover=self._mover)
+        await following.run(resource, found)
+        self.left_behind |= following.left_behind
+
+    async def stream(
+        self, resource: Resource, labels: str = ""
+    ) -> AsyncGenerator[PartialObject, None]:
+        """Yield the objects of a resource that match."""
+        async with aclosing(stream(self._objects, resource, self._cover, labels)) as objects:
+            async for obj in objects:
+                yield obj
+
+    async def move(self, resource: Resource, obj: PartialObject, decide: Decide) -> None:
+        """Move one object; one that cannot be written is tried again by itself."""
+        try:
+            step = await self._mover.try_to_move(self._snapshot, resource, obj, decide)
+        except DrainDeferred as error:
+            self.patience.add(resource, obj, decide, error)
+        except (ApiError, InvalidObject, BackingOff) as error:
+            self.muster.failed(error)
+            if self._snapshot.roles[resource.id] is Role.CONTROLLED:
+                self._keep_owner(resource, obj)
+            elif isinstance(decide(obj), Assign):
+                self.muster.left(obj)
+        else:
+            self.muster.carried_out(obj, step)
+
+    def _keep_owner(self, resource: Resource, obj: PartialObject) -> None:
+        reference = obj.metadata.controller
+        subject = ObjectKey(ResourceKey(self._snapshot.name, resource.id), obj.metadata.ref)
+        if reference is not None and self._mover.failures.keeps_owner(subject):
+            self.left_behind[reference.uid] = ObjectRef(obj.metadata.namespace, reference.name)
+
+    async def wait(self) -> None:
+        """Move what was withheld as soon as there is room, as long as it is worth waiting."""
+        while self.patience.lasts():
+            await self._clock.sleep(RETRY_SECONDS)
+            self._mover.check(self._snapshot)
+            async with batch(self._mover.limit) as writes:
+                for resource, obj, decide in self.patience.take():
+                    await writes.add(self.move(resource, obj, decide))
+
+    async def noting(self, resource: GroupResource, work: Awaitable[None]) -> None:
+        """Let the other resources go on when one cannot be read."""
+        try:
+            await work
+        except Expired as error:
+            self.expired = error
+        except ApiError as error:
+            self.unreadable(resource, error)
+
+    def unreadable(self, resource: GroupResource, error: ApiError) -> None:
+        """Remember the first problem; `resource` or what it controls cannot be looked after."""
+        hint = "; correct spec.resources, or install it" if isinstance(error, NotFound) else ""
+        self.problem = self.problem or f"cannot read {resource}: {error}{hint}"
+
+    async def find(self, resource: GroupResource) -> Resource:
+        """Return the resource as it is served."""
+        with naming_the_rule(resource):
+            return await self._objects.find(resource)
+
+
+class ExcessDrainer:
+    """The part of a pass that undoes what is above a ceiling."""
+
+    def __init__(self, snapshot: RingSnapshot, sweep: ListPass, *, limit: int) -> None:
+        """`limit` bounds the writes under way at once."""
+        self._snapshot = snapshot
+        self._sweep = sweep
+        self._limit = limit
+
+    async def run(self) -> None:
+        """Relieve one shard after the other."""
+        for shard, excess in excess_of(self._snapshot).items():
+            await self._relieve(shard, excess)
+
+    async def _relieve(self, shard: ShardName, excess: int) -> None:
+        displaced = LeastDrawn[tuple[Resource, PartialObject]](excess)
+        for main in self._snapshot.resources:
+            await self._sweep.noting(main.id, self._offer(main, shard, displaced))
+        decide = partial(plan_displaced, self._snapshot, shard=shard)
+        async with batch(self._limit) as writes:
+            for resource, obj in displaced.items():
+                await writes.add(self._sweep.move(resource, obj, decide))
+
+    async def _offer(
+        self,
+        main: RingResource,
+        shard: ShardName,
+        displaced: LeastDrawn[tuple[Resource, PartialObject]],
+    ) -> None:
+        """Consider what the shard has of a resource; what leaves it anyhow relieves it no more."""
+        resource = await self._sweep.find(main.id)
+        with naming_the_rule(resource.id):
+            async for obj in self._sweep.stream(resource, f"{self._snapshot.owner_label}={shard}"):
+                if self._snapshot.selects(obj) and self._snapshot.entry_of(obj).stays:
+                    displaced.offer(keep_priority_of(self._snapshot, obj, shard), (resource, obj))

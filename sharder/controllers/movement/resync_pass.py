@@ -1,0 +1,189 @@
+"""One pass over all objects of a ring, decided from one snapshot.
+
+Rescue first, then relieve shards that have too many, then follow the placement.  Memory does not
+grow with the number of objects: of the main objects only those are remembered that wait for a
+drain and control others (docs/protocol.md, "Moving objects").
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+
+from sharder.controllers.movement.mover import Mover
+from sharder.controllers.movement.pending import BACKOFF, ObjectKey, ResourceKey
+from sharder.controllers.movement.resync_lists import ExcessDrainer, ListPass
+from sharder.controllers.permissions import naming_the_rule
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.ring import RingResource
+from sharder.core.errors import NotFound
+from sharder.core.movement.planner import (
+    Owners,
+    Reservations,
+    plan_controlled,
+    plan_main,
+    plan_owned,
+)
+from sharder.core.movement.step import Keep, Step
+from sharder.core.names import GroupResource
+from sharder.core.ring.snapshot import RingSnapshot, Role
+
+NAMESPACES = GroupResource("", "namespaces")
+"""The resource of which an object is its own namespace."""
+
+LOST: Final = Keep("its last owner may not have seen yet that it lost it")
+
+
+class ResyncPass:
+    """One pass over a ring's objects, all decided from one snapshot."""
+
+    def __init__(self, snapshot: RingSnapshot, sweep: ListPass, *, mover: Mover) -> None:
+        """`sweep` has what came of it in the end."""
+        self._snapshot = snapshot
+        self._sweep = sweep
+        self._promises = Reservations(snapshot)
+        self._relief = ExcessDrainer(snapshot, self._sweep, limit=mover.limit)
+        self._mover = mover
+        self._has_lost = False
+        """Whether an object that leads others had just lost its owner label.  It has nothing moved
+        ahead of it, so this pass gives away none without owner: the hand-over does."""
+        names = ",".join(sorted(snapshot.members.available))
+        self._stranded = f"{snapshot.owner_label} notin ({names})"
+        self._settled = f"{snapshot.owner_label} in ({names})"
+        # Where objects are counted, only these may have to move: those without a working shard,
+        # those that were asked for, and those for which or for whose shard people ask.
+        asked = [f"{self._settled},{key}" for key in (snapshot.drain_label, snapshot.pin_label)]
+        if evacuating := sorted(snapshot.placer.layout.evacuating):
+            asked.append(f"{snapshot.owner_label} in ({','.join(evacuating)})")
+        sticks = snapshot.tally is not None
+        self._following = asked if sticks else [self._settled]
+        # In this order: what lets go between two lists is in the second one at least.
+        self._displacing = [*asked, self._stranded] if sticks else [""]
+
+    async def run(self, lock: asyncio.Lock) -> None:
+        """Rescue what nobody works on, then relieve full shards, then follow the placement.
+
+        What the ring's budget has withheld is waited for last, and not for long.
+
+        `lock` keeps the hand-over away while owners and what they control are moved.
+        """
+        await self._run(lock, self._snapshot.resources, self._relief.run)
+
+    async def run_over_arrivals(self, lock: asyncio.Lock) -> None:
+        """Do the same with namespaces that have come into scope, which the sweep covers.
+
+        What has no namespace is not looked at: none of it has come, unless it is a Namespace; or
+        it leads objects that have.  Nor are full shards relieved: that is a matter of all that
+        they have.
+        """
+        alone = [
+            resource
+            for resource in self._snapshot.resources
+            if resource.id not in self._snapshot.cluster_scoped
+            or resource.id == NAMESPACES
+            or self._snapshot.roles[resource.id] is Role.LEADING
+        ]
+        await self._run(lock, alone, _nothing)
+
+    async def _run(
+        self,
+        lock: asyncio.Lock,
+        main: Sequence[RingResource],
+        relieve: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._mover.check(self._snapshot)
+        try:
+            for resource in main:
+                await self._sweep.noting(resource.id, self._rescue(resource, lock))
+            await relieve()
+            for resource in main:
+                await self._sweep.noting(resource.id, self._follow(resource))
+        finally:
+            self._promises.give_back()
+        await self._sweep.wait()
+
+    async def _rescue(self, main: RingResource, lock: asyncio.Lock) -> None:
+        """Give objects that nobody works on to their shard; what they control goes first."""
+        resource = await self._sweep.find(main.id)
+        if self._snapshot.roles[main.id] is not Role.LEADING:
+            await self._sweep.move_main(
+                resource, self._stranded, partial(self._plan_free, resource)
+            )
+            return
+        async with lock:
+            owners = await self._displaced(main)
+            await self._gather(main, owners)
+            self._put_off(resource)
+            await self._sweep.move_main(
+                resource, self._stranded, partial(self._plan_stranded, owners)
+            )
+
+    def _put_off(self, main: Resource) -> None:
+        """Leave owners whose controlled objects could not be written to the hand-over."""
+        for ref in self._sweep.left_behind.values():
+            where = ref if main.namespaced else ref._replace(namespace="")
+            subject = ObjectKey(ResourceKey(self._snapshot.name, main.id), where)
+            self._mover.failures.put_off(subject, BACKOFF.base)
+
+    async def _displaced(self, main: RingResource) -> Owners:
+        """Learn who waits for a drain, of all resources that control what `main` controls."""
+        owners, controlled = Owners(), set(main.controlled_resources)
+        for other in self._snapshot.resources:
+            if controlled & set(other.controlled_resources):
+                try:
+                    await self._learn(await self._sweep.find(other.id), owners)
+                except NotFound as error:
+                    self._sweep.unreadable(other.id, error)
+        return owners
+
+    async def _learn(self, resource: Resource, owners: Owners) -> None:
+        """Read all objects, or where they are counted those that may be displaced."""
+        with naming_the_rule(resource.id):
+            for labels in self._displacing:
+                async for obj in self._sweep.stream(resource, labels):
+                    if not self._snapshot.selects(obj):
+                        owners.leave(self._snapshot, obj)
+                    elif self._mover.wait(self._snapshot, resource, obj) > 0:
+                        self._has_lost = True
+                    else:
+                        owners.note(self._snapshot, obj, self._promises.plan(obj))
+
+    async def _gather(self, main: RingResource, owners: Owners) -> None:
+        """Bring what the main objects control to where these are, or will be in a moment."""
+        decide = partial(plan_controlled, self._snapshot, owners=owners)
+        for controlled in main.controlled_resources:
+            if self._snapshot.roles[controlled.id] is not Role.CONTROLLED:
+                continue
+            try:
+                resource = await self._sweep.find(controlled.id)
+                for labels in (self._stranded, self._settled):
+                    await self._sweep.move_controlled(resource, labels, decide)
+            except NotFound as error:
+                # Nothing of it exists that the main objects would have to wait for.
+                self._sweep.unreadable(controlled.id, error)
+
+    def _plan_free(self, resource: Resource, obj: PartialObject) -> Step:
+        """Leave an object that has just lost its owner label to the hand-over."""
+        if self._mover.wait(self._snapshot, resource, obj) > 0:
+            return LOST
+        return plan_main(self._snapshot, obj)
+
+    def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
+        """Leave an object that let go a moment ago to the hand-over: its children go first."""
+        if owners.waits(obj):
+            return Keep("its shard has just let go, what it controls goes first")
+        if self._snapshot.owner_of(obj) is None and self._has_lost:
+            return LOST
+        if obj.metadata.uid in self._sweep.left_behind:
+            return Keep("what it controls could not be moved yet")
+        return self._promises.keep(obj)
+
+    async def _follow(self, main: RingResource) -> None:
+        """Ask shards to let go of what belongs elsewhere, and take such requests back."""
+        resource = await self._sweep.find(main.id)
+        for labels in self._following:
+            await self._sweep.move_main(resource, labels, partial(plan_owned, self._snapshot))
+
+
+async def _nothing() -> None:
+    """Relieve no shard."""

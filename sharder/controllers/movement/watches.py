@@ -1,0 +1,283 @@
+"""Watch for objects that are not as they should be: without owner, or being drained.
+
+Hardly any object is, so these watches cost little.  They only say where to look: `HandOver` reads
+each object before it does anything (docs/protocol.md, "Exceptions").
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.backlog import Backlog, Room
+from sharder.controllers.movement.backlogs import Limits, ObjectBacklogs, Series
+from sharder.controllers.movement.drain_budget import DrainBudget
+from sharder.controllers.movement.orphans import Orphans
+from sharder.controllers.movement.overdue import OverdueDrains
+from sharder.controllers.movement.pending import PendingObjects, ResourceKey
+from sharder.controllers.permissions import Watching
+from sharder.controllers.scope import WHOLE, ListRequest, ListScope, Watch, scope_of, watches_of
+from sharder.core.api.meta import Resource
+from sharder.core.errors import ApiError, Forbidden, NotFound
+from sharder.core.names import RingName
+from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.status.stats import Overdue
+from sharder.ports import Objects
+from sharder.runtime.backoff import UNSERVED, Rng, failures_after
+from sharder.runtime.clock import Clock
+from sharder.runtime.reflector import Polled, follow
+from sharder.runtime.task_pool import batch
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _State:
+    """What is kept of a ring."""
+
+    scope: tuple[object, ...] = ()
+    placed: RingSnapshot | None = None
+    """By which objects are placed as far as we know."""
+    cover: ListScope = ()
+    tasks: dict[Watch, asyncio.Task[None]] = field(default_factory=dict)
+    backlogs: dict[ResourceKey, ObjectBacklogs] = field(default_factory=dict)
+    rooms: Limits = field(default_factory=lambda: Limits(Room(), Room()))
+
+
+class OrphanWatches:
+    """Keeps the watches that the rings need, and has looked at what they show."""
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        objects: Objects,
+        waiting: PendingObjects,
+        forget: Callable[[ResourceKey], None],
+        watching: Watching,
+        told: Callable[[RingName], None],
+        moved: Callable[[RingName], None],
+        drains: DrainBudget,
+        orphans: Orphans,
+        overdue: OverdueDrains | None,
+        series: Series,
+        clock: Clock,
+        rng: Rng,
+        roles: Collection[Role] = tuple(Role),
+    ) -> None:
+        """Start without watches.
+
+        Args:
+            cache: Has the rings.
+            objects: What is watched.
+            waiting: Where objects wait to be looked at.
+            forget: Called with a resource that is no resource of its ring any more.
+            watching: Notes which watches are refused.
+            told: Called when that changes for a ring.
+            moved: Called when a main object of a ring begins or ceases to be an exception.
+            drains: Is told of objects that are being drained.
+            orphans: Asks what is known of objects without owner.
+            overdue: Looks for those that are for too long, if anybody is to.
+            series: Shows how many exceptions there are.
+            clock: To tell their age by.
+            rng: For the jitter of back-offs.
+            roles: What is watched are resources of these.
+        """
+        self._cache = cache
+        self._roles = frozenset(roles)
+        self._objects = objects
+        self._waiting = waiting
+        self._forget = forget
+        self._watching = watching
+        self._told = told
+        self._moved = moved
+        self._drains = drains
+        self._orphans = orphans
+        self._overdue = overdue
+        self._series = series
+        self._clock = clock
+        self._rng = rng
+        self._rings: dict[RingName, _State] = {}
+        self._stale = set[RingName]()
+        self._changed = asyncio.Event()
+
+    def ring_changed(self, ring: RingName) -> None:
+        """Look again at what is to be watched of a ring."""
+        self._stale.add(ring)
+        self._changed.set()
+
+    def look_again(self, ring: RingName) -> None:
+        """Have all that is known to have no owner looked at: there is room again."""
+        for backlogs in self._rings.get(ring, _State()).backlogs.values():
+            backlogs.look_again()
+
+    def overdue(self, ring: RingName) -> Overdue | None:
+        """Return which drains of a ring are overdue, None if none is."""
+        return None if self._overdue is None else self._overdue.of(ring)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                if self._overdue is not None:
+                    looking = self._overdue.run(self._draining)
+                    group.create_task(looking, name="overdue drains")
+                while True:
+                    self._changed.clear()
+                    while self._stale:
+                        self._adjust(self._stale.pop(), group)
+                        await self._clock.sleep(0)  # a namespace may concern a thousand rings
+                    await self._changed.wait()
+        finally:
+            for state in self._rings.values():
+                for flow in state.backlogs:
+                    self._series.hide_backlogs(*flow)
+
+    def _adjust(self, ring: RingName, group: asyncio.TaskGroup) -> None:
+        """Start and end watches, if what they cover has changed."""
+        snapshot = self._cache.snapshot(ring)
+        if snapshot is None:
+            self._end(self._rings.pop(ring, _State()))
+            self._drains.forget(ring)
+            return
+        state, known = self._rings.setdefault(ring, _State()), self._cache.known_namespaces()
+        self._expect_drains(state, snapshot)
+        meta = snapshot.ring.metadata
+        scope = (meta.uid, meta.generation, snapshot.namespaces, len(known))
+        if state.scope == scope:
+            return
+        state.scope, state.cover = scope, scope_of(snapshot.namespaces, known, state.cover)
+        wanted = {w for w in watches_of(snapshot, state.cover) if w.role in self._roles}
+        for watch in state.tasks.keys() - wanted:
+            state.tasks.pop(watch).cancel()
+        self._see(snapshot, state)
+        for watch in wanted - state.tasks.keys():
+            task = group.create_task(self._watch(watch, state), name=f"watch {watch.flow}")
+            state.tasks[watch] = task
+
+    def _expect_drains(self, state: _State, snapshot: RingSnapshot) -> None:
+        """Take note where objects may be wanted elsewhere: whoever leads asks for them then."""
+        if state.placed is not None and not snapshot.places_like(state.placed):
+            for seen in state.backlogs.values():
+                seen.expect_drains()
+        state.placed = snapshot
+
+    def _draining(self) -> dict[ResourceKey, Backlog]:
+        """Return what is being drained of the main resources of all rings."""
+        return {
+            flow: seen.draining
+            for state in self._rings.values()
+            for flow, seen in state.backlogs.items()
+            if seen.role is not Role.CONTROLLED
+        }
+
+    def _end(self, state: _State) -> None:
+        """Leave nothing of a ring that is gone."""
+        for task in state.tasks.values():
+            task.cancel()
+        for flow in list(state.backlogs):
+            self._drop(state, flow)
+
+    def _see(self, snapshot: RingSnapshot, state: _State) -> None:
+        """Remember exceptions of the ring's resources and of no others."""
+        for flow, seen in list(state.backlogs.items()):
+            if snapshot.roles.get(flow.resource) is not seen.role:
+                self._drop(state, flow)
+            else:
+                seen.keep_namespaces(snapshot.namespaces)
+        for resource, role in snapshot.roles.items():
+            flow = ResourceKey(snapshot.name, resource)
+            if flow in state.backlogs or role not in self._roles:
+                continue
+            state.backlogs[flow] = seen = ObjectBacklogs(
+                flow,
+                role,
+                snapshot=partial(self._cache.snapshot, snapshot.name),
+                waiting=self._waiting,
+                clock=self._clock,
+                rooms=state.rooms,
+                drains=self._drains.of(flow),
+            )
+            self._orphans.watch(flow, seen)
+            unassigned, draining = seen.unassigned, seen.draining
+            self._series.show_backlogs(*flow, unassigned=unassigned, draining=draining)
+
+    def _drop(self, state: _State, flow: ResourceKey) -> None:
+        state.backlogs.pop(flow).clear()
+        self._orphans.forget(flow)
+        self._series.hide_backlogs(*flow)
+        self._forget(flow)
+
+    async def _watch(self, watch: Watch, state: _State) -> None:
+        """Follow for ever; begin anew where the resource is not served as it was.
+
+        The resync reports a resource that cannot be read.
+        """
+        failures = 0
+        while True:
+            began = self._clock.monotonic()
+            try:
+                resource = await self._objects.find(watch.flow.resource)
+                await self._follow_all(watch, resource, state.backlogs[watch.flow])
+            except ApiError:
+                failures = failures_after(failures, self._clock.monotonic() - began)
+                await self._clock.sleep(UNSERVED.delay(failures, self._rng))
+
+    async def _follow_all(self, watch: Watch, resource: Resource, seen: ObjectBacklogs) -> None:
+        slices = watch.cover if resource.namespaced else WHOLE
+        if not slices:
+            await asyncio.Event().wait()
+        async with batch(len(slices)) as watches:
+            for part in slices:
+                await watches.add(self._follow(watch, resource, part, seen))
+
+    async def _follow(
+        self, watch: Watch, resource: Resource, part: ListRequest, seen: ObjectBacklogs
+    ) -> None:
+        """Follow one request, by lists alone where it may not be watched."""
+        take = seen.take_draining if watch.draining else seen.take_unassigned
+        backlog = seen.draining if watch.draining else seen.unassigned
+        request, (ring, _) = object(), watch.flow
+        source = Polled(
+            self._objects.of(resource, watch.labels, namespace=part.namespace, fields=part.fields),
+            clock=self._clock,
+            told=partial(self._note_right, watch.flow, request),
+            hurries=seen.is_moving if watch.role is Role.LEADING else _never,
+        )
+        events = follow(
+            source,
+            doing=f"watch {resource.id} with {watch.labels}",
+            clock=self._clock,
+            rng=self._rng,
+            on_error=_raise_if_not_served,
+            keep=seen.is_in_scope,
+        )
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    before = backlog.count()
+                    take(part, event)
+                    if backlog.count() != before and watch.role is not Role.CONTROLLED:
+                        self._moved(ring)
+        finally:
+            self._watching.ended(ring, resource.id, request)
+
+    def _note_right(self, flow: ResourceKey, request: object, error: Forbidden | None) -> None:
+        if self._watching.found(*flow, request, allowed=error is None):
+            if error is not None:
+                fields = {"ring": flow.ring, "resource": str(flow.resource), "error": str(error)}
+                _log.warning("cannot watch, lists instead", extra=fields)
+            self._told(flow.ring)
+
+
+def _never() -> bool:
+    return False
+
+
+def _raise_if_not_served(error: ApiError | None) -> None:
+    """End the watch of a resource that is gone, or served in other versions only."""
+    if isinstance(error, NotFound):
+        raise error

@@ -1,0 +1,142 @@
+"""Which namespaces the rings select, worked out once for all rings with the same selector.
+
+A namespace that changes costs one evaluation per distinct selector, and a new set only where a
+selection has changed; all rings share that set.
+"""
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from sharder.core.api.selector import LabelSelector
+from sharder.core.names import RingName
+
+Labels = Mapping[str, str]
+
+
+class _Selection:
+    """What one selector selects."""
+
+    def __init__(self, selector: LabelSelector, names: frozenset[str]) -> None:
+        self.selector = selector
+        self.rings = set[RingName]()
+        self.fresh = set[str]()
+        """Namespaces that were selected from their first moment: they began empty."""
+        self._names = names
+        self._changes: dict[str, bool] = {}
+        """Namespaces that `_names` does not know about yet: whether they are selected."""
+
+    def note(self, name: str, *, selected: bool, is_new: bool) -> bool:
+        """Note whether a namespace is selected; return whether that is news."""
+        if self.selects(name) == selected:
+            return False
+        self._changes[name] = selected
+        if selected and is_new:
+            self.fresh.add(name)
+        else:
+            self.fresh.discard(name)
+        return True
+
+    def selects(self, name: str) -> bool:
+        """Tell whether a namespace is selected."""
+        return self._changes.get(name, name in self._names)
+
+    def names(self) -> frozenset[str]:
+        """Return the namespaces; the same object as long as nothing changes."""
+        if self._changes:
+            gone = {name for name, selected in self._changes.items() if not selected}
+            kept = self._names - gone if gone else self._names
+            come = self._changes.keys() - gone
+            self._names = kept | come if come else kept
+            self._changes = {}
+        return self._names
+
+
+class NamespaceSelection:
+    """All namespaces, and the selections of all rings."""
+
+    def __init__(self, excluded: frozenset[str]) -> None:
+        """Start without namespaces; `excluded` ones are never selected."""
+        self._excluded = excluded
+        self._labels: dict[str, Labels] = {}
+        self._known: frozenset[str] | None = frozenset()
+        self._selections: dict[bytes, _Selection] = {}
+        self._keys: dict[RingName, bytes] = {}
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The names of all namespaces; the same object until one comes or goes."""
+        if self._known is None:
+            self._known = frozenset(self._labels)
+        return self._known
+
+    def replace(self, namespaces: Mapping[str, Labels]) -> set[RingName]:
+        """Take these as all there are; return the rings whose selection changes."""
+        gone = self._labels.keys() - namespaces.keys()
+        found = [self.change(name, None) for name in gone]
+        found += [self.change(name, labels) for name, labels in namespaces.items()]
+        return set[RingName]().union(*found)
+
+    def change(self, name: str, labels: Labels | None) -> Collection[RingName]:
+        """Take note of a namespace, None: it is gone; return the rings whose selection changes."""
+        before = self._labels.get(name)
+        if before == labels:
+            return ()
+        if labels is None:
+            del self._labels[name]
+        else:
+            self._labels[name] = labels
+        if before is None or labels is None:
+            self._known = None
+        affected = set[RingName]()
+        for selection in self._selections.values():
+            selected = labels is not None and self._selects(selection.selector, name, labels)
+            if selection.note(name, selected=selected, is_new=before is None):
+                affected |= selection.rings
+        return affected
+
+    def of(self, ring: RingName, selector: LabelSelector) -> frozenset[str]:
+        """Return what the ring selects, and keep that up to date until `forget`.
+
+        Rings with equal selectors get the same object, and each ring until it changes.
+        """
+        key = msgspec.json.encode(selector, order="deterministic")
+        if self._keys.get(ring) != key:
+            self.forget(ring)
+            self._keys[ring] = key
+        selection = self._selections.get(key)
+        if selection is None:
+            selection = self._selections[key] = _Selection(selector, self.matching(selector))
+        selection.rings.add(ring)
+        return selection.names()
+
+    def selects(self, ring: RingName, name: str) -> bool | None:
+        """Tell whether the ring selects a namespace, None if one of them is not known."""
+        key = self._keys.get(ring)
+        if key is None or name not in self._labels:
+            return None
+        return self._selections[key].selects(name)
+
+    def is_fresh(self, ring: RingName, name: str) -> bool:
+        """Tell whether the ring's selector has selected a namespace from its first moment."""
+        key = self._keys.get(ring)
+        return key is not None and name in self._selections[key].fresh
+
+    def matching(self, selector: LabelSelector) -> frozenset[str]:
+        """Return what a selector selects now, without remembering it."""
+        return frozenset(
+            name for name, labels in self._labels.items() if self._selects(selector, name, labels)
+        )
+
+    def forget(self, ring: RingName) -> None:
+        """Drop the selection of a ring that is gone or selects otherwise; others keep theirs."""
+        key = self._keys.pop(ring, None)
+        if key is None:
+            return
+        selection = self._selections[key]
+        selection.rings.discard(ring)
+        if not selection.rings:
+            del self._selections[key]
+
+    def _selects(self, selector: LabelSelector, name: str, labels: Labels) -> bool:
+        return name not in self._excluded and selector.matches(labels)

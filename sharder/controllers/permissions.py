@@ -1,0 +1,83 @@
+"""Work with fewer rights than the chart grants, and say which are missing.
+
+Users of the reference have granted `list` and `patch` on their resources and nothing else
+(docs/protocol.md, "Fewer rights").
+"""
+
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
+
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.errors import Forbidden, NotFound
+from sharder.core.names import GroupResource, ObjectRef, RingName
+from sharder.ports import Objects
+
+VERBS = "get, list, watch, patch"
+
+
+async def read(objects: Objects, resource: Resource, ref: ObjectRef) -> PartialObject:
+    """Return the object as it is now, also where it may only be listed.
+
+    Raises:
+        NotFound: it is not there.
+    """
+    try:
+        return await objects.of(resource).get(ref)
+    except Forbidden:
+        named = f"metadata.name={ref.name}"
+        listed = await objects.of(resource, namespace=ref.namespace, fields=named).list()
+    if not listed.items:
+        raise NotFound(f"{resource.id} {ref} not found")
+    return listed.items[0]
+
+
+@contextmanager
+def naming_the_rule(resource: GroupResource) -> Iterator[None]:
+    """Let an error about rights say which rule to add."""
+    try:
+        yield
+    except Forbidden as error:
+        raise Forbidden(f"{error}; {advice((resource,))}") from error
+
+
+def advice(resources: Iterable[GroupResource]) -> str:
+    """Return which rules to add, and where."""
+    rules = " and ".join(
+        f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [{VERBS}]}}'
+        for group, resource in resources
+    )
+    return f"add {rules} to the sharder's ClusterRole (in the chart: rings)"
+
+
+class Watching:
+    """Which watches of the rings' resources are refused for want of rights."""
+
+    def __init__(self) -> None:
+        self._known: dict[RingName, dict[GroupResource, dict[Hashable, bool]]] = {}
+
+    def found(
+        self, ring: RingName, resource: GroupResource, watch: Hashable, *, allowed: bool
+    ) -> bool:
+        """Note that a watch of a resource stands or is refused; return whether that is news."""
+        known = self._known.setdefault(ring, {}).setdefault(resource, {})
+        if known.get(watch) is allowed:
+            return False
+        known[watch] = allowed
+        return True
+
+    def ended(self, ring: RingName, resource: GroupResource, watch: Hashable) -> None:
+        """Forget a watch."""
+        known = self._known.get(ring, {})
+        known.get(resource, {}).pop(watch, None)
+        if resource in known and not known[resource]:
+            del known[resource]
+        if not known:
+            self._known.pop(ring, None)
+
+    def refused(
+        self, ring: RingName, resources: Iterable[GroupResource]
+    ) -> tuple[GroupResource, ...] | None:
+        """Return the resources that are listed instead, in order; None as long as it is open."""
+        known = self._known.get(ring, {})
+        refused = tuple(sorted(r for r, watches in known.items() if not all(watches.values())))
+        return refused if refused or set(resources) <= known.keys() else None

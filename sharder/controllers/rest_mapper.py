@@ -1,0 +1,44 @@
+"""The kinds of the rings' main resources, as the API server serves them.
+
+A key is made from a kind, and a controlled object names its owner by kind: both the webhook and
+the leader need the answer before they place anything.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from sharder.core.api.meta import Resource
+from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import ApiError
+from sharder.core.names import GroupResource
+from sharder.core.ring.build import sharded_resources
+from sharder.ports import Objects
+
+
+class RestMapper:
+    """Asks for each resource until it is answered, and then believes that for good."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._served: dict[GroupResource, Resource] = {}
+
+    def of(self, ring: ControllerRing) -> Iterator[Resource]:
+        """Yield the ring's main resources, as far as they are known to be served."""
+        for resource in sharded_resources(ring):
+            if resource.id in self._served:
+                yield self._served[resource.id]
+
+    async def learn(self, rings: Iterable[ControllerRing]) -> bool:
+        """Ask for what is not known of `rings`; return whether something came to be known.
+
+        A resource that cannot be asked for is nobody's problem here: whoever reads its objects
+        reports it.
+        """
+        wanted = {resource.id for ring in rings for resource in sharded_resources(ring)}
+        learned = False
+        for resource in sorted(wanted - self._served.keys()):
+            try:
+                self._served[resource] = await self._objects.find(resource)
+            except ApiError:
+                continue
+            learned = True
+        return learned

@@ -1,0 +1,229 @@
+"""Keep each ring's webhook configuration and status true.
+
+Only the leader runs this.  One reconcile looks at one ring by name: it applies the configuration
+of a ring that is there, and deletes that of a ring that is not, so that no garbage collector is
+needed and a write never waits for a webhook without a ring.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.permissions import Watching
+from sharder.controllers.ring_status import StatusReports, about
+from sharder.core.api.ring import ControllerRing, LastRebalance, UnreadableRing
+from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
+from sharder.core.names import APP_LABEL, RING_LABEL, RingName, webhook_configuration
+from sharder.core.status.conditions import FAILED
+from sharder.core.status.stats import OverdueOf, ReportOf, StatsOf
+from sharder.core.validation import refusals
+from sharder.core.webhook_configuration import Registration, configuration_of
+from sharder.ports import Recorder, WebhookConfigurations, Writable
+from sharder.runtime.clock import Clock
+
+OURS = f"{APP_LABEL[0]}={APP_LABEL[1]},{RING_LABEL}"
+"""Selects the webhook configurations of all rings; `=` and a name behind it those of one."""
+
+_log = logging.getLogger(__name__)
+
+
+class Problems:
+    """What keeps rings from working, by ring and by who found it; the newest word counts."""
+
+    def __init__(self) -> None:
+        self._problems: dict[RingName, dict[str, str]] = {}
+
+    def found(self, ring: RingName, source: str, problem: str | None) -> bool:
+        """Note a problem, or with None that it is over; return whether that is news."""
+        known = self._problems.setdefault(ring, {})
+        if known.get(source) == problem:
+            return False
+        known.pop(source, None)
+        if problem is not None:
+            known[source] = problem
+        return True
+
+    def of(self, ring: RingName) -> str | None:
+        """Return all problems of the ring in one sentence each, None if there are none."""
+        known = self._problems.get(ring, {})
+        return "; ".join(known[source] for source in sorted(known)) or None
+
+    def forget(self, ring: RingName) -> None:
+        """Drop what is known of a ring that is gone."""
+        self._problems.pop(ring, None)
+
+
+class _Applied(NamedTuple):
+    """What was last applied for a ring, and what came of it."""
+
+    ring: ControllerRing
+    registration: Registration
+    version: str
+    """The resource version of the configuration."""
+
+
+class RingController:
+    """Reconciles one ring at a time, by name."""
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        status: Writable[ControllerRing],
+        configurations: WebhookConfigurations,
+        registration: Callable[[], Registration],
+        problems: Problems,
+        watching: Watching,
+        figures: StatsOf,
+        last_resync: ReportOf,
+        overdue: OverdueOf,
+        last_rebalance: Callable[[RingName], LastRebalance | None],
+        recorder: Recorder,
+        clock: Clock,
+        sync_period: float,
+    ) -> None:
+        """`status` writes the status subresource; `sync_period` is in seconds."""
+        self._cache = cache
+        self._configurations = configurations
+        self._registration = registration
+        self._problems = problems
+        self._recorder = recorder
+        self._clock = clock
+        self._sync_period = sync_period
+        self._applied: dict[RingName, _Applied] = {}
+        self._compared: dict[RingName, float] = {}
+        """When each ring's status was last compared with what is there."""
+        self._reports = StatusReports(
+            cache=cache,
+            status=status,
+            problem_of=problems.of,
+            watching=watching,
+            figures=figures,
+            last_resync=last_resync,
+            overdue=overdue,
+            last_rebalance=last_rebalance,
+            recorder=recorder,
+            clock=clock,
+        )
+
+    async def reconcile(self, name: RingName) -> float | None:
+        """Bring the ring's configuration and status up to date; return when to look again.
+
+        Raises:
+            ApiError: it could not be done; the status says so where it can be written.
+        """
+        snapshot, unreadable = self._cache.snapshot(name), self._cache.unreadable(name)
+        if unreadable is not None:
+            await self._complain(unreadable)
+            if snapshot is not None:
+                await self._apply(snapshot.ring)
+            return self._sync_period
+        if snapshot is None:
+            self._insist_on_all()
+            if not self._cache.knows(name):
+                await self._clean_up(name)
+            return None
+        self._problems.found(name, "unreadable", None)
+        failure: ApiError | None = None
+        self._compare(snapshot.ring)
+        try:
+            await self._apply(snapshot.ring)
+        except ApiError as error:
+            failure = error
+        problem = f"cannot apply the webhook configuration: {failure}" if failure else None
+        self._problems.found(name, "webhook", problem)
+        self._problems.found(name, "shards", snapshot.members.roster.complaint)
+        # Such a ring is written where the webhook was not asked, or before it was there.
+        refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
+        self._problems.found(name, "spec", "; ".join(map(str, refused)) or None)
+        sooner = await self._reports.write(name)
+        if failure is not None:
+            raise failure
+        return self._sync_period if sooner is None else min(sooner, self._sync_period)
+
+    async def _complain(self, ring: UnreadableRing) -> None:
+        """Tell people of a ring that cannot be decoded: its status may not be written blindly."""
+        problem = (
+            f"this version of the sharder cannot read the ring: {ring.problem}; what it said "
+            "before stays in force, as does its webhook configuration: correct it, or upgrade"
+        )
+        if self._problems.found(ring.name, "unreadable", problem):
+            _log.warning("ring cannot be read", extra={"ring": ring.name, "error": ring.problem})
+        await self._recorder.warn(about(ring), FAILED, problem)
+
+    async def look(self) -> list[RingName]:
+        """Return the rings of which the webhook configuration is not as we have left it.
+
+        One list of metadata finds those that somebody has written or deleted, and those whose ring
+        is gone.  To apply them all again and again would change nothing most of the time.
+        """
+        self._insist_on_all()
+        applied = dict(self._applied)
+        versions = dict[RingName, str]()
+        gone = list[RingName]()
+        async for configuration in self._configurations.stream(OURS):
+            meta = configuration.metadata
+            name = RingName(meta.label(RING_LABEL))
+            if not self._cache.knows(name):
+                gone.append(name)
+            elif meta.name == webhook_configuration(name):
+                versions[name] = meta.resource_version
+        changed = [name for name, known in applied.items() if versions.get(name) != known.version]
+        self.doubt(changed)
+        return gone + changed
+
+    def doubt(self, names: Iterable[RingName]) -> None:
+        """Apply the configurations of these rings again when they are reconciled."""
+        for name in names:
+            self._applied.pop(name, None)
+
+    def _insist_on_all(self) -> None:
+        """Raise `Unavailable` unless all rings are known: who is not would be taken for gone."""
+        missing = self._cache.not_synced()
+        if missing is not None:
+            raise Unavailable(missing)
+
+    async def _apply(self, ring: ControllerRing) -> None:
+        """Apply the configuration if it is to be another one, or is not as we have left it."""
+        registration, applied = self._registration(), self._applied.get(ring.name)
+        if (
+            applied is not None
+            and applied.ring.metadata.uid == ring.metadata.uid
+            and applied.ring.spec == ring.spec
+            and applied.registration == registration
+        ):
+            return
+        try:
+            found = await self._configurations.apply(configuration_of(ring, registration))
+        except ApiError as error:
+            raise _without(registration.token, error) from None
+        version = found.metadata.resource_version
+        self._applied[ring.name] = _Applied(ring, registration, version)
+
+    def _compare(self, ring: ControllerRing) -> None:
+        """Once per period believe what the status is, so that what others wrote is repaired."""
+        now = self._clock.monotonic()
+        if now - self._compared.setdefault(ring.name, now) >= self._sync_period:
+            self._compared[ring.name] = now
+            self._reports.compare(ring)
+
+    async def _clean_up(self, name: RingName) -> None:
+        self._problems.forget(name)
+        self._applied.pop(name, None)
+        self._compared.pop(name, None)
+        self._reports.forget(name)
+        async for configuration in self._configurations.stream(f"{OURS}={name}"):
+            meta = configuration.metadata
+            try:
+                await self._configurations.delete(
+                    meta.ref, uid=meta.uid, resource_version=meta.resource_version
+                )
+            except (Conflict, NotFound):
+                continue
+            _log.info("deleted webhook configuration of a ring that is gone", extra={"ring": name})
+
+
+def _without(token: str, error: ApiError) -> ApiError:
+    """Return the error without the token: all who may read the ring read its status."""
+    return type(error)(str(error).replace(token, "…") if token else str(error))

@@ -1,0 +1,120 @@
+"""Show rings and shards as series, on every replica."""
+
+from typing import Protocol
+
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.cache_events import Subscriber
+from sharder.core.api.lease import Lease
+from sharder.core.leases.membership import ring_of
+from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.core.placement.strategy import Strategy
+from sharder.runtime.clock import Clock
+
+
+class Series(Protocol):
+    """Where the gauges are."""
+
+    def calculated(self, ring: RingName) -> None:
+        """A strategy was built from the ring's shards."""
+        ...
+
+    def set_ring(
+        self,
+        ring: RingName,
+        *,
+        uid: str,
+        generation: int,
+        observed_generation: int,
+        shards: int,
+        available_shards: int,
+        invalid_leases: int,
+    ) -> None:
+        """Show a ring as it is."""
+        ...
+
+    def set_shard(
+        self, ring: RingName, *, namespace: str, shard: ShardName, uid: str, state: str
+    ) -> None:
+        """Show a shard as it is."""
+        ...
+
+    def set_unreadable(self, ring: RingName, *, unreadable: bool) -> None:
+        """Show whether a ring cannot be decoded."""
+        ...
+
+    def remove_ring(self, ring: RingName) -> None:
+        """Forget a ring with all its shards."""
+        ...
+
+    def remove_shard(self, ring: RingName, *, namespace: str, shard: ShardName) -> None:
+        """Forget a shard."""
+        ...
+
+
+class Gauges:
+    """Follows the world; an invalid Lease adds no series."""
+
+    def __init__(self, cache: ClusterCache, series: Series, clock: Clock) -> None:
+        self._cache = cache
+        self._series = series
+        self._clock = clock
+        self._strategies: dict[RingName, Strategy] = {}
+        self._shown: dict[ObjectRef, RingName] = {}
+
+    def subscriber(self) -> Subscriber:
+        """Return what to subscribe to the world."""
+        return Subscriber(
+            ring=self._show_ring,
+            steps=lambda _: None,
+            scope=lambda *_: None,
+            lease=self._show_shard,
+        )
+
+    def _show_ring(self, name: RingName) -> None:
+        self._show_snapshot(name)
+        unreadable = self._cache.unreadable(name) is not None
+        self._series.set_unreadable(name, unreadable=unreadable)
+
+    def _show_snapshot(self, name: RingName) -> None:
+        snapshot = self._cache.snapshot(name)
+        if snapshot is None:
+            self._strategies.pop(name, None)
+            self._shown = {ref: ring for ref, ring in self._shown.items() if ring != name}
+            self._series.remove_ring(name)
+            return
+        if self._strategies.get(name) is not snapshot.placer.strategy:
+            self._strategies[name] = snapshot.placer.strategy
+            self._series.calculated(name)
+        self._series.set_ring(
+            name,
+            uid=snapshot.ring.metadata.uid,
+            generation=snapshot.ring.metadata.generation,
+            observed_generation=snapshot.ring.status.observed_generation,
+            shards=len(snapshot.members.roster.valid),
+            available_shards=len(snapshot.members.available),
+            invalid_leases=len(snapshot.members.roster.problems),
+        )
+
+    def _is_invalid(self, lease: Lease) -> bool:
+        snapshot = self._cache.snapshot(ring_of(lease))
+        return snapshot is None or lease.metadata.ref in snapshot.members.roster.problems
+
+    def _show_shard(self, ref: ObjectRef) -> None:
+        sighting = self._cache.membership.sighting(ref)
+        if sighting is not None and self._is_invalid(sighting.lease):
+            sighting = None
+        ring = ring_of(sighting.lease) if sighting is not None else None
+        shown = self._shown.get(ref)
+        if shown is not None and shown != ring:
+            del self._shown[ref]
+            self._series.remove_shard(shown, namespace=ref.namespace, shard=ShardName(ref.name))
+        if sighting is None or ring is None:
+            return
+        self._shown[ref] = ring
+        self._series.set_shard(
+            ring,
+            namespace=ref.namespace,
+            shard=ShardName(ref.name),
+            uid=sighting.lease.metadata.uid,
+            state=sighting.state(self._clock.now(), self._clock.monotonic()),
+        )

@@ -1,0 +1,146 @@
+"""What each shard of a ring holds beside what it may hold: in the status, and as series.
+
+Only valid Leases make shards, so that nobody can add entries without end.
+"""
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final, Protocol
+
+from sharder.controllers.cache import ClusterCache
+from sharder.core.api.ring import ShardStatus
+from sharder.core.leases.register import Membership
+from sharder.core.leases.shard import OBJECTS, Shard
+from sharder.core.leases.state import is_held
+from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.core.quantities import plain
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.stats import ObjectStats, ShardLoad, StatsOf
+from sharder.runtime.clock import Clock
+
+SHOW_SECONDS: Final = 5.0
+"""Between two looks at the figures; scrapes are seldom more frequent."""
+
+MAX_RESOURCES: Final = 8
+"""Resources of one shard's capacity that are shown: shards may declare any number."""
+
+
+class Series(Protocol):
+    """Where loads are shown."""
+
+    def show_load(self, ring: RingName, *, objects: int, shards: Sequence[ShardLoad]) -> None:
+        """Show these and no others of the ring."""
+        ...
+
+    def hide_load(self, ring: RingName) -> None:
+        """Show nothing more of the ring; no error if nothing is shown."""
+        ...
+
+
+class Load:
+    """Shows the figures of all rings while this process leads: others do not know them all."""
+
+    def __init__(
+        self, *, cache: ClusterCache, figures: StatsOf, series: Series, clock: Clock
+    ) -> None:
+        self._cache = cache
+        self._figures = figures
+        self._series = series
+        self._clock = clock
+        self._shown = set[RingName]()
+
+    async def run(self) -> None:
+        """Show until cancelled."""
+        try:
+            while True:
+                self._show()
+                await self._clock.sleep(SHOW_SECONDS)
+        finally:
+            for ring in self._shown:
+                self._series.hide_load(ring)
+
+    def _show(self) -> None:
+        before, self._shown = self._shown, set()
+        for ring in self._cache.rings():
+            snapshot, figures = self._cache.snapshot(ring), self._figures(ring)
+            if snapshot is not None and figures is not None:
+                self._shown.add(ring)
+                loads = loads_of(snapshot, figures)
+                self._series.show_load(ring, objects=figures.objects, shards=loads)
+        for ring in before - self._shown:
+            self._series.hide_load(ring)
+
+
+def loads_of(snapshot: RingSnapshot, figures: ObjectStats) -> list[ShardLoad]:
+    """Return the load of every shard of the ring, by name, dead ones included."""
+    return [
+        ShardLoad(
+            namespace=ref.namespace,
+            shard=shard.name,
+            objects=figures.by_shard.get(shard.name, 0),
+            # A share that follows the counts is no capacity.
+            ceiling=snapshot.placer.layout.declared_by(shard),
+        )
+        for ref, shard in _shards(snapshot)
+    ]
+
+
+def shard_statuses(
+    snapshot: RingSnapshot,
+    figures: ObjectStats,
+    membership: Membership,
+    *,
+    now: datetime,
+    monotonic: float,
+    most: int,
+) -> list[ShardStatus]:
+    """Return how the shards of the ring are that have most objects, by name.
+
+    No more than `most`: each takes some 50 µs.  Their states are judged at these times.
+    """
+
+    def fullest_first(entry: tuple[ObjectRef, Shard]) -> tuple[int, str]:
+        return -figures.by_shard.get(entry[1].name, 0), entry[1].name
+
+    found = []
+    fullest = heapq.nsmallest(most, _shards(snapshot), key=fullest_first)
+    for ref, shard in sorted(fullest, key=lambda entry: entry[1].name):
+        sighting = membership.sighting(ref)
+        if sighting is None:
+            continue  # Its Lease has gone since the snapshot was built.
+        objects = figures.by_shard.get(shard.name, 0)
+        found.append(
+            ShardStatus(
+                name=shard.name,
+                state=sighting.state(now, monotonic),
+                objects=objects,
+                load={OBJECTS: str(objects)},
+                capacity=_capacity(snapshot, shard),
+                zone=shard.zone,
+                pool=shard.pool,
+                cordoned=shard.cordoned,
+                evacuating=shard.evacuating,
+            )
+        )
+    return found
+
+
+def _shards(snapshot: RingSnapshot) -> Iterator[tuple[ObjectRef, Shard]]:
+    """Yield the shards by name, each with its Lease: of several the one that is held."""
+    members = snapshot.members
+    refs: Mapping[str, ObjectRef] = {
+        lease.metadata.name: lease.metadata.ref
+        for lease in sorted(members.roster.valid, key=is_held)
+    }
+    for name in sorted(refs):
+        shard = ShardName(name)
+        yield refs[name], members.shards.get(shard, Shard(name=shard))
+
+
+def _capacity(snapshot: RingSnapshot, shard: Shard) -> dict[str, str]:
+    declared = {name: plain(shard.capacity[name]) for name in sorted(shard.capacity)}
+    declared.pop(OBJECTS, None)
+    ceiling = snapshot.placer.layout.declared_by(shard)
+    first = {} if ceiling is None else {OBJECTS: str(ceiling)}
+    return dict([*first.items(), *declared.items()][:MAX_RESOURCES])

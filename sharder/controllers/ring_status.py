@@ -1,0 +1,217 @@
+"""Write what is known of a ring to its status, and no more often than that helps anybody."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.permissions import Watching
+from sharder.controllers.ring_load import shard_statuses
+from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import ControllerRing, LastRebalance, RingStatus
+from sharder.core.errors import NotFound
+from sharder.core.names import API_GROUP, API_VERSION, ObjectRef, RingName
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.conditions import (
+    FAILED,
+    READY,
+    DesiredCondition,
+    condition_of,
+    covered,
+    exhausted,
+    paused,
+    ready,
+    watched,
+)
+from sharder.core.status.stats import ObjectStats, OverdueOf, ReportOf, StatsOf
+from sharder.core.status.status import (
+    MAX_SHARDS,
+    StatusThrottle,
+    encode_status,
+    is_urgent,
+    status_of,
+    with_counts,
+    with_rebalance,
+)
+from sharder.ports import Recorder, Writable
+from sharder.runtime.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    """What was last written to a ring's status."""
+
+    uid: str
+    status: RingStatus
+    stored: RingStatus
+    """What became of it: an old CRD drops fields that it does not know."""
+
+
+class StatusReports:
+    """The status of each ring, as last written by this process."""
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        status: Writable[ControllerRing],
+        problem_of: Callable[[RingName], str | None],
+        watching: Watching,
+        figures: StatsOf,
+        last_resync: ReportOf,
+        overdue: OverdueOf,
+        last_rebalance: Callable[[RingName], LastRebalance | None],
+        recorder: Recorder,
+        clock: Clock,
+    ) -> None:
+        """Start with nothing written.
+
+        Args:
+            cache: Has the rings.
+            status: Writes the status subresource.
+            problem_of: Says what keeps a ring from working, None if nothing.
+            watching: Knows which watches are refused.
+            figures: Counts a ring's objects.
+            last_resync: Knows how a ring's last pass went.
+            overdue: Knows which drains are overdue.
+            last_rebalance: Knows what came of a ring's last look at its balance.
+            recorder: Tells people of new problems.
+            clock: Tells when.
+        """
+        self._cache = cache
+        self._status = status
+        self._problem_of = problem_of
+        self._watching = watching
+        self._figures = figures
+        self._last_resync = last_resync
+        self._overdue = overdue
+        self._last_rebalance = last_rebalance
+        self._recorder = recorder
+        self._clock = clock
+        self._sent: dict[RingName, _Sent] = {}
+        self._paces: dict[RingName, StatusThrottle] = {}
+        self._prunes = False
+
+    async def write(self, name: RingName) -> float | None:
+        """Write the status if it says something new; return when to look again, None if never.
+
+        Compared is what we last sent.  Not what is there: that may be older than our last write,
+        and an old CRD prunes fields it does not know, which would be written for ever.
+        """
+        snapshot = self._cache.snapshot(name)
+        if snapshot is None:
+            return None
+        pace, at = self._paces.setdefault(name, StatusThrottle()), self._clock.monotonic()
+        before = self._before(snapshot.ring)
+        after = self._after(snapshot, before, pace, at)
+        if after != before:
+            wait = 0.0 if is_urgent(after, before) else pace.counts_due_in(at)
+            if wait:
+                return min(wait, pace.settles_in(at) or wait)
+            await self._write(snapshot.ring, before, after)
+            pace.wrote(at)
+        return pace.settles_in(at)
+
+    def compare(self, ring: ControllerRing) -> None:
+        """Compare with what is there from now on if somebody else has written the status."""
+        sent = self._sent.get(ring.name)
+        if sent is not None and sent.stored != ring.status:
+            del self._sent[ring.name]
+
+    def forget(self, name: RingName) -> None:
+        """Drop what is known of a ring that is gone."""
+        self._sent.pop(name, None)
+        self._paces.pop(name, None)
+
+    def _before(self, ring: ControllerRing) -> RingStatus:
+        sent = self._sent.get(ring.name)
+        return sent.status if sent is not None and sent.uid == ring.metadata.uid else ring.status
+
+    def _after(
+        self, snapshot: RingSnapshot, before: RingStatus, pace: StatusThrottle, at: float
+    ) -> RingStatus:
+        """Return what is to be said at `at` of the monotonic clock."""
+        now, figures = self._clock.now(), self._figures(snapshot.name)
+        claims = [
+            claim
+            for claim in self._claims(snapshot, before, figures)
+            if pace.believes(claim, condition_of(before, claim.type), at)
+        ]
+        after = status_of(
+            snapshot.ring,
+            before,
+            shards=len(snapshot.members.roster.valid),
+            available=len(snapshot.members.available),
+            claims=claims,
+            now=now,
+        )
+        last = self._last_rebalance(snapshot.name)
+        after = with_rebalance(after, snapshot.ring.spec.rebalance, last)
+        if figures is None:
+            return after
+        return with_counts(
+            after,
+            figures,
+            shards=shard_statuses(
+                snapshot,
+                figures,
+                self._cache.membership,
+                now=now,
+                monotonic=at,
+                most=MAX_SHARDS + 1,  # one more shows that there are more
+            ),
+            resync=self._last_resync(snapshot.name),
+            now=now,
+        )
+
+    def _claims(
+        self, snapshot: RingSnapshot, before: RingStatus, figures: ObjectStats | None
+    ) -> list[DesiredCondition]:
+        available = len(snapshot.members.available)
+        claims = (
+            ready(self._problem_of(snapshot.name)),
+            watched(before, self._watching.refused(snapshot.name, snapshot.roles)),
+            paused(before, snapshot.ring.spec.movement),
+            covered(figures, self._overdue(snapshot.name), available=available),
+            exhausted(figures, available=available),
+        )
+        return [claim for claim in claims if claim is not None]
+
+    async def _write(self, ring: ControllerRing, before: RingStatus, after: RingStatus) -> None:
+        try:
+            written = await self._status.patch(ObjectRef("", ring.name), encode_status(after))
+        except NotFound:
+            return
+        self._sent[ring.name] = _Sent(uid=ring.metadata.uid, status=after, stored=written.status)
+        self._note_pruning(after, written.status)
+        problem = self._problem_of(ring.name)
+        known = condition_of(before, READY)
+        if problem is not None and (known is None or known.message != problem):
+            await self._warn(ring, problem)
+
+    def _note_pruning(self, sent: RingStatus, stored: RingStatus) -> None:
+        """Say once that the CRD is older than we are."""
+        missing = (sent.objects is not None and stored.objects is None) or (
+            sent.last_rebalance is not None and stored.last_rebalance is None
+        )
+        if missing and not self._prunes:
+            self._prunes = True
+            _log.warning(
+                "the CustomResourceDefinition of ControllerRing is too old",
+                extra={"why": "it drops fields of the status; apply the one of this release"},
+            )
+
+    async def _warn(self, ring: ControllerRing, problem: str) -> None:
+        _log.warning("ring does not work", extra={"ring": ring.name, "why": problem})
+        await self._recorder.warn(about(ring), FAILED, problem)
+
+
+def about(ring: ControllerRing) -> PartialObject:
+    """Return a ring as Events refer to it."""
+    return PartialObject(
+        api_version=f"{API_GROUP}/{API_VERSION}",
+        kind="ControllerRing",
+        metadata=ring.metadata,
+    )

@@ -1,0 +1,128 @@
+"""What to ask the API server for when looking for objects without owner.
+
+Most objects of a cluster have no owner label and never will: what is asked for must follow the
+ring's scope, or each of them is sent to us (docs/protocol.md, "Exceptions").  All of this saves
+work only; whether an object is in scope says the ring's snapshot.
+
+List a ring's objects of one resource, request by request as its scope asks for.
+"""
+
+from collections.abc import AsyncGenerator, Collection, Iterator
+from typing import NamedTuple
+
+from sharder.controllers.movement.pending import ResourceKey
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.selector import OPERATORS, LabelSelector, Requirement
+from sharder.core.names import EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE
+from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.ports import Objects
+from sharder.runtime.reflector import closing
+
+MAX_NAMESPACES = 20
+"""Up to so many namespaces are asked for one by one: each costs a watch."""
+
+MAX_EXCLUDED = 8
+"""So many namespaces can be left out of a request over all: the server compares each object."""
+
+EXCLUDED_FIRST = (EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE)
+"""Never in scope, and full of objects; the sharder may live elsewhere."""
+
+
+class ListRequest(NamedTuple):
+    """One request: over a namespace, or over all but some."""
+
+    namespace: str = ""
+    excluded: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> str:
+        """The field selector."""
+        return ",".join(f"metadata.namespace!={namespace}" for namespace in self.excluded)
+
+    def holds(self, namespace: str) -> bool:
+        """Tell whether objects of the namespace are asked for."""
+        return self.namespace in {"", namespace}
+
+
+ListScope = tuple[ListRequest, ...]
+"""Requests that together show all objects in scope."""
+
+WHOLE: ListScope = (ListRequest(),)
+"""For resources without namespaces."""
+
+
+def scope_of(
+    selected: frozenset[str], known: Collection[str], previous: ListScope = ()
+) -> ListScope:
+    """Return the requests for a ring over the namespaces `selected` of those `known`.
+
+    A `previous` cover is kept while it leaves out nothing that is selected, so that namespaces
+    that come and go restart no watch.
+    """
+    if len(selected) <= MAX_NAMESPACES:
+        return tuple(ListRequest(namespace) for namespace in sorted(selected))
+    if previous and previous[0].excluded and selected.isdisjoint(previous[0].excluded):
+        return previous
+    others = sorted(set(known) - selected - set(EXCLUDED_FIRST))
+    first = [n for n in EXCLUDED_FIRST if n in known and n not in selected]
+    return (ListRequest(excluded=tuple([*first, *others][:MAX_EXCLUDED])),)
+
+
+class Watch(NamedTuple):
+    """What is watched of a resource, in requests that begin and end together."""
+
+    flow: ResourceKey
+    role: Role
+    labels: str
+    draining: bool
+    cover: ListScope
+
+
+def watches_of(snapshot: RingSnapshot, cover: ListScope) -> Iterator[Watch]:
+    """Yield what has to be watched of a ring: what has no owner, and what is being drained."""
+    for resource, role in snapshot.roles.items():
+        flow, labels = ResourceKey(snapshot.name, resource), ownerless_labels(snapshot, role)
+        yield Watch(flow, role, labels, draining=False, cover=cover)
+        if role is not Role.CONTROLLED:
+            yield Watch(flow, role, snapshot.drain_label, draining=True, cover=WHOLE)
+
+
+def ownerless_labels(snapshot: RingSnapshot, role: Role) -> str:
+    """Return the label selector of a ring's objects without owner."""
+    is_selected = role is not Role.CONTROLLED
+    selector = selector_text(snapshot.ring.spec.object_selector if is_selected else None)
+    return ",".join(filter(None, (f"!{snapshot.owner_label}", selector)))
+
+
+def selector_text(selector: LabelSelector | None) -> str:
+    """Return a LabelSelector as a request takes it, empty if all objects match.
+
+    A requirement that no server would take is left out: the text may match too much.
+    """
+    if selector is None:
+        return ""
+    pairs = [f"{key}={value}" for key, value in sorted(selector.match_labels.items())]
+    texts = (_text(requirement) for requirement in selector.match_expressions)
+    return ",".join([*pairs, *filter(None, texts)])
+
+
+def _text(requirement: Requirement) -> str:
+    if requirement.operator not in OPERATORS:
+        return ""
+    if requirement.operator in {"Exists", "DoesNotExist"}:
+        return requirement.key if requirement.operator == "Exists" else f"!{requirement.key}"
+    if not requirement.values:
+        return ""
+    word = "in" if requirement.operator == "In" else "notin"
+    return f"{requirement.key} {word} ({','.join(requirement.values)})"
+
+
+async def stream(
+    objects: Objects, resource: Resource, cover: ListScope, labels: str = ""
+) -> AsyncGenerator[PartialObject, None]:
+    """Yield the objects that match, page by page; some of them may be out of the ring's scope."""
+    for part in cover if resource.namespaced else WHOLE:
+        store = objects.of(resource, labels, namespace=part.namespace, fields=part.fields)
+        async with closing(store.stream()) as found:
+            async for obj in found:
+                yield obj

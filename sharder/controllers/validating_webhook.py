@@ -1,0 +1,125 @@
+"""Keep the API server asking us about ControllerRings that are written.
+
+Only the leader runs this.  Nothing else depends on it: without the configuration, or the right
+to write it, an invalid ring slips in, and its status says so.
+"""
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from sharder.core.api.meta import Json
+from sharder.core.errors import ApiError, Forbidden, NotFound
+from sharder.core.names import (
+    API_GROUP,
+    API_VERSION,
+    APP_LABEL,
+    VALIDATION_NAME,
+    VALIDATION_PATH,
+    ObjectRef,
+)
+from sharder.core.webhook_configuration import TIMEOUT_SECONDS, Registration, client_config
+from sharder.ports import WebhookConfigurations
+from sharder.runtime.clock import Clock
+from sharder.runtime.error_log import ErrorLog, ignore
+
+POLL_SECONDS = 1.0
+"""Between two looks at the registration: whom the API server trusts may change."""
+
+RETRY_SECONDS = 5.0
+"""After an apply that failed, for want of rights or otherwise."""
+
+
+def validation_of(registration: Registration) -> Json:
+    """Return the body to apply; one configuration serves all rings.
+
+    It has not the label of a ring: who looks for the configurations of rings must not find it.
+    """
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {
+            "name": VALIDATION_NAME,
+            "labels": {APP_LABEL[0]: APP_LABEL[1]},
+            "annotations": registration.annotations,
+        },
+        "webhooks": [
+            {
+                "name": VALIDATION_NAME,
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": client_config(registration.endpoint, VALIDATION_PATH),
+                "failurePolicy": "Ignore",
+                "matchPolicy": "Equivalent",
+                "rules": [
+                    {
+                        "apiGroups": [API_GROUP],
+                        "apiVersions": [API_VERSION],
+                        "operations": ["CREATE", "UPDATE"],
+                        "resources": ["controllerrings"],
+                        "scope": "Cluster",
+                    }
+                ],
+                "sideEffects": "None",
+                "timeoutSeconds": TIMEOUT_SECONDS,
+            }
+        ],
+    }
+
+
+class ValidationKeeper:
+    """Applies the configuration, and again when it is not as that has left it."""
+
+    def __init__(
+        self,
+        *,
+        configurations: WebhookConfigurations,
+        registration: Callable[[], Registration],
+        leads: Callable[[], bool],
+        clock: Clock,
+        period: float,
+    ) -> None:
+        """Take validating `configurations`, and the seconds after which to look at them again."""
+        self._configurations = configurations
+        self._registration = registration
+        self._leads = leads
+        self._clock = clock
+        self._period = period
+        self._version: str | None = None
+        """Of the configuration as the last apply has left it."""
+        self._trouble = ErrorLog(
+            f"apply the ValidatingWebhookConfiguration {VALIDATION_NAME}", ignore
+        )
+
+    async def keep(self) -> NoReturn:
+        """Apply it at once, when it is to be another one or somebody wrote it; until cancelled."""
+        known: Registration | None = None
+        due = 0.0
+        while True:
+            registration, now = self._registration(), self._clock.monotonic()
+            if self._leads() and (registration != known or now >= due):
+                if registration != known:
+                    known, self._version = registration, None
+                due = now + await self._insist(registration)
+            await self._clock.sleep(POLL_SECONDS)
+
+    async def _insist(self, registration: Registration) -> float:
+        """Apply it unless it is as it was left; return after how many seconds to do so again."""
+        try:
+            if not await self._is_as_left():
+                self._version = None
+                applied = await self._configurations.apply(validation_of(registration))
+                self._version = applied.metadata.resource_version
+        except ApiError as error:
+            self._trouble.failed(error)
+            return RETRY_SECONDS
+        self._trouble.over()
+        return self._period
+
+    async def _is_as_left(self) -> bool:
+        """Ask for the metadata, which costs the API server less than an apply of the same."""
+        if self._version is None:
+            return False
+        try:
+            found = await self._configurations.get(ObjectRef("", VALIDATION_NAME))
+        except (NotFound, Forbidden):
+            return False
+        return found.metadata.resource_version == self._version

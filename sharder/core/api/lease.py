@@ -1,0 +1,187 @@
+"""Leases of coordination.k8s.io as values, and the times in them.
+
+Anybody who may write a Lease may fill it up to the limit of etcd, so `read_lease` keeps nothing
+but what is read of one, and bounds that.
+"""
+
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject
+from sharder.core.names import (
+    CAPACITY_ANNOTATION,
+    CORDONED_ANNOTATION,
+    EVACUATE_ANNOTATION,
+    POD_UID_ANNOTATION,
+    POOL_ANNOTATION,
+    REGION_LABEL,
+    REVISION_LABEL,
+    RING_LABEL,
+    STATE_LABEL,
+    WEIGHT_ANNOTATION,
+    ZONE_LABEL,
+)
+
+MAX_TRANSITIONS: Final = 2**31 - 1
+"""leaseTransitions is an int32: a write of more is refused."""
+
+
+MAX_TEXT: Final = 63
+"""Characters of a label or annotation that are kept, as many as a label may have."""
+
+MAX_LONG_TEXT: Final = 1024
+"""The same of a capacity, which is a list, and of a holder, which has the name of a pod in it."""
+
+
+class LeaseSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The spec as it stands on the wire; times are RFC 3339 text, durations whole seconds."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+    @property
+    def next_transition(self) -> int:
+        """The leaseTransitions to write when the Lease changes hands."""
+        return min((self.lease_transitions or 0) + 1, MAX_TRANSITIONS)
+
+
+class Lease(PartialObject, frozen=True, kw_only=True, rename="camel"):
+    """A Lease; for shards the name is the shard's name."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseSpec = LeaseSpec()
+
+
+class _Labels(
+    msgspec.Struct,
+    omit_defaults=True,
+    rename={
+        "ring": RING_LABEL,
+        "state": STATE_LABEL,
+        "revision": REVISION_LABEL,
+        "region": REGION_LABEL,
+        "zone": ZONE_LABEL,
+    },
+):
+    ring: str | None = None
+    state: str | None = None
+    revision: str | None = None
+    region: str | None = None
+    zone: str | None = None
+
+
+class _Annotations(
+    msgspec.Struct,
+    omit_defaults=True,
+    rename={
+        "pool": POOL_ANNOTATION,
+        "capacity": CAPACITY_ANNOTATION,
+        "weight": WEIGHT_ANNOTATION,
+        "cordoned": CORDONED_ANNOTATION,
+        "evacuate": EVACUATE_ANNOTATION,
+        "pod_uid": POD_UID_ANNOTATION,
+    },
+):
+    pool: str | None = None
+    capacity: str | None = None
+    weight: str | None = None
+    cordoned: str | None = None
+    evacuate: str | None = None
+    pod_uid: str | None = None
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    labels: _Labels | None = None
+    annotations: _Annotations | None = None
+
+
+class _OnTheWire(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    spec: LeaseSpec = LeaseSpec()
+
+
+_DECODER: Final = msgspec.json.Decoder(_OnTheWire)
+
+
+def read_lease(raw: bytes | msgspec.Raw) -> Lease:
+    """Return the Lease that the API server sent, with what is read of Leases and nothing else.
+
+    A text that is too long to mean anything is replaced by one that says so, which is no value of
+    its key: it is as malformed as the original.
+
+    Raises:
+        msgspec.DecodeError: it is none.
+    """
+    wire = _DECODER.decode(raw)
+    meta, spec = wire.metadata, wire.spec
+    return Lease(
+        metadata=ObjectMeta(
+            name=meta.name,
+            namespace=meta.namespace,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            creation_timestamp=meta.creation_timestamp,
+            labels=_kept(meta.labels),
+            annotations=_kept(meta.annotations),
+        ),
+        spec=msgspec.structs.replace(
+            spec,
+            holder_identity=_bounded(spec.holder_identity, MAX_LONG_TEXT),
+            acquire_time=_bounded(spec.acquire_time, MAX_TEXT),
+            renew_time=_bounded(spec.renew_time, MAX_TEXT),
+        ),
+    )
+
+
+def _kept(found: _Labels | _Annotations | None) -> dict[str, str] | None:
+    if found is None:
+        return None
+    texts: dict[str, str] = msgspec.to_builtins(found)
+    return {
+        key: _bounded(text, MAX_LONG_TEXT if key == CAPACITY_ANNOTATION else MAX_TEXT) or ""
+        for key, text in texts.items()
+    }
+
+
+def _bounded(text: str | None, limit: int) -> str | None:
+    too_long = text is not None and len(text) > limit
+    return f"longer than {limit} characters" if too_long else text
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """Return the instant in UTC, None where there is none or it cannot be read."""
+    if not text:
+        return None
+    try:
+        instant = datetime.fromisoformat(text)
+        return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def format_time(instant: datetime) -> str:
+    """Return the instant as metav1.MicroTime writes it: UTC, always six decimals."""
+    utc = instant.astimezone(UTC).replace(tzinfo=None)
+    return utc.isoformat(timespec="microseconds") + "Z"
+
+
+def lease_body(
+    *, name: str, labels: dict[str, str], annotations: dict[str, str], spec: LeaseSpec
+) -> Json:
+    """Return the body that creates a Lease."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "labels": labels, "annotations": annotations},
+        "spec": msgspec.to_builtins(spec),
+    }

@@ -1,0 +1,1 @@
+"""Who is a shard, and does it live?"""

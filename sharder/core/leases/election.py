@@ -1,0 +1,163 @@
+"""Judge who may hold a Lease, and word what is written to it.
+
+Pure.  Another holder's clock is never read: its silence is measured on our own, from when we
+first saw the Lease as it is.  What is compared is the spec alone, for labels and annotations are
+changed by third parties.
+
+Source:
+    client-go v0.36.3 `tools/leaderelection`, package comment and `tryAcquireOrRenew`.
+"""
+
+from collections.abc import Set
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from sharder.core.api.lease import Lease, LeaseSpec, format_time
+from sharder.core.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_ANNOTATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTiming:
+    """How long a Lease lasts and how it is kept; all in seconds.
+
+    A holder stops at `renew_deadline`, so that it has stopped before others may take the Lease
+    at `lease_duration`.
+    """
+
+    lease_duration: int = 15
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Refuse times that let two hold the Lease, or none."""
+        if not self.lease_duration > self.renew_deadline > self.retry_period > 0:
+            raise ValueError(
+                f"a lease needs duration > renew deadline > retry period > 0, not {self}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedRecord:
+    """A Lease as last read, None if there is none; `since` is when we first saw this spec."""
+
+    lease: Lease | None
+    since: float
+    is_first: bool = False
+    """Whether the spec is still what our first look since we started has shown."""
+
+    def then(self, lease: Lease | None, now: float) -> "ObservedRecord":
+        """Return what is seen after another read."""
+        before = self.lease.spec if self.lease else None
+        unchanged = lease is not None and lease.spec == before
+        return ObservedRecord(
+            lease=lease,
+            since=self.since if unchanged else now,
+            is_first=self.is_first and unchanged,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """The Lease stands as we wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """Anybody may take the Lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """`holder` has it and may be working."""
+
+    holder: str
+
+
+Verdict: TypeAlias = Ours | Free | Held
+
+
+def judge(
+    seen: ObservedRecord,
+    *,
+    identity: str,
+    written: Set[str],
+    now: float,
+    timing: LeaseTiming,
+    pod_uid: str = "",
+) -> Verdict:
+    """Return whose the Lease is.
+
+    Args:
+        seen: The Lease and how long it has been unchanged, on our monotonic clock.
+        identity: The name we hold Leases under.
+        written: Renew times of ours that may stand in the Lease: the last that is known to have
+            got through, and later ones whose answer was lost.  Our name with any other time
+            means that another process goes by our name.  In our own pod, and if the Lease stood
+            still for a retry period, in which a living twin would have renewed it, that is our
+            predecessor, which ended before we were started.  In another pod, or who knows where,
+            it may only be cut off, and work until its renew deadline.
+        now: Our monotonic clock.
+        timing: Its retry period is also a twin's; its duration counts for a holder that gave
+            none.
+        pod_uid: Of the pod that we run in; empty: not known.
+    """
+    spec = seen.lease.spec if seen.lease else LeaseSpec()
+    if not spec.holder_identity:
+        return Free()
+    if spec.holder_identity == identity:
+        if spec.renew_time in written:
+            return Ours()
+        is_ours = seen.lease is not None and _is_of(seen.lease, pod_uid)
+        if is_ours and seen.is_first and now - seen.since >= timing.retry_period:
+            return Free()
+    if now >= runs_out_at(seen, timing):
+        return Free()
+    return Held(spec.holder_identity)
+
+
+def _is_of(lease: Lease, pod_uid: str) -> bool:
+    return bool(pod_uid) and lease.metadata.annotation(POD_UID_ANNOTATION) == pod_uid
+
+
+def runs_out_at(seen: ObservedRecord, timing: LeaseTiming) -> float:
+    """Return when a Lease may be taken from whoever holds it, if that one stays silent."""
+    spec = seen.lease.spec if seen.lease else LeaseSpec()
+    return seen.since + (spec.lease_duration_seconds or timing.lease_duration)
+
+
+def taken(old: Lease | None, *, identity: str, now: datetime, timing: LeaseTiming) -> LeaseSpec:
+    """Return the spec with which `identity` takes a Lease that is free or missing."""
+    return LeaseSpec(
+        holder_identity=identity,
+        lease_duration_seconds=timing.lease_duration,
+        acquire_time=format_time(now),
+        renew_time=format_time(now),
+        lease_transitions=old.spec.next_transition if old else 0,
+    )
+
+
+def evacuation(lease: Lease | None, *, wanted: bool) -> dict[str, str | None]:
+    """Return how the annotations of our Lease have to change, empty if not at all.
+
+    Args:
+        lease: As last seen, None if there is none.
+        wanted: Whether we ask to be evacuated, as we are about to stop.  What a predecessor has
+            asked that was killed before its release is taken back; what a person asks stays.
+    """
+    value = lease.metadata.annotation(EVACUATE_ANNOTATION) if lease else ""
+    if wanted:
+        return (
+            {} if value in {"true", EVACUATE_ON_STOP} else {EVACUATE_ANNOTATION: EVACUATE_ON_STOP}
+        )
+    return {EVACUATE_ANNOTATION: None} if value == EVACUATE_ON_STOP else {}
+
+
+def released(now: datetime) -> dict[str, str | int]:
+    """Return the change that gives a Lease back: no holder, and a second to live."""
+    return {
+        "holderIdentity": "",
+        "leaseDurationSeconds": 1,
+        "acquireTime": format_time(now),
+        "renewTime": format_time(now),
+    }

@@ -1,0 +1,299 @@
+"""The Leases of all rings as this process has seen them, and the members that they make.
+
+This module keeps the little memory that it takes to know the standing of a shard: what was last
+seen of Leases, and of those that are gone.  No clock: every call is told when it happens, in
+monotonic seconds.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from math import inf
+
+from sharder.core.api.lease import Lease
+from sharder.core.leases.index import Known, RingLeases, judged
+from sharder.core.leases.membership import Members, Standing, members_of, ring_of, standing_by
+from sharder.core.leases.outages import Outages
+from sharder.core.leases.state import (
+    DEFAULT_DURATION,
+    ObservedLease,
+    duration_of,
+    is_given_up,
+    is_held,
+)
+from sharder.core.leases.validity import MAX_LEASES
+from sharder.core.names import ObjectRef, RingName, ShardName
+
+UNKNOWN_SILENCE = 2 * DEFAULT_DURATION.total_seconds()
+"""Seconds after our start in which a shard that we never saw may still be working."""
+
+
+RELIST_SECONDS = 300.0
+"""At least, between two lists that are asked for because a ring was crowded: a shard that works is
+seen at its next renewal anyway, and a list of Leases may be large."""
+
+PIECE = 64
+"""Leases that are judged without a break."""
+
+MAX_GUESTS = MAX_LEASES
+"""Leases of rings that are not known which are kept, of all together."""
+
+
+@dataclass(slots=True)
+class _Ring:
+    """One ring's Leases, and its members as they were last worked out."""
+
+    leases: RingLeases = field(default_factory=RingLeases)
+    is_known: bool = False
+    """Whether there was such a ring; of others anybody can make up a name."""
+    members: Members | None = None
+    is_stale: bool = True
+    """Whether something has changed since."""
+    valid_until: float = 0.0
+    """When the passing of time alone makes the members others."""
+    back: set[str] = field(default_factory=set)
+    """Names that were gone then, and may be those of shards at work by now."""
+
+    def takes_for_gone(self, name: str) -> bool:
+        """Tell whether the members that were worked out last do so."""
+        return (
+            self.members is not None and self.members.standing_of(ShardName(name)) is Standing.GONE
+        )
+
+    def still_has(self, members: Members | None, at: float) -> bool:
+        """Tell whether these are its members at `at` too."""
+        is_last = members is not None and members is self.members
+        return is_last and not self.is_stale and at < self.valid_until
+
+    def next_edge(self, at: float) -> float:
+        """Return when time alone changes a standing after `at`, strangers' at the start aside."""
+        edge, doubted = self.leases.departed.next_after(at), self.leases.doubted_until
+        return min(edge, doubted) if doubted > at else edge
+
+
+class Membership:
+    """The Leases of all rings as this process has seen them; changed only by its methods."""
+
+    def __init__(self, started: float) -> None:
+        """Remember when this process began to watch."""
+        self._rings: dict[RingName, _Ring] = {}
+        self._places: dict[ObjectRef, RingName] = {}
+        """In which ring each Lease is that is kept."""
+        self._guests: set[ObjectRef] = set()
+        """Those in rings that are not known."""
+        self._longest = 0.0
+        """Two durations of the longest guest that found no room, 0 if all did."""
+        self._guests_until = float("-inf")
+        """Until when the shards of guests that are gone may work."""
+        self._outages = Outages()
+        self.begin(started)
+
+    def begin(self, at: float) -> None:
+        """Take `at` for the moment until which shards may have worked that were never seen."""
+        self._strangers_until = at + UNKNOWN_SILENCE
+        self._relist_at = at + RELIST_SECONDS
+
+    def expect(self, name: RingName, namespaces: Collection[str]) -> None:
+        """Take note that there is such a ring, and where its shards live; none: anywhere."""
+        ring = self._rings.setdefault(name, _Ring())
+        if not ring.is_known:
+            ring.is_known = True
+            self._guests.difference_update(known.lease.metadata.ref for known in ring.leases)
+            ring.leases.is_crowded |= self._longest > 0
+            ring.leases.longest = max(ring.leases.longest, self._longest)
+            ring.leases.doubted_until = max(ring.leases.doubted_until, self._guests_until)
+        if ring.leases.namespaces != frozenset(namespaces):
+            ring.is_stale = True
+            for ref in ring.leases.live_in(namespaces):
+                del self._places[ref]
+
+    def replace(self, leases: Iterable[Lease], at: float) -> frozenset[RingName]:
+        """Take `leases` as all there are; return the rings that may be affected."""
+        return frozenset().union(*self.replacing(leases, at))
+
+    def replacing(self, leases: Iterable[Lease], at: float) -> Iterator[frozenset[RingName]]:
+        """Do the same in pieces, between which others may use the event loop, but write nothing.
+
+        What happened since the last list may have gone unseen, so a Lease that is gone counts as
+        renewed until now.
+        """
+        for ring in self._rings.values():
+            ring.leases.begin_list()
+        self._longest, self._relist_at = 0.0, at + RELIST_SECONDS
+        present = {lease.metadata.ref: lease for lease in leases}
+        for ref in [ref for ref in self._places if ref not in present]:
+            yield self._leave(ref, at, renewed=at)
+        for number, lease in enumerate(present.values()):
+            affected = self.see(lease, at)
+            if affected or number % PIECE == 0:
+                yield affected
+        for name, ring in list(self._rings.items()):
+            if ring.leases.end_list(at):
+                ring.is_stale = True
+                yield frozenset({name})
+
+    def see(self, lease: Lease, at: float) -> frozenset[RingName]:
+        """Take note of a Lease as it is now; return the rings whose members may have changed.
+
+        A mere renewal, which is nearly every call, affects none.
+        """
+        name, ref = ring_of(lease), lease.metadata.ref
+        moved = self._places.get(ref, name) != name
+        left = self._leave(ref, at) if moved else frozenset[RingName]()
+        ring = self._rings.get(name)
+        if ring is None or (not ring.is_known and ref not in self._places):
+            if len(self._guests) >= MAX_GUESTS:
+                if not is_given_up(lease):
+                    self._longest = max(self._longest, _stops_after(lease))
+                return left
+            ring = self._rings.setdefault(name, _Ring())
+            self._guests.add(ref)
+        before = ring.leases.get(ref)
+        known, was_crowded = judged(lease, before, at), ring.leases.is_crowded
+        is_news = before is None or is_another(before, known)
+        if is_held(lease):
+            is_news |= ring.leases.departed.discard(ref)
+        evicted = self._keep(name, ring, known)
+        if evicted == ref:
+            is_news = before is not None
+        if is_news or evicted not in {None, ref} or ring.leases.is_crowded != was_crowded:
+            ring.is_stale = True
+            left |= {name}
+        if not is_given_up(lease) and ring.leases.counts(ref) and ring.takes_for_gone(ref.name):
+            ring.back.add(ref.name)
+        return left
+
+    def forget(self, lease: Lease, at: float) -> frozenset[RingName]:
+        """Take note that the Lease is gone: deleted, or without its ring label."""
+        return self._leave(lease.metadata.ref, at)
+
+    def note_outage(self, begin: float, end: float) -> None:
+        """Take note that no renewal could be seen in that time: it is no shard's silence.
+
+        Without this, shards that could not renew during an outage of the API server would be
+        taken for dead the moment it is back.
+        """
+        self._outages = self._outages.noted(begin, end)
+
+    def sightings(self, ring: RingName) -> list[ObservedLease]:
+        """Return what was seen of the ring's Leases, by namespace and name."""
+        found = self._rings.get(ring)
+        seen = (self._adjusted(known) for known in (found.leases if found is not None else ()))
+        return sorted(seen, key=lambda s: s.lease.metadata.ref)
+
+    def keeps(self, ref: ObjectRef) -> bool:
+        """Tell whether a Lease has not been forgotten."""
+        return ref in self._places
+
+    def sighting(self, ref: ObjectRef) -> ObservedLease | None:
+        """Return what was seen of one Lease; its silence counts without outages."""
+        place = self._places.get(ref)
+        known = None if place is None else self._rings[place].leases.get(ref)
+        return None if known is None else self._adjusted(known)
+
+    def is_back(self, ring: RingName, shard: ShardName) -> bool:
+        """Tell whether a shard that is gone in the ring's last members may work by now."""
+        found = self._rings.get(ring)
+        return found is not None and shard in found.back
+
+    def members(
+        self,
+        ring: RingName,
+        at: float,
+        *,
+        namespaces: Collection[str] = (),
+        before: Members | None = None,
+    ) -> Members:
+        """Return every known shard's standing in `ring` at `at`: `before` if nothing has changed.
+
+        Args:
+            ring: Its name.
+            at: Monotonic seconds.
+            namespaces: Where its shards may live; none given: anywhere.
+            before: The ring's members until now.  Whoever was one of them and lives elsewhere by
+                now is asked to let go; what others forge elsewhere changes nothing.
+        """
+        self.expect(ring, namespaces)
+        found = self._rings[ring]
+        if before is not None and found.still_has(before, at):
+            return before
+        if at >= self._strangers_until:
+            found.leases.prune(at)
+        found.members = members_of(
+            found.leases, at, strangers_until=self._strangers_until, before=before
+        )
+        found.is_stale, found.leases.is_judged = False, True
+        found.valid_until = min(found.next_edge(at), self._end_of_doubt(at))
+        found.back.clear()
+        return found.members
+
+    def next_change(self, at: float) -> float | None:
+        """Return when a standing changes by the passing of time alone, None if never."""
+        edges = (ring.next_edge(at) for ring in self._rings.values())
+        edge = min(self._end_of_doubt(at), min(edges, default=inf))
+        return None if edge == inf else edge
+
+    def due(self, since: float, at: float) -> frozenset[RingName]:
+        """Return the rings in which time alone has changed a standing after `since`."""
+        for_all = self._end_of_doubt(since) <= at
+        return frozenset(n for n, r in self._rings.items() if for_all or r.next_edge(since) <= at)
+
+    def wants_list(self, at: float) -> bool:
+        """Tell whether there is room again for Leases that were forgotten."""
+        if at < self._relist_at:
+            return False
+        self._relist_at = at + UNKNOWN_SILENCE
+        return any(
+            ring.leases.is_crowded and ring.leases.has_room() for ring in self._rings.values()
+        )
+
+    def _end_of_doubt(self, at: float) -> float:
+        """Return when strangers are gone, inf if they are already."""
+        return self._strangers_until if self._strangers_until > at else inf
+
+    def _adjusted(self, known: Known) -> ObservedLease:
+        return known.sighting.anew(self._outages.put_off(known.sighting.since))
+
+    def _keep(self, name: RingName, ring: _Ring, known: Known) -> ObjectRef | None:
+        """Keep a Lease; return the one that is not kept any more instead."""
+        self._places[known.lease.metadata.ref] = name
+        evicted = ring.leases.keep(known)
+        if evicted is not None:
+            self._places.pop(evicted, None)
+            self._guests.discard(evicted)
+        return evicted
+
+    def _leave(
+        self, ref: ObjectRef, at: float, renewed: float | None = None
+    ) -> frozenset[RingName]:
+        """Remember until when the shard may work whose Lease is gone from its ring."""
+        name = self._places.pop(ref, None)
+        if name is None:
+            return frozenset()
+        self._guests.discard(ref)
+        ring = self._rings[name]
+        known = ring.leases.remove(ref)
+        ring.is_stale = True
+        until = self._outages.put_off(known.sighting.since if renewed is None else renewed)
+        if not is_given_up(known.lease):
+            until += _stops_after(known.lease)
+        if ring.is_known:
+            # One that was made anew and never held does not shorten the wait for the old one.
+            ring.leases.depart(ref, until)
+        else:
+            self._guests_until = max(self._guests_until, until)
+        if not ring.is_known and not len(ring.leases):
+            del self._rings[name]
+        return frozenset({name})
+
+
+def _stops_after(lease: Lease) -> float:
+    """Return for how many seconds after its last renewal the shard may work."""
+    return 2 * duration_of(lease).total_seconds()
+
+
+def is_another(before: Known, known: Known) -> bool:
+    """Tell whether a Lease says something else of its shard, or gives it another standing."""
+    was, is_ = before.shard, known.shard
+    if was != is_ or (was.ready, was.since) != (is_.ready, is_.since):
+        return True
+    return standing_by(before.lease, before.problem) != standing_by(known.lease, known.problem)

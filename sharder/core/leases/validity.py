@@ -1,0 +1,90 @@
+"""Which Leases of a ring make shards, and what is wrong with the others; pure.
+
+Anybody who may create Leases can label one with a ring's name.  So what a Lease says is checked
+before it counts, and where a ring names the namespaces of its shards, no other does
+(docs/protocol.md, "When an object may be taken from a shard").
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+
+from sharder.core.api.lease import Lease
+from sharder.core.leases.state import is_held, problem_of
+from sharder.core.names import ObjectRef, ShardName
+
+MAX_LEASES = 1024
+"""Shards of one ring, oldest first: bounds what forged Leases may cost."""
+
+_SURPLUS = f"the ring has {MAX_LEASES} older shards"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseValidity:
+    """The Leases of one ring, sorted into those that count and those that do not."""
+
+    leases: tuple[Lease, ...]
+    """Those in the ring's namespaces, oldest first, valid or not."""
+    foreign: tuple[Lease, ...]
+    """Those in other namespaces."""
+    problems: dict[ObjectRef, str] = field(compare=False)
+    """Why a Lease makes no shard, for those that do not."""
+    duplicate_names: frozenset[ShardName]
+    """Names that are held in more than one namespace: nobody can tell whose an object is."""
+
+    @property
+    def valid(self) -> tuple[Lease, ...]:
+        """The Leases that make shards, dead ones included, oldest first."""
+        return tuple(lease for lease in self.leases if lease.metadata.ref not in self.problems)
+
+    @property
+    def complaint(self) -> str | None:
+        """What keeps the ring from working and what to do about it, None if nothing."""
+        if not self.duplicate_names:
+            return None
+        names = ", ".join(sorted(self.duplicate_names))
+        return (
+            f"two Leases of one name are held, in two namespaces: {names}; nothing is given to or "
+            "taken from such a shard: stop one, or set spec.shardNamespaces"
+        )
+
+
+def classify(
+    leases: Iterable[Lease],
+    namespaces: Collection[str],
+    problem: Callable[[Lease], str | None] = problem_of,
+) -> LeaseValidity:
+    """Return the roster of a ring; without `namespaces` its shards may live in any.
+
+    `problem` is `problem_of`, or remembers what it said of each Lease.
+    """
+    own, foreign = list[Lease](), list[Lease]()
+    for lease in leases:
+        local = not namespaces or lease.metadata.namespace in namespaces
+        (own if local else foreign).append(lease)
+    own.sort(key=lambda lease: (lease.metadata.creation_timestamp or "", lease.metadata.ref))
+    problems = _problems(own, problem)
+    elsewhere = f"the ring has its shards in {', '.join(sorted(namespaces))} alone"
+    problems |= {lease.metadata.ref: elsewhere for lease in foreign}
+    held = Counter(lease.metadata.name for lease in own if is_held(lease))
+    return LeaseValidity(
+        leases=tuple(own),
+        foreign=tuple(foreign),
+        problems=problems,
+        duplicate_names=frozenset(ShardName(name) for name in held if held[name] > 1),
+    )
+
+
+def _problems(
+    oldest_first: Iterable[Lease], problem: Callable[[Lease], str | None]
+) -> dict[ObjectRef, str]:
+    """Return what is wrong with each Lease; only those that are held and valid are counted."""
+    problems, shards = dict[ObjectRef, str](), 0
+    for lease in oldest_first:
+        found = problem(lease)
+        if found is None and is_held(lease):
+            shards += 1
+            found = _SURPLUS if shards > MAX_LEASES else None
+        if found is not None:
+            problems[lease.metadata.ref] = found
+    return problems

@@ -1,0 +1,1 @@
+"""Which step one object needs next, and how many steps may be under way."""

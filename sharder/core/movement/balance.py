@@ -1,0 +1,270 @@
+"""Weigh the objects of a ring, and decide which are to move because the load has changed.
+
+The bridge from a snapshot and its objects to `sharder.core.rebalance`, for whoever has listed them: the
+leader, or `sharder plan` and `sharder explain` (docs/rebalancing.md).
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Set
+from itertools import chain
+from math import inf
+from typing import Final
+
+from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import RebalanceStrategy
+from sharder.core.keys import main_key
+from sharder.core.leases.shard import OBJECTS
+from sharder.core.names import LOAD_ANNOTATION, ShardName
+from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
+from sharder.core.rebalance.changes import Prints, Settled, namespace_of
+from sharder.core.rebalance.equal_objects import STRIDE, Steps, ended
+from sharder.core.rebalance.explain import verdict
+from sharder.core.rebalance.loads import (
+    LoadedObject,
+    LoadedShard,
+    load_of,
+    object_of,
+    policy_of,
+    shard_of,
+)
+from sharder.core.rebalance.measures import ObjectsPerWeight, has_capacity
+from sharder.core.rebalance.run import Outcome, rebalancing
+from sharder.core.rebalance.search import Move
+from sharder.core.ring.snapshot import RingSnapshot
+
+NOT_COUNTED = "the objects of the ring are still being counted"
+ROLLOUT = "shards of several revisions are available: nothing is moved for balance"
+PAUSED = "movement is paused"
+FOLLOWS = "the strategy follows: rebalancing would fight it"
+
+UNCHANGED = "is of a namespace in which nothing has changed since the last look"
+
+NOWHERE: Final = ShardName("")
+
+MAX_SHARED: Final = 10_000
+"""Loads that are remembered by their texts; objects of a ring have few different ones."""
+
+
+class Balance:
+    """The loads of one ring's objects, gathered object by object in any order."""
+
+    def __init__(
+        self,
+        snapshot: RingSnapshot,
+        *,
+        moved: Container[str] = (),
+        begun: Set[ShardName] = frozenset(),
+        settled: Settled | None = None,
+    ) -> None:
+        """Start with no object.
+
+        Args:
+            snapshot: Of this moment.
+            moved: Keys of objects that were moved for balance a moment ago.
+            begun: Shards that gave objects up for balance at the look before.
+            settled: What that look has left behind; None: anything may have changed since.
+        """
+        self._snapshot = snapshot
+        self._available = snapshot.members.available
+        self._moved = moved
+        self._begun = begun
+        self._objects: dict[str, LoadedObject] = {}
+        self._demands: dict[str, Demand] = {}
+        """Of those that ask for something; the others are told by their keys."""
+        self._controlled: dict[str, dict[str, float]] = {}
+        """What the loads of controlled objects come to, by the key of what controls them."""
+        self._settled = settled
+        self._prints = Prints()
+        self._resting = set[str]()
+        """Namespaces with objects that were moved a moment ago."""
+        self._loads: dict[str, Mapping[str, float]] = {}
+        """By the text of the annotation: half of the memory, were each object to have its own."""
+
+    def add(self, obj: PartialObject, *, to: ShardName | None = None) -> None:
+        """Weigh an object of a main resource; `to` is where it goes for another reason."""
+        snapshot, key = self._snapshot, main_key(obj)
+        entry = snapshot.entry_of(obj)
+        shard = to or (entry.heading if entry.heading in self._available else entry.shard)
+        if shard is None:
+            return
+        load = self._load_of(obj)
+        kept = self._kept(obj, key, moves=shard != entry.shard)
+        if key in self._objects:  # pages of a list may show an object twice
+            self._prints.drop(self._objects[key])
+        self._prints.add(key, shard, load)
+        if key in self._moved:
+            self._resting.add(namespace_of(key))
+        self._objects[key] = object_of(obj, key=key, shard=shard, load=load, kept=kept)
+        demand = snapshot.demand_of(obj, None, moves=True)
+        if demand != Demand(key, demand.identity, moves=True):
+            self._demands[key] = demand
+
+    def add_controlled(self, obj: PartialObject) -> None:
+        """Add what an object of a controlled resource weighs to what controls it."""
+        key = self._snapshot.controller_key(obj)
+        if key is None or not obj.metadata.annotation(LOAD_ANNOTATION):
+            return
+        self._prints.add(main_key(obj), NOWHERE, self._load_of(obj))
+        loads = self._controlled.setdefault(key, {})
+        for resource, amount in self._load_of(obj).items():
+            if resource != OBJECTS:
+                loads[resource] = loads.get(resource, 0.0) + amount
+
+    def standstill(self) -> str | None:
+        """Return why nothing may move for balance now, whatever the loads are."""
+        snapshot = self._snapshot
+        try:
+            policy_of(snapshot.ring.spec.rebalance)
+        except ValueError as error:
+            return str(error)
+        if snapshot.tally is None:
+            return FOLLOWS
+        if not snapshot.tally.synced:
+            return NOT_COUNTED
+        if snapshot.ring.spec.movement.paused:
+            return PAUSED
+        return ROLLOUT if snapshot.placer.layout.newest is not None else None
+
+    def outcome(self) -> Outcome:
+        """Return what is to move, and why nothing else."""
+        return ended(self.looking())
+
+    def looking(self) -> Steps[Outcome]:
+        """Do the same step by step."""
+        spec = self._snapshot.ring.spec.rebalance
+        still = self.standstill()
+        if still is not None:
+            return Outcome(before={}, after={}, why=still)
+        weighed = yield from self._weighed()
+        outcome = yield from rebalancing(
+            policy_of(spec),
+            self._shards(),
+            weighed,
+            budget=spec.max_moves_per_interval,
+            admits=self._admits,
+            begun=self._begun,
+        )
+        return outcome
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the look before has left nothing behind that still holds."""
+        return self._settled is None or self._settled.terms != self._terms
+
+    def settled_after(self, moves: Iterable[Move]) -> Settled | None:
+        """Return what a look leaves behind that makes these moves, once all objects are added."""
+        settled, moves = self._settled, tuple(moves)
+        if len(moves) >= self._snapshot.ring.spec.rebalance.max_moves_per_interval:
+            return settled  # there may be more to do
+        before = {} if settled is None or self.is_new else settled.prints
+        for move in moves:
+            self._prints.move(self._objects[move.key], move.target)
+        prints = self._prints.sums.copy()
+        for namespace in self._resting:
+            # Once they have rested there may be more to do where something has changed.
+            if namespace in before:
+                prints[namespace] = before[namespace]
+            elif settled is not None:
+                del prints[namespace]
+        return Settled(terms=self._terms, prints=prints)
+
+    @property
+    def _terms(self) -> object:
+        layout = self._snapshot.placer.layout
+        return self._snapshot.ring.spec.rebalance, layout.spec, layout.available
+
+    def verdict(self, obj: PartialObject) -> str:
+        """Return in one sentence whether an object would move, and why."""
+        spec = self._snapshot.ring.spec.rebalance
+        still = self.standstill()
+        if still is not None:
+            return f"stays: {still}"
+        return verdict(
+            policy_of(spec),
+            self._shards(),
+            ended(self._weighed()),
+            main_key(obj),
+            budget=spec.max_moves_per_interval,
+            admits=self._admits,
+        )
+
+    def _load_of(self, obj: PartialObject) -> Mapping[str, float]:
+        text = obj.metadata.annotation(LOAD_ANNOTATION)
+        load = self._loads.get(text)
+        if load is None:
+            load = load_of(obj.metadata)
+            if len(self._loads) < MAX_SHARED:
+                self._loads[text] = load
+        return load
+
+    def _kept(self, obj: PartialObject, key: str, *, moves: bool) -> str:
+        snapshot = self._snapshot
+        if moves:
+            return "is on its way to another shard already"
+        if obj.metadata.deletion_timestamp is not None:
+            return "is being deleted"
+        if snapshot.is_draining(obj):
+            return "is being drained already"
+        if snapshot.reader.pin_of(obj) == snapshot.owner_of(obj):
+            return "is pinned to its shard"
+        return "was moved less than two intervals ago" if key in self._moved else ""
+
+    def _shards(self) -> list[LoadedShard]:
+        placer, counts = self._snapshot.placer, self._snapshot.counts
+        ceilings = placer.ceilings(counts)
+        return [shard_of(s, room=ceilings.room(s)) for s in placer.layout.available]
+
+    def _weighed(self) -> Steps[list[LoadedObject]]:
+        settled, terms = self._settled, self._terms
+        unchanged = settled.unchanged(terms, self._prints.sums) if settled else frozenset[str]()
+        weighed: list[LoadedObject] = []
+        for number, obj in enumerate(self._objects.values(), start=1):
+            if not number % STRIDE:
+                yield
+            found = self._with_controlled(obj)
+            if unchanged and not found.kept and namespace_of(found.key) in unchanged:
+                found = found._replace(kept=UNCHANGED)
+            weighed.append(found)
+        return weighed
+
+    def _with_controlled(self, obj: LoadedObject) -> LoadedObject:
+        loads = self._controlled.get(obj.key)
+        if loads is None:
+            return obj
+        names = dict.fromkeys(chain(obj.load, loads))
+        return obj._replace(load={n: obj.load.get(n, 0.0) + loads.get(n, 0.0) for n in names})
+
+    def _admits(self, key: str, target: ShardName) -> bool:
+        placer, counts = self._snapshot.placer, self._snapshot.counts
+        demand = self._demands.get(key) or _plain(key)
+        if demand.group != NO_GROUP:
+            apart = counts.members_on(demand.group, self._objects[key].shard)
+            if counts.members_on(demand.group, target) >= apart:
+                return False  # more of its group would be together than before
+        return placer.objection(demand, placer.layout.by_name[target], counts) is None
+
+
+def _plain(key: str) -> Demand:
+    """Return the demand of an object that is moved and asks for nothing."""
+    return Demand(key, identity_of(key), moves=True)
+
+
+def is_even(snapshot: RingSnapshot) -> bool:
+    """Tell whether the counts alone show that nothing is to move, so that no list is needed.
+
+    That is so where EvenLoad goes by the number of objects (`ObjectsPerWeight`).
+    """
+    terms, tally = snapshot.ring.spec.rebalance, snapshot.tally
+    shards = [shard_of(shard, room=None) for shard in snapshot.placer.layout.available]
+    by_rates = all(has_capacity(shard, terms.resources) for shard in shards)
+    if tally is None or terms.strategy is not RebalanceStrategy.EVEN_LOAD or by_rates:
+        return False
+    held = Counter[ShardName | None]({shard.name: tally.on(shard.name) for shard in shards})
+    for shard in shards:
+        coming = tally.heading_to(shard.name)
+        held.subtract(coming)
+        held[shard.name] += sum(coming.values())
+    given = [(held[s.name] - 1) / s.weight for s in shards]
+    taken = [(held[s.name] + 1) / s.weight for s in shards if s.open]
+    ends = (0.0, max(given, default=0.0)), (0.0, min(taken, default=inf))
+    return len(shards) > 1 and not ObjectsPerWeight().helps(*ends)

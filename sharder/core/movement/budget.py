@@ -1,0 +1,211 @@
+"""How many drains a ring may begin, and a shard may have open, at a time.
+
+Only what takes objects from a working shard is limited; whoever is rescued, or follows its owner,
+asks nobody.  No clock: every call is told when it happens, in monotonic seconds
+(docs/protocol.md, "Budgets").
+"""
+
+from collections import Counter, deque
+from collections.abc import Hashable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from sharder.core.api.ring import MovementSpec
+from sharder.core.names import ShardName
+
+MINUTE: Final = 60.0
+"""Seconds in which moves are counted, and after which an open drain no longer counts."""
+
+SOON: Final = 1.0
+"""Seconds after which to ask again where nobody can tell when there will be room."""
+
+MAX_LEAVERS: Final = 400
+"""Objects of a ring that lead others and are on their way at once: what a replica hands over in
+a second or two, so that none waits longer should the leader fail."""
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Limit(StrEnum):
+    """What a drain is refused by: a field of `spec.movement`, or what waits for its hand-over."""
+
+    MOVES_PER_MINUTE = "maxMovesPerMinute"
+    CONCURRENT_DRAINS = "maxConcurrentDrains"
+    HAND_OVER = "handOver"
+
+
+class Refusal(NamedTuple):
+    """Why a drain may not begin."""
+
+    limit: Limit
+    seconds: float
+    """For how long there will be no room, as far as that is known."""
+    why: str
+    """For people."""
+
+
+class Lately:
+    """When something happened, as far back as a minute."""
+
+    def __init__(self) -> None:
+        self._times = deque[float]()
+
+    def add(self, now: float) -> None:
+        """Take down that it happened."""
+        self._forget(now)
+        self._times.append(now)
+
+    def wait(self, limit: int, now: float, *, under_way: int = 0) -> float:
+        """Return the seconds until it may happen once more, 0 at once.
+
+        At most `limit` times in any minute.  What is `under_way` has not happened yet, but will
+        in the next moment.
+        """
+        self._forget(now)
+        last = len(self._times) + under_way - limit
+        if last < 0:
+            return 0.0
+        return self._times[last] + MINUTE - now if last < len(self._times) else SOON
+
+    def _forget(self, now: float) -> None:
+        while self._times and self._times[0] + MINUTE <= now:
+            self._times.popleft()
+
+
+class _Open(NamedTuple):
+    shard: ShardName
+    since: float
+
+
+class Leavers(Generic[K]):
+    """Objects that lead others and were asked for, until each has another owner or stays.
+
+    So many may be without owner at once should the leader fail, hence the limit.  A shard that
+    takes longer than a minute keeps no others waiting.
+    """
+
+    def __init__(self) -> None:
+        self._asked: dict[K, _Open] = {}
+
+    def begin(self, drain: K, shard: ShardName, now: float) -> None:
+        """Note that `shard` is asked for an object; no error if that is known."""
+        self._forget(now)
+        self._asked.setdefault(drain, _Open(shard, now))
+
+    def end(self, drain: K) -> None:
+        """Note that it has another owner, stays, or is gone; no error if it is not known."""
+        self._asked.pop(drain, None)
+
+    def shard(self, drain: K, now: float) -> ShardName | None:
+        """Return who was asked for the object in the last minute, None if nobody was."""
+        self._forget(now)
+        asked = self._asked.get(drain)
+        return None if asked is None else asked.shard
+
+    def refusal(self, now: float) -> Refusal | None:
+        """Return why no other may be asked for, None if one may."""
+        self._forget(now)
+        if len(self._asked) < MAX_LEAVERS:
+            return None
+        why = f"{MAX_LEAVERS} objects are handed over at a time at most"
+        return Refusal(Limit.HAND_OVER, SOON, why)
+
+    def any(self, now: float) -> bool:
+        """Tell whether an object was asked for in the last minute and has no other owner yet."""
+        self._forget(now)
+        return bool(self._asked)
+
+    def _forget(self, now: float) -> None:
+        while self._asked:
+            drain = next(iter(self._asked))
+            if self._asked[drain].since + MINUTE > now:
+                break
+            del self._asked[drain]
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A drain that is being written."""
+
+    shard: ShardName
+    seen: bool = False
+    """Whether it was seen on the object before the answer came."""
+
+
+class Budget(Generic[K]):
+    """The drains of one ring: those that are being written, begun lately, and open.
+
+    `K` names an object.  What was begun is counted when its write has ended, and until then in
+    any case: so it is counted no earlier than the API server has it, and never too few.
+    """
+
+    def __init__(self) -> None:
+        self._flights: dict[K, _Flight] = {}
+        self._begun = Lately()
+        self._open: dict[K, _Open] = {}
+        """Those younger than a minute, the oldest first."""
+        self._counts = Counter[ShardName]()
+
+    def refusal(self, shard: ShardName, limits: MovementSpec, now: float) -> Refusal | None:
+        """Return why `shard` may not be asked to let go of one more object, None if it may."""
+        many = limits.max_moves_per_minute
+        seconds = self._begun.wait(many, now, under_way=len(self._flights)) if many > 0 else 0.0
+        if seconds > 0:
+            why = f"the ring begins {many} moves a minute at most, the next in {seconds:.0f} s"
+            return Refusal(Limit.MOVES_PER_MINUTE, seconds, why)
+        many = limits.max_concurrent_drains
+        if 0 < many <= self.open_on(shard, now):
+            why = f"{shard} is asked to let go of {many} objects at a time at most"
+            return Refusal(Limit.CONCURRENT_DRAINS, SOON, why)
+        return None
+
+    def open_on(self, shard: ShardName, now: float) -> int:
+        """Return of how many objects a shard is asked to let go, for less than a minute."""
+        self._forget(now)
+        flying = (drain for drain, flight in self._flights.items() if flight.shard == shard)
+        return self._counts[shard] + sum(drain not in self._open for drain in flying)
+
+    def begin(self, drain: K, shard: ShardName) -> None:
+        """Take a place for a drain that is going to be written."""
+        self._flights[drain] = _Flight(shard)
+
+    def written(self, drain: K, now: float) -> None:
+        """Note that a drain was written, or may have been: its answer was lost."""
+        flight = self._flights.pop(drain)
+        self._begun.add(now)
+        # What has been seen may be over by now.
+        if not flight.seen:
+            self.opened(drain, flight.shard, now, now)
+
+    def give_back(self, drain: K) -> None:
+        """Note that a drain was not written."""
+        del self._flights[drain]
+
+    def opened(self, drain: K, shard: ShardName, since: float, now: float) -> None:
+        """Note that a shard has been asked to let go of an object; no error if that is known."""
+        self._forget(now)
+        flight, known = self._flights.get(drain), self._open.get(drain)
+        if flight is not None:
+            flight.seen = True
+        if known is not None and known.shard == shard:
+            return
+        self.closed(drain)
+        if since + MINUTE > now:
+            self._open[drain] = _Open(shard, since)
+            self._counts[shard] += 1
+
+    def closed(self, drain: K) -> None:
+        """Note that the shard has let go, or need not any more; no error if that is known."""
+        known = self._open.pop(drain, None)
+        if known is not None:
+            self._counts[known.shard] -= 1
+            if not self._counts[known.shard]:
+                del self._counts[known.shard]
+
+    def _forget(self, now: float) -> None:
+        while self._open:
+            drain = next(iter(self._open))
+            if self._open[drain].since + MINUTE > now:
+                break
+            self.closed(drain)

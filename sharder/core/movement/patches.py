@@ -1,0 +1,139 @@
+"""Every change that we ask of an object, as data.
+
+Merge patches (RFC 7386) for our own writes: each carries the resourceVersion that it was decided
+from, so that a lost race is a conflict and not a lost update.  JSON patches (RFC 6902) for
+admission.  Nothing else in the project builds a patch of an object.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from sharder.core.api.meta import Json, ObjectMeta
+from sharder.core.names import ShardName, is_label_value
+from sharder.core.ring.snapshot import RingSnapshot
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One operation of a JSON patch; `value` is absent for `remove`."""
+
+    op: Literal["add", "remove"]
+    path: str
+    value: str | dict[str, str] | None = None
+
+
+def assign(snapshot: RingSnapshot, meta: ObjectMeta, shard: ShardName) -> Json:
+    """Return the merge patch that gives the object to `shard` and ends any drain.
+
+    Raises:
+        ValueError: `shard` is no label value: the API server would refuse the object.
+    """
+    if not is_label_value(shard):
+        raise ValueError(f"{shard!r} cannot stand in a label")
+    return _guarded(
+        meta,
+        labels={snapshot.owner_label: shard, snapshot.drain_label: None},
+        annotations={snapshot.next_annotation: None},
+    )
+
+
+def drain(snapshot: RingSnapshot, meta: ObjectMeta, to: ShardName | None = None) -> Json:
+    """Return the merge patch that asks the object's owner to let go, and directs it to `to`.
+
+    A direction that is there already is an old one or somebody else's: it would send the object
+    elsewhere than it was drained for.  A strategy that follows brings it to its place without; but
+    what is pinned would be taken for new by then, and wait for a shard that is cordoned.
+    """
+    is_directed = snapshot.placer.sticks or meta.has_label(snapshot.pin_label)
+    return _guarded(
+        meta,
+        labels={snapshot.drain_label: "true"},
+        annotations={snapshot.next_annotation: to if is_directed else None},
+    )
+
+
+def withdraw(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
+    """Return the merge patch that takes the request to let go back."""
+    return _guarded(
+        meta,
+        labels={snapshot.drain_label: None},
+        annotations={snapshot.next_annotation: None},
+    )
+
+
+def release(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
+    """Return the merge patch that leaves the object to no shard."""
+    owner, drain_key = snapshot.owner_label, snapshot.drain_label
+    return forget(meta, owner=owner, drain=drain_key, direction=snapshot.next_annotation)
+
+
+def acknowledge(meta: ObjectMeta, *, owner_label: str, drain_label: str) -> Json:
+    """Return the merge patch with which a shard lets an object go: both labels in one write."""
+    return _guarded(meta, labels={owner_label: None, drain_label: None})
+
+
+def forget(meta: ObjectMeta, *, owner: str, drain: str, direction: str) -> Json:
+    """Return the merge patch that removes a ring's two labels and its annotation, named by key."""
+    return _guarded(meta, labels={owner: None, drain: None}, annotations={direction: None})
+
+
+def admission(
+    meta: ObjectMeta,
+    *,
+    labels: Mapping[str, str | None],
+    annotations: Mapping[str, str | None] | None = None,
+    name: str = "",
+) -> tuple[Operation, ...]:
+    """Return the JSON patch that gives the object these labels and annotations.
+
+    None stands for "not there".  What is so already is left alone: no operation may fail to
+    apply, for that would refuse the user's request.  `name` is for objects without one.
+
+    Raises:
+        ValueError: a label value is invalid: the API server would refuse the object.
+    """
+    invalid = [v for v in labels.values() if v is not None and v and not is_label_value(v)]
+    if invalid:
+        raise ValueError(f"{invalid[0]!r} cannot stand in a label")
+    unnamed = name and name != meta.name
+    return (
+        *([Operation(op="add", path="/metadata/name", value=name)] if unnamed else ()),
+        *_map_operations("/metadata/labels", meta.labels, labels),
+        *_map_operations("/metadata/annotations", meta.annotations, annotations or {}),
+    )
+
+
+def _map_operations(
+    path: str, present: Mapping[str, str] | None, wanted: Mapping[str, str | None]
+) -> list[Operation]:
+    current = present or {}
+    changes = {key: value for key, value in wanted.items() if current.get(key) != value}
+    operations = [
+        Operation(op="remove", path=f"{path}/{_escape(key)}")
+        if value is None
+        else Operation(op="add", path=f"{path}/{_escape(key)}", value=value)
+        for key, value in changes.items()
+    ]
+    if present is None and operations:
+        operations.insert(0, Operation(op="add", path=path, value={}))
+    return operations
+
+
+def _escape(key: str) -> str:
+    """Escape a map key for a JSON pointer (RFC 6901, section 3)."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _guarded(
+    meta: ObjectMeta,
+    *,
+    labels: Mapping[str, str | None],
+    annotations: Mapping[str, str | None] | None = None,
+) -> Json:
+    body: dict[str, Json] = {"resourceVersion": meta.resource_version, "labels": labels}
+    there = meta.annotations or {}
+    present = {k: v for k, v in (annotations or {}).items() if v is not None or k in there}
+    if present:
+        body["annotations"] = present
+    return {"metadata": body}

@@ -1,0 +1,235 @@
+"""Plan a whole ring: every object's step, decided object by object in one pass over them.
+
+Main objects come first, then what they control: "children follow their owner's present label".
+Of the main objects only those are remembered that are not where the ring wants them, so that
+memory does not grow with the number of objects (docs/protocol.md, "Moving objects").
+"""
+
+from typing import Final
+
+from sharder.core.api.meta import PartialObject
+from sharder.core.keys import main_key
+from sharder.core.leases.membership import Standing
+from sharder.core.movement.desired import (
+    choose,
+    choose_anew,
+    expected_of,
+    is_one_too_many,
+    objection,
+    reservation_on,
+)
+from sharder.core.movement.step import (
+    Assign,
+    Drain,
+    Keep,
+    Relabel,
+    Release,
+    Step,
+    Withdraw,
+    next_step,
+    position_of,
+)
+from sharder.core.names import ShardName
+from sharder.core.placement.distribution import KeepPriority
+from sharder.core.placement.tally import Reservation
+from sharder.core.ring.snapshot import RingSnapshot, Role
+
+PAUSED: Final = Keep("movement is paused")
+
+
+class Owners:
+    """The displaced owners of one ring: not where it wants them, and staying there for now.
+
+    Filled while the leading resources are planned, asked while the controlled ones are.  Valid
+    for the snapshot that it was filled with.
+    """
+
+    def __init__(self) -> None:
+        self._shards: dict[str, ShardName] = {}
+        self._directed: set[str] = set()
+
+    def note(self, snapshot: RingSnapshot, obj: PartialObject, step: Step) -> None:
+        """Remember a main object if `step`, its own step, leaves or brings it elsewhere."""
+        shard = step.shard if isinstance(step, Assign) else snapshot.owner_of(obj)
+        leaves = isinstance(step, Drain) or snapshot.is_draining(obj)
+        if shard is None or not snapshot.members.available:
+            return
+        # A promise is expected as well, but may be given back before it is kept.
+        promised = isinstance(step, Assign) and snapshot.tally is not None
+        if shard == _expected(snapshot, obj) and not (leaves or promised):
+            return
+        self._shards[main_key(obj)] = shard
+        if isinstance(step, Assign):
+            self._directed.add(main_key(obj))
+
+    def leave(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
+        """Remember where a main object is that is out of scope: what it controls stays there.
+
+        It keeps its label, so its shard may go on.  One without owner is not counted either.
+        """
+        shard = snapshot.owner_of(obj)
+        if shard is None and snapshot.tally is not None:
+            shard = snapshot.placer.drawn(main_key(obj))
+        if shard is not None and shard != _expected(snapshot, obj):
+            self._shards[main_key(obj)] = shard
+
+    def waits(self, obj: PartialObject) -> bool:
+        """Tell whether a main object was displaced when it was noted: it moves by a drain."""
+        key = main_key(obj)
+        return key in self._shards and key not in self._directed
+
+    def shard_for(self, snapshot: RingSnapshot, child: PartialObject) -> ShardName | None:
+        """Return the shard that a controlled object belongs on now: that of its owner.
+
+        None if nothing controls it, or no shard is available.
+        """
+        leader = snapshot.controller_key(child)
+        if leader is None:
+            return None
+        return self._shards.get(leader) or expected_of(snapshot, child)
+
+
+def plan_main(snapshot: RingSnapshot, obj: PartialObject) -> Step:
+    """Return the step for an object of a main resource."""
+    if stands_still(snapshot, snapshot.owner_of(obj)):
+        return Withdraw() if snapshot.is_draining(obj) else PAUSED
+    choice = choose(snapshot, obj)
+    if choice.shard is None:
+        return Keep(choice.reason, choice.fault)
+    return next_step(position_of(snapshot, obj, choice.shard), snapshot.members)
+
+
+def stands_still(snapshot: RingSnapshot, shard: ShardName | None) -> bool:
+    """Tell whether nothing may be taken from the shard now, whatever its objects ask for."""
+    paused, standing_of = snapshot.ring.spec.movement.paused, snapshot.members.standing_of
+    return paused and shard is not None and standing_of(shard) is not Standing.GONE
+
+
+class Reservations:
+    """Where main objects are about to be given: counted at once, for others follow them there."""
+
+    def __init__(self, snapshot: RingSnapshot) -> None:
+        self._snapshot = snapshot
+        self._made: list[Reservation] = []
+        self._shards: dict[str, ShardName] = {}
+
+    def plan(self, obj: PartialObject) -> Step:
+        """Return the step for an object of a main resource, and count an assignment.
+
+        Other steps are decided again before their write: a withdrawal that counts already would
+        find the shard full, by its own object.
+        """
+        tally, step = self._snapshot.tally, plan_main(self._snapshot, obj)
+        reservation = reservation_of(self._snapshot, obj, step)
+        if tally is not None and reservation is not None and isinstance(step, Assign):
+            tally.assume(reservation)
+            self._made.append(reservation)
+            self._shards[main_key(obj)] = step.shard
+        return step
+
+    def keep(self, obj: PartialObject) -> Step:
+        """Return the step for an object, which goes where it was promised if nobody works on it.
+
+        Also if that took longer than the promise was counted: what it controls is there by now.
+        """
+        shard, owner = self._shards.get(main_key(obj)), self._snapshot.owner_of(obj)
+        standing_of = self._snapshot.members.standing_of
+        is_free = owner is None or standing_of(owner) is Standing.GONE
+        if shard is None or not is_free or standing_of(shard) is not Standing.AVAILABLE:
+            return plan_main(self._snapshot, obj)
+        return Assign(shard)
+
+    def goal_of(self, obj: PartialObject) -> ShardName | None:
+        """Return where an object belongs, and what it controls with it."""
+        step = self.keep(obj)
+        return step.shard if isinstance(step, Assign) else choose(self._snapshot, obj).shard
+
+    def give_back(self) -> None:
+        """Give back what was not written since: what those objects control must not go there."""
+        tally = self._snapshot.tally
+        if tally is not None:
+            for reservation in self._made:
+                tally.give_back(reservation)
+
+
+def plan_displaced(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Step:
+    """Return the step for an object of which its owner, `shard`, has one too many."""
+    if snapshot.owner_of(obj) != shard or not snapshot.entry_of(obj).stays:
+        return Keep("it is not in the way any more")
+    if snapshot.ring.spec.movement.paused:
+        return PAUSED
+    if not is_one_too_many(snapshot, obj, shard):
+        return Keep("its shard has room for it again")
+    # The pin would keep it from all other shards, once it has none.
+    target = choose_anew(snapshot, obj).shard if snapshot.reader.pin_of(obj) else None
+    return Drain(shard, None if target == shard else target)
+
+
+def plan_directed(
+    snapshot: RingSnapshot, obj: PartialObject, source: ShardName, target: ShardName
+) -> Step:
+    """Return the step for an object that is to move from one available shard to another."""
+    available, entry = snapshot.members.available, snapshot.entry_of(obj)
+    if entry.shard != source or entry.pinned or not entry.stays:
+        return Keep("it has been moved, pinned or deleted since")
+    if not {source, target} <= available:
+        return Keep("one of the two shards is not available any more")
+    if snapshot.ring.spec.movement.paused:
+        return PAUSED
+    why = objection(snapshot, obj, target)
+    return Drain(source, target) if why is None else Keep(why)
+
+
+def keep_priority_of(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> KeepPriority:
+    """Return what speaks for a main object to stay on `shard`, which has too many."""
+    key = snapshot.key_of(obj, Role.MAIN) or ""
+    is_pinned = snapshot.reader.pin_of(obj) == shard
+    tally, identity = snapshot.tally, snapshot.identity_of(obj)
+    is_guest = tally is not None and tally.is_guest(identity)
+    return KeepPriority(is_pinned, not is_guest, snapshot.placer.score(key, shard), main_key(obj))
+
+
+def reservation_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Reservation | None:
+    """Return how a main object counts once its step is carried out, None if nothing changes."""
+    if isinstance(step, Assign):
+        return reservation_on(snapshot, obj, step.shard)
+    if isinstance(step, Drain):
+        return reservation_on(snapshot, obj, step.shard, draining=True, heading=step.to)
+    owner = snapshot.owner_of(obj)
+    if isinstance(step, Withdraw) and owner is not None:
+        return reservation_on(snapshot, obj, owner)
+    return None
+
+
+def plan_owned(snapshot: RingSnapshot, obj: PartialObject) -> Step:
+    """Return the step for an object of a main resource that had an owner when it was listed.
+
+    If it has lost it since, what it controls goes first: that is for whoever hands it over.
+    """
+    if snapshot.owner_of(obj) is None:
+        return Keep("its shard has just let go, what it controls goes first")
+    return plan_main(snapshot, obj)
+
+
+def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) -> Step:
+    """Return the step for an object of a controlled resource; its owner has been planned.
+
+    It waits where the owner's shard may not get anything new: it will move with the owner.
+    """
+    if snapshot.controller_key(obj) is None:
+        # Such a label was forged, or is from before the object was orphaned.
+        return Keep("nothing controls it") if snapshot.owner_of(obj) is None else Release()
+    desired = owners.shard_for(snapshot, obj)
+    step = next_step(position_of(snapshot, obj, desired), snapshot.members, Role.CONTROLLED)
+    if not isinstance(step, Assign | Relabel):
+        return step
+    if snapshot.members.standing_of(step.shard) is not Standing.AVAILABLE:
+        return Keep("the shard of its owner gets nothing new")
+    return step
+
+
+def _expected(snapshot: RingSnapshot, obj: PartialObject) -> ShardName | None:
+    """Return where those that know of a main object only its key take it to be."""
+    if snapshot.tally is not None:
+        return snapshot.tally.shard_of(snapshot.identity_of(obj))
+    return snapshot.wanted(snapshot.key_of(obj, Role.MAIN))

@@ -1,0 +1,257 @@
+"""Place one object: hard filters → the strategy → one shard, or none and why.
+
+The filters are asked in a fixed order, and each says why it passes a shard over
+(docs/placement.md, "Who may have an object").
+
+While a new revision of the controller is rolled out: what moves goes there at once.
+
+Shards leave one after the other then, and objects would move again and again (docs/operate.md,
+"Roll out").
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sharder.core.leases.shard import Shard
+from sharder.core.names import ShardName
+from sharder.core.placement.ceilings import Ceilings
+from sharder.core.placement.counts import NO_COUNTS, Counts
+from sharder.core.placement.demand import Demand
+from sharder.core.placement.hashing import best
+from sharder.core.placement.strategies.registry import built
+from sharder.core.placement.strategy import Choice, Layout, Strategy, no_objection
+
+MAX_NAMED = 3
+"""Shards that a reason names one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A choice, and what was said of every available shard."""
+
+    choice: Choice
+    rejected: dict[ShardName, str]
+    """By which hard filter each was passed over."""
+    remarks: dict[ShardName, str]
+    """What counted for or against those that were left."""
+
+
+class Placer:
+    """Places objects on the shards of one layout; an immutable value."""
+
+    __slots__ = ("_limited", "_open", "_ready", "layout", "strategy")
+
+    def __init__(self, layout: Layout, strategy: Strategy | None = None) -> None:
+        """Take a `strategy` that was built from an equal layout, or build one."""
+        self.layout = layout
+        self.strategy = strategy or built(layout)
+        self._open = [s for s in layout.available if s.name not in layout.closed]
+        self._ready = [s for s in self._open if s.ready]
+        ceilings = Ceilings(layout, self.strategy, NO_COUNTS, newcomers=1)
+        self._limited = self.sticks and any(map(ceilings.bind, layout.available))
+
+    @property
+    def sticks(self) -> bool:
+        """Whether an object stays where it is while it may."""
+        return self.strategy.sticks
+
+    def decides_like(self, layout: Layout) -> bool:
+        """Tell whether objects are placed alike on another layout."""
+        if self.sticks:
+            return self.layout == layout
+        return self.layout.essence == layout.essence
+
+    def place(self, demand: Demand, counts: Counts) -> Choice:
+        """Return where the object belongs, given where everything is."""
+        choice = None
+        for candidates in self._rounds(demand, counts):
+            choice = choose(self.layout, self.strategy, demand, candidates, counts)
+            if choice.shard is not None:
+                break
+        return choice or Choice(None, self._why_none(demand, counts))
+
+    def objection(self, demand: Demand, shard: Shard, counts: Counts) -> str | None:
+        """Return why an available shard may not get the object, None if it may."""
+        why = self._objection(shard, demand)
+        if why is not None or not self.sticks:
+            return why
+        ceilings = self._ceilings(demand, counts)
+        why = self._fullness(shard, demand, ceilings)
+        if why is not None:
+            return why
+        fitting = [s for s in self._open if self._objection(s, demand) is None]
+        candidates = ceilings.with_room(fitting, demand)
+        return self.strategy.declines(demand, candidates, counts)(shard)
+
+    def goal_of(self, demand: Demand) -> ShardName | None:
+        """Return the shard to which people have pinned the object, None if that does not count.
+
+        A new object waits for a shard that gets nothing at the moment, unless that is evacuated;
+        one that has a shard had better have another one than none.
+        """
+        pin = demand.pin
+        if pin is None or pin not in self.layout.names or pin in self.layout.evacuating:
+            return None
+        is_new = demand.current is None and not demand.moves
+        waits = is_new or demand.current == pin
+        return pin if waits or pin not in self.layout.closed else None
+
+    def keeps(self, demand: Demand) -> bool:
+        """Tell whether the object may stay where it is, however full that is."""
+        here = demand.current
+        return here is not None and self._objection(self.layout.by_name[here], demand) is None
+
+    def explain(self, demand: Demand, counts: Counts) -> Explanation:
+        """Return the choice, with a word about every available shard."""
+        choice, candidates = self.place(demand, counts), list[Shard]()
+        for candidates in self._rounds(demand, counts):
+            if choice.shard in {shard.name for shard in candidates}:
+                break
+        return Explanation(
+            choice=choice,
+            rejected=self._rejected(demand, counts, candidates),
+            remarks=self.strategy.remarks(demand, candidates, counts) if candidates else {},
+        )
+
+    def score(self, key: str, shard: ShardName) -> float:
+        """Return how much a key is drawn to a shard: the least drawn are displaced first."""
+        return self.layout.ranking.score(key, self.layout.by_name[shard])
+
+    def drawn(self, key: str) -> ShardName | None:
+        """Return the available shard that a key is drawn to most, None if there is none."""
+        shards = self.layout.available
+        return best(self.layout.ranking, key, shards).name if shards else None
+
+    def ceilings(self, counts: Counts) -> Ceilings:
+        """Return the ceilings at these counts."""
+        return Ceilings(self.layout, self.strategy, counts)
+
+    def has_room(self, counts: Counts) -> bool:
+        """Tell whether some shard can take an object that asks for nothing.
+
+        Also if none gets anything new, whatever it has: room is not what is missing then.
+        """
+        ceilings = Ceilings(self.layout, self.strategy, counts, newcomers=1)
+        return not self._open or any(
+            ceilings.objection(shard, pinned=False) is None for shard in self._open
+        )
+
+    def _rounds(self, demand: Demand, counts: Counts) -> Iterator[list[Shard]]:
+        """Yield one candidate or more to choose from, and then more if none of them will do.
+
+        Whoever does not renew its Lease in time may be about to die: strategies that stick turn
+        to such a shard last.
+        """
+        if self._asks_for_nothing(demand):
+            found, ready = self._open, self._ready
+        else:
+            found = [s for s in self.layout.available if self._objection(s, demand) is None]
+            ready = [s for s in found if s.ready or s.name == demand.current]
+        rounds = [ready, found] if self.sticks and len(ready) < len(found) else [found]
+        ceilings = self._ceilings(demand, counts) if self._limited else None
+        for shards in rounds:
+            candidates = shards if ceilings is None else ceilings.with_room(shards, demand)
+            if candidates:
+                yield candidates
+
+    def _asks_for_nothing(self, demand: Demand) -> bool:
+        """Tell whether no filter looks at anything that the object says, or at where it is."""
+        if demand.pin or demand.region or demand.zone or demand.pool:
+            return False
+        # To a strategy that follows it matters only on a cordoned shard where it is.
+        here = demand.current
+        return here is None or (not self.sticks and here not in self.layout.closed)
+
+    def _rejected(
+        self, demand: Demand, counts: Counts, candidates: Sequence[Shard]
+    ) -> dict[ShardName, str]:
+        ceilings = self._ceilings(demand, counts)
+        rejected: dict[ShardName, str] = {}
+        for shard in self.layout.available:
+            why = self._objection(shard, demand)
+            if why is None and self.sticks:
+                why = self._fullness(shard, demand, ceilings)
+            if why is not None:
+                rejected[shard.name] = why
+        chosen_from = {shard.name for shard in candidates}
+        for shard in self.layout.available:
+            if shard.name not in chosen_from and shard.name not in rejected:
+                rejected[shard.name] = "it does not renew its Lease in time, others do"
+        return rejected
+
+    def _objection(self, shard: Shard, demand: Demand) -> str | None:
+        """Return why the shard may not have the object, whatever the counts; None if it may."""
+        if shard.evacuating:
+            return "it is being evacuated"
+        if shard.cordoned and shard.name != demand.current:
+            return "it is cordoned"
+        goal = self.goal_of(demand)
+        if goal is not None and shard.name != goal:
+            return f"the object is pinned to {goal}"
+        for what, asked, has in (
+            ("pool", demand.pool, shard.pool),
+            ("region", demand.region, shard.region),
+            ("zone", demand.zone, shard.zone),
+        ):
+            if asked and asked != has:
+                return f"the object asks for the {what} {asked}"
+        spec = self.layout.spec
+        if spec.require_pool and not shard.pool:
+            return "it has no pool"
+        if spec.require_zone and not shard.zone:
+            return "it has no zone"
+        return None
+
+    def _fullness(self, shard: Shard, demand: Demand, ceilings: Ceilings) -> str | None:
+        if shard.name == demand.current:
+            return None
+        return ceilings.objection(shard, pinned=demand.pin == shard.name)
+
+    def _ceilings(self, demand: Demand, counts: Counts) -> Ceilings:
+        if not counts.holds(demand.identity):
+            return Ceilings(self.layout, self.strategy, counts, newcomers=1)
+        own = counts.room_of(demand.identity)
+        return Ceilings(self.layout, self.strategy, counts, own=own)
+
+    def _why_none(self, demand: Demand, counts: Counts) -> str:
+        """Say in one sentence what keeps the object from every shard."""
+        if not self.layout.available:
+            return "no shard is available"
+        rejected = self._rejected(demand, counts, ())
+        if len(rejected) <= MAX_NAMED:
+            each = [f"{shard}: {why}" for shard, why in sorted(rejected.items())]
+        else:
+            tally = Counter(rejected.values())
+            each = [
+                f"{many} shard{'' if many == 1 else 's'}: {why}"
+                for why, many in tally.most_common(MAX_NAMED)
+            ]
+        return "no shard may have it: " + "; ".join(each)
+
+
+def choose(
+    layout: Layout,
+    strategy: Strategy,
+    demand: Demand,
+    candidates: Sequence[Shard],
+    counts: Counts,
+) -> Choice:
+    """Return one of the candidates, or why it is none.
+
+    An object that moves gets a shard of the newest revision if one of them may have it; of a
+    strategy that sticks the one with the fewest objects.
+    """
+    newest = layout.newest if demand.moves else None
+    preferred = [] if newest is None else [s for s in candidates if s.revision == newest]
+    if preferred and not strategy.sticks:
+        return strategy.choose(demand, preferred, counts)
+    objection = strategy.declines(demand, candidates, counts) if preferred else no_objection
+    for shard in sorted(preferred, key=lambda s: (_coming_and_there(s, counts), s.name)):
+        if objection(shard) is None:
+            return Choice(shard.name)
+    return strategy.choose(demand, candidates, counts)
+
+
+def _coming_and_there(shard: Shard, counts: Counts) -> int:
+    return counts.on(shard.name) + sum(counts.heading_to(shard.name).values())

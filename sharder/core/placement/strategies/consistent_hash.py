@@ -1,0 +1,47 @@
+"""ConsistentHash: the reference's ring, walked to the first shard that may have the object."""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import ClassVar
+
+from sharder.core.leases.shard import Shard
+from sharder.core.names import ShardName
+from sharder.core.placement.counts import Counts
+from sharder.core.placement.demand import Demand
+from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.placement.strategy import Choice, Layout, Objection, no_objection
+
+
+class ConsistentHashing:
+    """Consistent hashing over the available shards; follows."""
+
+    __slots__ = ("ring",)
+    sticks: ClassVar[bool] = False
+
+    def __init__(self, layout: Layout, before: "ConsistentHashing | None" = None) -> None:
+        """Build the ring; from the one `before`, where few shards have come or gone."""
+        known = ConsistentHash(()) if before is None else before.ring
+        self.ring: ConsistentHash = known.of(shard.name for shard in layout.available)
+
+    def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
+        """Return None: a strategy that follows knows no ceilings."""
+        return None
+
+    def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
+        """Return the first candidate clockwise from the key's hash."""
+        if len(candidates) == len(self.ring.members):
+            return Choice(self.ring.owner(demand.key))
+        names = {shard.name for shard in candidates}
+        return Choice(next(shard for shard in self.ring.walk(demand.key) if shard in names))
+
+    def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
+        """Decline nothing: all candidates may have it."""
+        return no_objection
+
+    def remarks(
+        self, demand: Demand, candidates: Sequence[Shard], counts: Counts
+    ) -> dict[ShardName, str]:
+        """Return the order in which the shards stand clockwise of the key."""
+        order = islice(self.ring.walk(demand.key), len(self.ring.members))
+        places = {shard: place for place, shard in enumerate(order, start=1)}
+        return {s.name: f"place {places[s.name]} clockwise of the key" for s in candidates}

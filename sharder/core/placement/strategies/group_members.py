@@ -1,0 +1,53 @@
+"""Where the other members of an object's group are."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from sharder.core.leases.shard import Shard
+from sharder.core.names import ShardName
+from sharder.core.placement.counts import Counts
+from sharder.core.placement.demand import NO_GROUP, Demand
+from sharder.core.placement.strategy import Layout
+
+
+class GroupMembers(NamedTuple):
+    """The members of a group beside the object itself, on all shards of the ring."""
+
+    on: Mapping[ShardName, int]
+    """By shard; those without any are left out."""
+    in_zone: Mapping[tuple[str, str], int]
+    """By region and zone; likewise."""
+    regions: frozenset[str]
+
+    def here(self, shard: Shard) -> int:
+        """Return how many are on the shard."""
+        return self.on.get(shard.name, 0)
+
+    def near(self, shard: Shard) -> int:
+        """Return how many are in the shard's zone; none if it has no zone."""
+        return self.in_zone.get(shard.place, 0)
+
+
+NO_FELLOWS: Final = GroupMembers({}, {}, frozenset())
+
+
+def group_members_of(demand: Demand, layout: Layout, counts: Counts) -> GroupMembers:
+    """Return the fellows of an object, on shards that are not available as well."""
+    members = counts.members_of(demand.group)
+    if demand.group == NO_GROUP or not members:
+        return NO_FELLOWS
+    on: dict[ShardName, int] = {}
+    in_zone: dict[tuple[str, str], int] = {}
+    regions: set[str] = set()
+    # An object whose shard is lost must not be bound to the region of that shard by itself.
+    itself = counts.where_counted(demand.identity, demand.group)
+    for name, counted in members.items():
+        shard, others = layout.by_name.get(name), counted - (name == itself)
+        if shard is None or not others:
+            continue
+        on[name] = others
+        if shard.region:
+            regions.add(shard.region)
+        if shard.zone:
+            in_zone[shard.place] = in_zone.get(shard.place, 0) + others
+    return GroupMembers(on, in_zone, frozenset(regions))

@@ -1,0 +1,345 @@
+"""Where the objects of a ring are, as compact as 100,000 of them need it.
+
+Only strategies that stick need one.  It is fed by a watch of metadata; what an admission or the
+leader has just decided is *assumed* until the watch shows it, or forgotten (as kube-scheduler's
+cache does with pods).  One event loop owns it: a choice and its assumption are one step.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeVar
+
+from sharder.core.names import ShardName
+from sharder.core.placement.assumption import LIVES, Assumption, Assumptions
+from sharder.core.placement.entries import Entries, Entry, makes_room
+
+AGE_SECONDS: Final = 1.0
+"""Between two calls of `age`."""
+
+STEP: Final = 1000
+"""Objects that are forgotten at a time: some 5 ms."""
+
+K = TypeVar("K", int, ShardName)
+S = TypeVar("S", ShardName, ShardName | None)
+
+_NOBODY: Final[Mapping[ShardName, int]] = MappingProxyType({})
+_NOTHING: Final[Mapping[ShardName | None, int]] = MappingProxyType({})
+
+
+class Reservation(NamedTuple):
+    """An object and what it becomes."""
+
+    identity: int
+    entry: Entry
+
+
+class _Counted(NamedTuple):
+    """How an object counts."""
+
+    entry: Entry | None
+    unproven_on: ShardName | None = None
+    """The shard on which it stays by assumption alone."""
+    guest_on: ShardName | None = None
+    """The shard on which it stays because it was pinned there, and is no more."""
+
+
+class Tally:
+    """Objects by identity, in parts that are listed apart; sums by shard and group."""
+
+    def __init__(self) -> None:
+        self.synced = False
+        """Whether every part has been listed; until then nothing is placed by it."""
+        self.changes = 0
+        """Grows with every change."""
+        self.departures = 0
+        """Grows with every object that makes room, or was in the way of others of its group."""
+        self._parts: dict[Hashable, Entries] = {}
+        """The oldest first; of an object that several show for a while the first one stands."""
+        self._assumed = Assumptions()
+        self._ages = 0
+        self._is_live = False
+        """Whether the watch has shown anything since `age` was called."""
+        self._guests = set[int]()
+        self._objects = 0
+        self._on = Counter[ShardName | None]()
+        self._staying = Counter[ShardName]()
+        self._unproven = Counter[ShardName]()
+        """How many of them stay there by assumption alone."""
+        self._pinned = Counter[ShardName]()
+        self._guests_on = Counter[ShardName]()
+        self._heading: dict[ShardName, dict[ShardName | None, int]] = {}
+        self._draining = 0
+        self._members: dict[int, dict[ShardName, int]] = {}
+
+    @property
+    def objects(self) -> int:
+        """Those in scope, with or without owner."""
+        return self._objects
+
+    @property
+    def unassigned(self) -> int:
+        """Those without owner."""
+        return self._on[None]
+
+    @property
+    def draining(self) -> int:
+        """Those whose shard has been asked to let go."""
+        return self._draining
+
+    def entry(self, identity: int) -> Entry | None:
+        """Return how an object counts, None if it does not."""
+        assumed = self._assumed.find(identity)
+        return self._found(identity) if assumed is None else assumed.entry
+
+    def holds(self, identity: int) -> bool:
+        """Tell whether an object is counted."""
+        return self.entry(identity) is not None
+
+    def on(self, shard: ShardName) -> int:
+        """Return how many the shard has, those that it has been asked to let go included."""
+        return self._on[shard]
+
+    def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
+        """Return how many are to go there, by the shard that has yet to let go of them.
+
+        None stands for those that have been let go, and are without owner for a moment.
+        """
+        return self._heading.get(shard, _NOTHING)
+
+    def staying_on(self, shard: ShardName) -> int:
+        """Return how many of them are neither draining nor being deleted."""
+        return self._staying[shard]
+
+    def settled_on(self, shard: ShardName) -> int:
+        """Return how many of them the watch has shown there: only those can be too many."""
+        return self._staying[shard] - self._unproven[shard]
+
+    def is_guest(self, identity: int) -> bool:
+        """Tell whether an object is where it is because it was pinned there, and is no more.
+
+        That is known of what was seen pinned, as long as it stays on that shard.
+        """
+        return identity in self._guests
+
+    def guests_on(self, shard: ShardName) -> int:
+        """Return how many of those that stay are there for a pin that they have lost."""
+        return self._guests_on[shard]
+
+    def pinned_on(self, shard: ShardName) -> int:
+        """Return how many of those that stay are pinned to the shard."""
+        return self._pinned[shard]
+
+    def members_on(self, group: int, shard: ShardName) -> int:
+        """Return how many of a group stay there, or are to go there."""
+        return self.members_of(group).get(shard, 0)
+
+    def members_of(self, group: int) -> Mapping[ShardName, int]:
+        """Return the same of each shard that has any, those of shards that are gone included."""
+        return self._members.get(group, _NOBODY)
+
+    def where_counted(self, identity: int, group: int) -> ShardName | None:
+        """Return the shard whose members of a group an object is one of, None if it is none."""
+        entry = self.entry(identity)
+        return entry.member_on if entry is not None and group in entry.groups else None
+
+    def by_shard(self) -> dict[ShardName, int]:
+        """Return how many objects each shard has."""
+        return {shard: many for shard, many in self._on.items() if shard is not None and many}
+
+    def shard_of(self, identity: int) -> ShardName | None:
+        """Return the shard that an object counts on, None if it counts on none."""
+        entry = self.entry(identity)
+        return None if entry is None else entry.shard
+
+    def room_of(self, identity: int) -> tuple[ShardName | None, ShardName | None]:
+        """Return the shard that has an object, and the one to which it is to go."""
+        entry = self.entry(identity)
+        return (None, None) if entry is None else (entry.shard, entry.heading)
+
+    def shown_on(self, identity: int) -> ShardName | None:
+        """Return the owner that the watch has shown, whatever is assumed."""
+        entry = self._found(identity)
+        return None if entry is None else entry.shard
+
+    def pending(self, identity: int) -> Assumption | None:
+        """Return what is assumed of an object, None if nothing is."""
+        return self._assumed.find(identity)
+
+    def reserved(self, identity: int) -> ShardName | None:
+        """Return the shard that an object was promised, None unless that is pending."""
+        assumed = self._assumed.find(identity)
+        return assumed.entry.shard if assumed is not None and not assumed.entry.draining else None
+
+    def see(self, part: Hashable, identity: int, entry: Entry | None) -> None:
+        """Take note of an object as the watch shows it; None: it is gone.
+
+        It confirms or refutes an assumption, unless it shows what was known before that.
+        """
+        self._is_live = True
+        before, was = self._counted(identity), self._found(identity)
+        known = self._parts.setdefault(part, Entries())
+        if entry is None:
+            known.pop(identity, None)
+        else:
+            known[identity] = entry
+        shown = self._found(identity)
+        self._settle(identity, shown)
+        self._receive(identity, was, shown)
+        self._count(before, self._counted(identity))
+
+    def assume(self, reservation: Reservation, *, brief: bool = False) -> None:
+        """Count an object where it was just placed; again and again it counts once.
+
+        Args:
+            reservation: The object, and what it becomes.
+            brief: Whether another client writes it, if at all.  Such assumptions are given up
+                early, and the oldest one when there are too many.
+        """
+        identity, entry = reservation
+        before = self._counted(identity)
+        pending = self._assumed.find(identity)
+        owner, passed = before.entry.shard if before.entry else None, frozenset[Entry]()
+        if pending is not None:
+            owner, passed = pending.before, pending.passed | {pending.entry}
+        surplus = self._assumed.add(identity, Assumption(entry, owner, passed, brief))
+        self._count(before, self._counted(identity))
+        if surplus is not None:
+            self.forget(surplus)
+
+    def forget(self, identity: int) -> None:
+        """Give a reservation back: what was promised will not happen."""
+        before = self._counted(identity)
+        if self._assumed.drop(identity):
+            self._count(before, self._counted(identity))
+
+    def give_back(self, reservation: Reservation) -> None:
+        """Give this very reservation back, unless another has taken its place."""
+        identity, entry = reservation
+        pending = self._assumed.find(identity)
+        if pending is not None and pending.entry is entry:
+            self.forget(identity)
+
+    def age(self) -> None:
+        """Let time pass: forget what has been assumed for too long."""
+        for identity in self._assumed.grow_older(is_live=self._is_live):
+            self.forget(identity)
+        self._is_live = False
+        self._ages += 1
+        if not self._ages % LIVES:
+            self._tidy()
+
+    def shown_by(self, part: Hashable) -> set[int]:
+        """Return the objects that a part shows."""
+        return set(self._parts.get(part, ()))
+
+    def replace(self, part: Hashable, entries: Mapping[int, Entry]) -> None:
+        """Take a new list for what was known of a part."""
+        for identity in self.shown_by(part) - entries.keys():
+            self.see(part, identity, None)
+        for identity, entry in entries.items():
+            self.see(part, identity, entry)
+
+    def removing(self, part: Hashable, identities: Iterable[int]) -> Iterator[None]:
+        """Forget what a part shows no more, in steps: yield whenever others should have a turn."""
+        for number, identity in enumerate(identities, start=1):
+            self.see(part, identity, None)
+            if not number % STEP:
+                yield
+
+    def dropping(self, part: Hashable) -> Iterator[None]:
+        """Drop a part in steps; what it showed stands until then, unless others show it."""
+        leaving = object()  # another part of the same name may begin before the end
+        self._parts = {leaving if p == part else p: known for p, known in self._parts.items()}
+        return self._emptying(leaving)
+
+    def clear(self) -> None:
+        """Drop all parts, at once: they are listed no more."""
+        for part in list(self._parts):
+            list(self.dropping(part))
+
+    def _emptying(self, part: Hashable) -> Iterator[None]:
+        yield from self.removing(part, self.shown_by(part))
+        self._parts.pop(part, None)
+
+    def _tidy(self) -> None:
+        """Drop what no object has any more: shards and groups come and go for ever."""
+        for part in self._parts.values():
+            part.tidy()
+        self._on, self._staying = +self._on, +self._staying
+        self._pinned, self._unproven = +self._pinned, +self._unproven
+        self._guests_on = +self._guests_on
+
+    def _settle(self, identity: int, shown: Entry | None) -> None:
+        """Drop an assumption that what the watch shows confirms or refutes."""
+        assumed = self._assumed.find(identity)
+        if assumed is not None and assumed.is_settled_by(shown):
+            self._assumed.drop(identity)
+
+    def _receive(self, identity: int, was: Entry | None, shown: Entry | None) -> None:
+        """Take note of what loses its pin and stays, until it goes or is pinned again."""
+        if was is None or shown is None or was.shard != shown.shard or shown.pinned:
+            self._guests.discard(identity)
+        elif was.pinned:
+            self._guests.add(identity)
+
+    def _counted(self, identity: int) -> "_Counted":
+        assumed, shown = self._assumed.find(identity), self._found(identity)
+        entry = shown if assumed is None else assumed.entry
+        if entry is None or not entry.stays:
+            return _Counted(entry)
+        is_proven = shown is not None and shown.stays and shown.shard == entry.shard
+        is_guest = is_proven and not entry.pinned and identity in self._guests
+        return _Counted(
+            entry, None if is_proven else entry.shard, entry.shard if is_guest else None
+        )
+
+    def _found(self, identity: int) -> Entry | None:
+        for part in self._parts.values():
+            entry = part.find(identity)
+            if entry is not None:
+                return entry
+        return None
+
+    def _count(self, before: "_Counted", after: "_Counted") -> None:
+        if before == after:
+            return
+        self.changes += 1
+        if before.entry is not None:
+            self.departures += makes_room(before.entry, after.entry)
+            self._add(before.entry, -1)
+        if after.entry is not None:
+            self._add(after.entry, 1)
+        if before.unproven_on is not None:
+            self._unproven[before.unproven_on] -= 1
+        if after.unproven_on is not None:
+            self._unproven[after.unproven_on] += 1
+        if before.guest_on is not None:
+            self._guests_on[before.guest_on] -= 1
+        if after.guest_on is not None:
+            self._guests_on[after.guest_on] += 1
+
+    def _add(self, entry: Entry, one: int) -> None:
+        shard = entry.shard
+        self._objects += one
+        self._on[shard] += one
+        self._draining += one * entry.draining
+        if entry.heading is not None:
+            _add_to(self._heading, entry.heading, shard, one)
+        member_on = entry.member_on
+        if member_on is not None:
+            for group in entry.groups:
+                _add_to(self._members, group, member_on, one)
+        if shard is not None and entry.stays:
+            self._staying[shard] += one
+            self._pinned[shard] += one * entry.pinned
+
+
+def _add_to(sums: dict[K, dict[S, int]], key: K, shard: S, one: int) -> None:
+    """Add to a sum of sums, and leave nothing behind where it becomes 0."""
+    by_shard = sums.setdefault(key, {})
+    by_shard[shard] = by_shard.get(shard, 0) + one
+    if not by_shard[shard]:
+        del by_shard[shard]
+    if not by_shard:
+        del sums[key]

@@ -1,0 +1,264 @@
+"""Plan from a dump: a file with a ControllerRing, its Leases and any objects, no cluster.
+
+The file is a YAML or JSON stream, as several `kubectl get -o yaml` in a row write it.
+
+Which resource a kind belongs to, where no API server can be asked.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Final, TypeAlias, TypeVar
+
+import msgspec
+
+from sharder.core.api.lease import Lease, parse_time
+from sharder.core.api.meta import PartialObject, Resource, api_group
+from sharder.core.api.ring import ControllerRing
+from sharder.core.api.selector import LabelSelector
+from sharder.core.errors import ConfigError
+from sharder.core.names import (
+    API_GROUP,
+    EXCLUDED_NAMESPACE,
+    SYSTEM_NAMESPACE,
+    GroupResource,
+    ObjectRef,
+)
+from sharder.core.placement.strategy import CustomFunction
+from sharder.core.preview.manifests import parse_stream
+from sharder.core.preview.observe import members_of, selected_namespaces, states_of
+from sharder.core.preview.plan import plan_ring
+from sharder.core.preview.report import PlanReport, report
+from sharder.core.preview.what_if import AS_IT_IS, WhatIf
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot, Role
+
+KubeObject = TypeVar("KubeObject", ControllerRing, Lease, PartialObject)
+
+Document: TypeAlias = Mapping[str, object]
+
+_LIST: Final = "List"
+_RESOURCES: Final = "APIResourceList"
+
+
+class _Resource(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    kind: str
+    group: str = ""
+
+
+class _Served(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the server's discovery calls an APIResourceList."""
+
+    group_version: str
+    resources: tuple[_Resource, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dump:
+    """What a file holds, of which a plan can be made."""
+
+    ring: ControllerRing
+    leases: tuple[Lease, ...]
+    namespaces: tuple[PartialObject, ...]
+    objects: tuple[tuple[GroupResource, PartialObject], ...]
+    """All objects, each with its resource, in any order."""
+
+    def newest_renewal(self) -> datetime:
+        """Return the moment that the file shows: the newest renewTime in it.
+
+        The epoch if there is none; no state depends on it then.
+        """
+        times = (parse_time(lease.spec.renew_time) for lease in self.leases)
+        return max(filter(None, times), default=datetime.fromtimestamp(0, UTC))
+
+
+def plan_dump(
+    dump: Dump,
+    now: datetime,
+    default_namespaces: LabelSelector,
+    *,
+    what_if: WhatIf = AS_IT_IS,
+    custom: Mapping[str, CustomFunction] = MappingProxyType({}),
+) -> PlanReport:
+    """Return the plan for the objects of the ring's resources; `now` is aware.
+
+    If the file has no Namespaces all are selected but those of the system; else those that the
+    ring selects, or `default_namespaces` if it does not say.  `custom` are the strategies that
+    are installed.
+
+    Raises:
+        ConfigError: what is supposed is not possible.
+    """
+    ring = what_if.ring(dump.ring)
+    leases = what_if.leases(ring, dump.leases, now)
+    snapshot = build(
+        ring,
+        members=members_of(ring, leases),
+        namespaces=_selected(dump, default_namespaces),
+        served=_served_in(dump),
+        custom=custom,
+    )
+    plan = plan_ring(snapshot, _in_scope(snapshot, dump))
+    return report(snapshot, plan, states_of(ring.name, leases, now))
+
+
+def decode_dump(data: bytes) -> Dump:
+    """Return what the file holds; of an object that stands there twice the last one counts.
+
+    Raises:
+        ConfigError: it is neither YAML nor JSON, an object in it cannot be understood, or it has
+            not exactly one ControllerRing.
+    """
+    documents = [item for document in parse_stream(data) for item in _flatten(document)]
+    rings = [_decode(d, ControllerRing) for d in documents if _is(d, API_GROUP, "ControllerRing")]
+    if len(rings) != 1:
+        names = ", ".join(ring.name for ring in rings) or "none"
+        raise ConfigError(f"a dump has exactly one ControllerRing, this one has {names}")
+    known = _known_resources(documents)
+    leases: dict[ObjectRef, Lease] = {}
+    objects: dict[tuple[GroupResource, ObjectRef], PartialObject] = {}
+    for document in documents:
+        if document.get("kind") == _RESOURCES:
+            continue
+        obj = _decode(document, PartialObject)
+        objects[resource_of(obj.api_version, obj.kind, known), obj.metadata.ref] = obj
+        if _is(document, "coordination.k8s.io", "Lease"):
+            leases[obj.metadata.ref] = _decode(document, Lease)
+    return Dump(
+        ring=rings[0],
+        leases=tuple(leases.values()),
+        namespaces=tuple(obj for obj in objects.values() if _is_namespace(obj)),
+        objects=tuple((resource, obj) for (resource, _), obj in objects.items()),
+    )
+
+
+def _selected(dump: Dump, default: LabelSelector) -> frozenset[str]:
+    if not dump.namespaces:
+        present = frozenset(obj.metadata.namespace for _, obj in dump.objects)
+        return present - {EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE}
+    return selected_namespaces(dump.ring, dump.namespaces, default)
+
+
+def _served_in(dump: Dump) -> Iterator[Resource]:
+    """Tell of each resource what its objects in the file show; no other can matter."""
+    for resource, obj in dump.objects:
+        yield Resource(
+            id=resource,
+            version="",
+            kind=obj.kind,
+            namespaced=bool(obj.metadata.namespace),
+        )
+
+
+def _in_scope(snapshot: RingSnapshot, dump: Dump) -> Iterator[tuple[Role, PartialObject]]:
+    for resource, obj in dump.objects:
+        role = snapshot.roles.get(resource)
+        if role is not None and snapshot.selects(obj, role):
+            yield role, obj
+
+
+def _flatten(document: object, kind: str = "", api_version: str = "") -> Iterator[Document]:
+    """Yield the objects of a document, those of lists too.
+
+    Items of a `SecretList` need not say what they are; `kind` and `api_version` do.
+    """
+    if document is None:
+        return
+    if not isinstance(document, Mapping):
+        raise ConfigError(f"a dump holds Kubernetes objects, this one has {str(document)[:40]!r}")
+    obj: Document = {"kind": kind, "apiVersion": api_version, **document}
+    of, version = str(obj["kind"]), str(obj["apiVersion"])
+    if not of:
+        raise ConfigError("an object in the dump has no kind: write it with kubectl get -o yaml")
+    if not of.endswith(_LIST) or "items" not in obj:
+        yield obj
+        return
+    for item in _items(obj):
+        yield from _flatten(item, of.removesuffix(_LIST), "" if of == _LIST else version)
+
+
+def _items(document: Document) -> Iterable[object]:
+    items = document["items"]
+    return items if isinstance(items, list) else ()
+
+
+def _decode(document: Document, of: type[KubeObject]) -> KubeObject:
+    """Decode what matters of an object; null counts as absent, as in the API server."""
+    wanted = {field.encode_name for field in msgspec.structs.fields(of)}
+    plain = {name: _without_nulls(value) for name, value in document.items() if name in wanted}
+    try:
+        obj = msgspec.convert(plain, of)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{document.get('kind')} {_name_of(document)}: {error}") from error
+    if not obj.metadata.name:
+        raise ConfigError(f"a {document.get('kind')} in the dump has no name")
+    return obj
+
+
+def _name_of(document: Document) -> str:
+    metadata = document.get("metadata")
+    return str(metadata.get("name")) if isinstance(metadata, Mapping) else "without metadata"
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _is(document: Document, group: str, kind: str) -> bool:
+    return document.get("kind") == kind and api_group(str(document["apiVersion"])) == group
+
+
+def _is_namespace(obj: PartialObject) -> bool:
+    return obj.kind == "Namespace" and not obj.group
+
+
+def _known_resources(documents: Iterable[Document]) -> dict[tuple[str, str], GroupResource]:
+    known = {}
+    for document in documents:
+        if document.get("kind") == _RESOURCES:
+            for group, resource in _served(document):
+                if "/" not in resource.name:
+                    known[group, resource.kind] = GroupResource(group, resource.name)
+    return known
+
+
+def _served(document: Document) -> Iterator[tuple[str, _Resource]]:
+    try:
+        served = msgspec.convert(document, _Served)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{_RESOURCES}: {error}") from error
+    for resource in served.resources:
+        yield resource.group or api_group(served.group_version), resource
+
+
+_SAME_IN_PLURAL = ("endpoints",)
+_SIBILANTS = ("s", "x", "z", "ch", "sh")
+_VOWELS = frozenset("aeiou")
+
+
+def resource_of(
+    api_version: str, kind: str, known: Mapping[tuple[str, str], GroupResource]
+) -> GroupResource:
+    """Return the resource of a kind: as in `known`, by group and kind, else the usual plural."""
+    group = api_group(api_version)
+    return known.get((group, kind)) or GroupResource(group, plural_of(kind))
+
+
+def plural_of(kind: str) -> str:
+    """Return the lower-case plural by the rules of English: `networkpolicies`, `ingresses`.
+
+    Source: what generators of CRDs do for kinds without a plural of their own.  (apimachinery's
+    UnsafeGuessKindToResource does not know `gateways`.)
+    """
+    singular = kind.lower()
+    if singular.endswith(_SAME_IN_PLURAL):
+        return singular
+    if singular.endswith(_SIBILANTS):
+        return f"{singular}es"
+    if singular.endswith("y") and singular[-2:-1] not in _VOWELS:
+        return f"{singular[:-1]}ies"
+    return f"{singular}s"

@@ -1,0 +1,60 @@
+"""Read streams of YAML or JSON documents."""
+
+import json
+from collections.abc import Iterator
+
+import yaml
+
+from sharder.core.errors import ConfigError
+
+
+class _Loader(yaml.CSafeLoader):
+    """Loads times as the text that they are in Kubernetes, also where nobody has quoted them."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
+}
+
+
+def parse_stream(data: bytes) -> list[object]:
+    """Return the documents of a stream: YAML, or JSON one after the other.
+
+    An array of JSON counts as its elements; an empty document is None.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"it is not UTF-8: {error}") from error
+    try:
+        if text.lstrip()[:1] in {"{", "["}:
+            return list(_parse_json(text))
+    except json.JSONDecodeError:
+        pass  # YAML may begin like that too
+    except RecursionError as error:
+        raise ConfigError("it is nested too deeply") from error
+    try:
+        return list(yaml.load_all(text, Loader=_Loader))
+    except yaml.YAMLError as error:
+        raise ConfigError(
+            f"it is neither YAML nor JSON: {' '.join(str(error).split())}"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"it cannot be read: {error}") from error
+
+
+def _parse_json(text: str) -> Iterator[object]:
+    decoder, position = json.JSONDecoder(), 0
+    while (position := _end_of_space(text, position)) < len(text):
+        document, position = decoder.raw_decode(text, position)
+        yield from document if isinstance(document, list) else (document,)
+
+
+def _end_of_space(text: str, position: int) -> int:
+    while text[position : position + 1].isspace():
+        position += 1
+    return position

@@ -1,0 +1,145 @@
+"""What a plan means for people and programs: each object's way, and counts per shard.
+
+Pure.  The steps are the planner's, this module only words them; the structs are what
+`sharder plan -o json` prints (docs/cli.md).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from sharder.core.keys import main_key
+from sharder.core.leases.shard import OBJECTS
+from sharder.core.leases.state import ShardState
+from sharder.core.names import RingName, ShardName
+from sharder.core.placement.tally import Tally
+from sharder.core.preview.balance import BalanceReport, balanced, is_rebalanced
+from sharder.core.preview.observe import imbalance, is_unowned, not_ready
+from sharder.core.preview.plan import Action, Planned, followed, tally_after, why
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.validation import refusals
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an object is, and where the plan brings it."""
+
+    object: str
+    """`group/Kind/namespace/name`; group and namespace may be empty."""
+    origin: ShardName | None = msgspec.field(name="from")
+    to: ShardName | None
+    action: Action
+
+
+class ShardLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """A shard and what it holds once the plan is carried out."""
+
+    name: ShardName
+    state: ShardState
+    objects: int
+    load: dict[str, int] | None = None
+    """What counts against its capacity: `objects` of main resources.  None: nothing does."""
+    capacity: dict[str, int] | None = None
+    """How many `objects` it may have.  None: there is no limit, or the strategy knows none."""
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The plan in numbers.
+
+    Imbalance is the fullest available shard's objects over their mean: 1.0 is perfect, None where
+    there are no objects on available shards.
+    """
+
+    objects: int
+    """Those in scope that a shard should own."""
+    moves: int
+    """Those that the plan brings to another shard, or to their first."""
+    imbalance_before: float | None
+    imbalance_after: float | None
+
+
+class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan for all objects of a ring, in the order of their names."""
+
+    ring: RingName
+    strategy: str
+    paused: bool = False
+    """Whether `spec.movement.paused` keeps objects where they are."""
+    problem: str | None = None
+    """Why the ring says that it does not work; None if it does not say so."""
+    shards: tuple[ShardLoad, ...]
+    assignments: tuple[Assignment, ...]
+    unassigned: tuple[str, ...]
+    """Objects on which no shard works once the plan is carried out."""
+    reasons: dict[str, str]
+    """Why, for each of those."""
+    refusals: tuple[str, ...]
+    """What of the ring, as it is planned for, the API server would refuse."""
+    rebalance: BalanceReport | None
+    """What of the moves is for balance, and why no more; None if the ring is not rebalanced."""
+    summary: Summary
+
+
+def report(
+    snapshot: RingSnapshot, plan: Iterable[Planned], states: Mapping[ShardName, ShardState]
+) -> PlanReport:
+    """Return the report of a plan, to which what moves for balance is added.
+
+    `states` has the shards to be listed.
+    """
+    plan = list(plan)
+    for_balance = balanced(snapshot, plan) if is_rebalanced(snapshot) else None
+    plan = followed(snapshot, plan if for_balance is None else for_balance.plan)
+    ordered = sorted(plan, key=lambda planned: main_key(planned.obj))
+    counted = [planned for planned in ordered if planned.key is not None]
+    before = Counter(planned.current for planned in counted if planned.current is not None)
+    after = Counter(planned.to for planned in counted if planned.to is not None)
+    available = snapshot.members.available
+    tally = tally_after(snapshot, ordered)
+    unowned = {
+        main_key(planned.obj): planned.choice.reason or why(planned)
+        for planned in counted
+        if is_unowned(snapshot, planned.to)
+    }
+    return PlanReport(
+        ring=snapshot.name,
+        strategy=snapshot.ring.spec.placement.strategy,
+        paused=snapshot.ring.spec.movement.paused,
+        problem=not_ready(snapshot.ring),
+        shards=tuple(
+            ShardLoad(
+                name=name,
+                state=states[name],
+                objects=after[name],
+                load=None if tally is None else {OBJECTS: tally.on(name)},
+                capacity=None if tally is None else _capacity(snapshot, tally, name),
+            )
+            for name in sorted(states)
+        ),
+        assignments=tuple(
+            Assignment(
+                object=main_key(planned.obj),
+                origin=planned.current,
+                to=planned.to,
+                action=planned.action,
+            )
+            for planned in ordered
+        ),
+        unassigned=tuple(unowned),
+        reasons=unowned,
+        refusals=tuple(map(str, refusals(snapshot.ring, snapshot.placer.layout.custom))),
+        rebalance=None if for_balance is None else for_balance.report,
+        summary=Summary(
+            objects=len(counted),
+            moves=sum(planned.current != planned.to for planned in counted),
+            imbalance_before=imbalance(before, available),
+            imbalance_after=imbalance(after, available),
+        ),
+    )
+
+
+def _capacity(snapshot: RingSnapshot, tally: Tally, name: ShardName) -> dict[str, int] | None:
+    placer = snapshot.placer
+    shard = next((s for s in placer.layout.available if s.name == name), None)
+    ceiling = None if shard is None else placer.ceilings(tally).of(shard)
+    return None if ceiling is None else {OBJECTS: ceiling}

@@ -1,0 +1,81 @@
+"""Why one object would move for balance, or would not."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from sharder.core.rebalance.equal_objects import Admits, ended
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePolicy
+from sharder.core.rebalance.measures import TOLERANCE
+from sharder.core.rebalance.messages import counted, number, threshold_in_words, too_weak
+from sharder.core.rebalance.run import Run, running
+from sharder.core.rebalance.search import Search, ShardSide
+
+_SHOWN: Final = 5
+"""Shards that are named, of those that an object might go to."""
+
+
+def verdict(
+    terms: RebalancePolicy,
+    shards: Iterable[LoadedShard],
+    objects: Iterable[LoadedObject],
+    key: str,
+    *,
+    budget: int,
+    admits: Admits,
+) -> str:
+    """Return whether the object moves in a run of `rebalance`, and why, in one sentence."""
+    objects = list(objects)
+    run = ended(running(terms, shards, objects, budget=budget, admits=admits))
+    if isinstance(run, str):
+        return f"stays: {run}"
+    obj = next((found for found in objects if found.key == key), None)
+    if obj is None or obj.shard not in run.search.sides:
+        return "is not moved for balance: no available shard has it"
+    return _moved(run, key) or _kept(run, obj) or _judged(run, obj)
+
+
+def _moved(run: Run, key: str) -> str:
+    noun = run.search.measure.noun
+    for move in run.moves:
+        if move.key == key:
+            fall = f"from {number(move.before)} to {number(move.after)}"
+            return f"would move to {move.target}: the {noun} of {move.source} goes {fall}"
+    return ""
+
+
+def _kept(run: Run, obj: LoadedObject) -> str:
+    """Return why the object stays whatever it would bring, empty if that is to be seen."""
+    course, measure, name = run.course, run.search.measure, obj.shard
+    if obj.kept:
+        return f"stays: it {obj.kept}"
+    if course.threshold is not None and not measure.is_source(course.before[name]):
+        has = f"the {measure.noun} of {name}, {number(course.before[name])},"
+        return f"stays: {has} is not above {threshold_in_words(course)}"
+    if not measure.is_source(run.search.sides[name].number):
+        return f"stays: others leave {name} first, which is enough"
+    if course.is_spent:
+        return f"may move later: the budget of {counted(course.budget, 'move')} is spent"
+    return ""
+
+
+def _judged(run: Run, obj: LoadedObject) -> str:
+    search, measure, source = run.search, run.search.measure, run.search.sides[obj.shard]
+    relief = {name: -amount for name, amount in obj.load.items()}
+    after = measure.of(source.shard, source.load, relief)
+    if not measure.gains(source.number, after):
+        fall = f"from {number(source.number)} to {number(after)}"
+        wanted = "rise" if after > source.number + TOLERANCE else "not fall"
+        return f"stays: without it the {measure.noun} of {source.name} would {wanted} ({fall})"
+    if source.name in run.course.weak:
+        return f"stays: {too_weak(run.course, source.name, source.name)}"
+    others = [side for side in search.sides.values() if side is not source]
+    told = [f"{side.name} {_objection(search, source, side, obj)}" for side in others[:_SHOWN]]
+    more = len(others) - len(told)
+    told += [f"nor do {more} more"] if more else []
+    return f"stays: no other shard is a better place ({', '.join(told)})"
+
+
+def _objection(search: Search, source: ShardSide, target: ShardSide, obj: LoadedObject) -> str:
+    if objection := search.objection(source, target, obj.load):
+        return objection
+    return "may not take it"

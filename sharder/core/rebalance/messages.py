@@ -1,0 +1,130 @@
+"""What has come of a run, in one sentence for people."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from sharder.core.names import ShardName
+from sharder.core.rebalance.equal_objects import ended
+from sharder.core.rebalance.loads import RebalancePolicy
+from sharder.core.rebalance.measures import HighestRate, falls, mean_and_sigma
+from sharder.core.rebalance.search import Move, Search, ShardSide
+
+OFF: Final = "rebalancing is off: spec.rebalance.strategy is None"
+ONE_SHARD: Final = "there are no two available shards to move objects between"
+
+_WORTH_A_WORD: Final = 0.05
+"""Fragmentation that nobody would write a threshold for: half of what Koordinator's tests use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """What a run began with, and whether it came to its end."""
+
+    terms: RebalancePolicy
+    threshold: float | None
+    before: dict[ShardName, float] = field(hash=False)
+    budget: int
+    is_spent: bool
+    """Whether there were more moves than the budget has."""
+    weak: dict[ShardName, float] = field(hash=False)
+    """What its moves would gain a shard together, where that is less than the least gain."""
+
+
+def why(course: RunSummary, search: Search, moves: Sequence[Move]) -> str:
+    """Return one sentence about all moves, or about why there are none."""
+    sources = search.sources()
+    if course.is_spent:
+        spent = f"the budget of {counted(course.budget, 'move')} is spent"
+        return f"{spent}: {_change(course, search)}" if moves else spent
+    if course.threshold is None:
+        rest = _standstill(course, search, sources[:1])
+        return f"{counted(len(moves), 'move')}: {_change(course, search)}" if moves else rest
+    above = f"above {threshold_in_words(course)}"
+    if moves:
+        done = f"{counted(len(moves), 'move')}: {_change(course, search)}"
+        return f"{done}; {_stuck(course, search, sources[0], above)}" if sources else done
+    return _stuck(course, search, sources[0], above) if sources else _nobody(course, above)
+
+
+def threshold_in_words(course: RunSummary) -> str:
+    """Return the threshold of ResourceBalance, and where it comes from."""
+    if course.terms.threshold is not None:
+        return f"the threshold {number(course.terms.threshold)}"
+    mean, sigma = mean_and_sigma(list(course.before.values()))
+    origin = f"Auto: mean {number(mean)} + sigma {number(sigma)}"
+    return f"the threshold {number(mean + sigma)} ({origin})"
+
+
+def too_weak(course: RunSummary, name: ShardName, whom: str) -> str:
+    """Return why a shard gives nothing up although there are moves that would help it."""
+    gain = number(course.weak[name])
+    less = f"less than minGain {number(course.terms.min_gain)}"
+    return f"the moves that would help {whom} would gain {gain} together, {less}"
+
+
+def number(value: float) -> str:
+    """Return a number as people like to read it."""
+    return f"{round(value, 4):g}"
+
+
+def counted(many: int, noun: str) -> str:
+    """Return a number of things."""
+    return f"{many} {noun}" if many == 1 else f"{many} {noun}s"
+
+
+def _change(course: RunSummary, search: Search) -> str:
+    noun, numbers = search.measure.noun, [side.number for side in search.sides.values()]
+    if course.threshold is None:
+        return f"the {noun} is {_span(numbers)} instead of {_span(course.before.values())}"
+    then = number(max(course.before.values()))
+    return f"the highest {noun} goes from {then} to {number(max(numbers))}"
+
+
+def _span(numbers: Iterable[float]) -> str:
+    lowest, *_, highest = sorted(numbers)
+    return f"{number(lowest)} to {number(highest)}"
+
+
+def _nobody(course: RunSummary, above: str) -> str:
+    worst = max(course.before, key=lambda name: (course.before[name], name))
+    highest = course.before[worst]
+    if course.terms.threshold is None and highest > _WORTH_A_WORD:
+        return f'no shard is {above}; write a number, e.g. "0.15"'
+    return f"no shard is {above}: the worst is {worst} with {number(highest)}"
+
+
+def _stuck(course: RunSummary, search: Search, source: ShardSide, above: str) -> str:
+    stays = f"{source.name} is {above} with {number(source.number)}"
+    if source.name in course.weak:
+        return f"{stays}, but {too_weak(course, source.name, 'it')}"
+    return f"{stays}, but none of its objects can leave: {_census(search, source)}"
+
+
+def _standstill(course: RunSummary, search: Search, worst: Sequence[ShardSide]) -> str:
+    even = "no move makes the shards more even"
+    if not worst:
+        return f"{even}: nothing loads them"
+    numbers = [side.number for side in search.sides.values()]
+    span = f"the {search.measure.noun} is {_span(numbers)}"
+    least = course.terms.min_gain
+    if isinstance(search.measure, HighestRate) and falls(least, max(numbers) - min(numbers)):
+        return f"{even}: {span}, which differs by less than minGain {number(least)}"
+    return f"{even}: {span}; of {worst[0].name}, {_census(search, worst[0])}"
+
+
+def _census(search: Search, source: ShardSide) -> str:
+    useless = placeless = 0
+    for alike in (alike for of_rank in ended(search.sorts(source)) for alike in of_rank):
+        after = search.measure.of(source.shard, source.load, alike.relief)
+        if search.measure.gains(source.number, after):
+            placeless += len(alike.members)
+        else:
+            useless += len(alike.members)
+    kept = sum(1 for obj in source.objects if obj.kept)
+    parts = (
+        (kept, "must stay"),
+        (useless, "would bring nothing by leaving"),
+        (placeless, "would find no better place"),
+    )
+    return ", ".join(f"{counted(many, 'object')} {what}" for many, what in parts if many)

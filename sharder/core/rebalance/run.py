@@ -1,0 +1,204 @@
+"""Which objects are to move, and why no others (docs/rebalancing.md)."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from sharder.core.api.ring import RebalanceStrategy
+from sharder.core.names import ShardName
+from sharder.core.rebalance.equal_objects import Admits, Steps
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePolicy
+from sharder.core.rebalance.measures import (
+    TOLERANCE,
+    Fragmentation,
+    HighestRate,
+    Measure,
+    ObjectsPerWeight,
+    has_capacity,
+    mean_and_sigma,
+)
+from sharder.core.rebalance.messages import OFF, ONE_SHARD, RunSummary, why
+from sharder.core.rebalance.search import Move, Search, ShardSide
+
+Numbers: TypeAlias = Mapping[ShardName, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What has come of one look at the balance of a ring."""
+
+    moves: tuple[Move, ...] = ()
+    """In the order in which they are to be made; no object twice."""
+    noun: str = ""
+    """What the numbers are, for people; empty if nothing was measured."""
+    threshold: float | None = None
+    """ResourceBalance: above which a shard gives objects up; None with other strategies."""
+    before: Numbers
+    """What each shard measures: its fragmentation, highest rate, or objects by weight."""
+    after: Numbers
+    """The same once all moves are made."""
+    why: str
+    """One sentence for people, whether anything moves or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run that has ended, and the state that it has led to."""
+
+    course: RunSummary
+    search: Search
+    moves: tuple[Move, ...]
+
+
+def rebalancing(
+    terms: RebalancePolicy,
+    shards: Iterable[LoadedShard],
+    objects: Iterable[LoadedObject],
+    *,
+    budget: int,
+    admits: Admits,
+    begun: Set[ShardName] = frozenset(),
+) -> Steps[Outcome]:
+    """Return the moves that balance a ring, once all steps are done.
+
+    Once no budget ends it and the threshold is a number, another run on its result moves nothing
+    but what this one has moved.  `Auto` is another number then; that comes to an end, too, as
+    each move makes the worse of two shards better.
+
+    Args:
+        terms: What the ring asks for.
+        shards: The available shards, in any order.
+        objects: In any order; those on other shards are left out.
+        budget: How many objects may move at most.
+        admits: Must give the same answer throughout; asked only where all else fits.
+        begun: The shards that gave objects up at the look before: what is begun is brought to
+            its end, however little is left to gain.
+    """
+    run = yield from running(terms, shards, objects, budget=budget, admits=admits, begun=begun)
+    if isinstance(run, str):
+        return Outcome(before={}, after={}, why=run)
+    return Outcome(
+        moves=run.moves,
+        noun=run.search.measure.noun,
+        threshold=run.course.threshold,
+        before=run.course.before,
+        after={side.name: side.number for side in run.search.sides.values()},
+        why=why(run.course, run.search, run.moves),
+    )
+
+
+def running(
+    terms: RebalancePolicy,
+    shards: Iterable[LoadedShard],
+    objects: Iterable[LoadedObject],
+    *,
+    budget: int,
+    admits: Admits,
+    begun: Set[ShardName] = frozenset(),
+) -> Steps[Run | str]:
+    """Return a run, or why there is nothing to run; arguments as those of `rebalancing`."""
+    if terms.strategy is RebalanceStrategy.NONE:
+        return OFF
+    sides = _sides(shards, objects)
+    if len(sides) < 2:
+        return ONE_SHARD
+    measure = measure_of(terms, sides.values())
+    search = Search(measure, sides, admits)
+    before = {side.name: side.number for side in sides.values()}
+    yield
+    found = yield from _found(search, budget, begun)
+    threshold = measure.threshold if isinstance(measure, Fragmentation) else None
+    course = RunSummary(
+        terms=terms,
+        threshold=threshold,
+        before=before,
+        budget=budget,
+        is_spent=found.is_spent,
+        weak=found.weak,
+    )
+    return Run(course=course, search=search, moves=tuple(found.moves))
+
+
+def measure_of(terms: RebalancePolicy, sides: Iterable[ShardSide]) -> Measure:
+    """Return what the shards are compared by.
+
+    EvenLoad goes by rates only if all shards have some: a shard without could not be compared.
+    """
+    sides = list(sides)
+    if terms.strategy is RebalanceStrategy.EVEN_LOAD:
+        if all(has_capacity(side.shard, terms.resources) for side in sides):
+            return HighestRate(resources=terms.resources, min_difference=terms.min_gain)
+        return ObjectsPerWeight()
+    threshold = terms.threshold
+    if threshold is None:
+        measure = Fragmentation(resources=terms.resources, threshold=0.0, min_gain=0.0)
+        threshold = sum(mean_and_sigma([measure.of(side.shard, side.load) for side in sides]))
+    return Fragmentation(resources=terms.resources, threshold=threshold, min_gain=terms.min_gain)
+
+
+class _Found(NamedTuple):
+    moves: list[Move]
+    is_spent: bool
+    weak: dict[ShardName, float]
+
+
+def _found(search: Search, budget: int, begun: Set[ShardName]) -> Steps[_Found]:
+    """Return moves after which no source has any that would gain it enough.
+
+    A source whose moves gain too little together is left out, and the search done anew without
+    it.  That may lead elsewhere, so once there are moves such a source is asked again.
+    """
+    moves: list[Move] = []
+    weak: dict[ShardName, float] = {}
+    while True:
+        more, is_spent = yield from _to_rest(search, budget - len(moves))
+        if is_spent:
+            return _Found(moves + more, is_spent, {})
+        too_weak = _too_weak([*moves, *more], search.measure.min_gain, begun)
+        if too_weak:
+            weak |= too_weak
+            search.undo(without=weak.keys())
+        elif more:
+            moves += more
+            weak = {}
+            search.keep()
+        else:
+            return _Found(moves, is_spent, weak)
+
+
+def _to_rest(search: Search, budget: int) -> Steps[tuple[list[Move], bool]]:
+    """Return all moves that help, and whether there are more than the budget has."""
+    moves: list[Move] = []
+    for move in search.moves():
+        if move is None:
+            yield
+        elif len(moves) >= budget:
+            return moves, True
+        else:
+            moves.append(move)
+    return moves, False
+
+
+def _too_weak(
+    moves: Sequence[Move], min_gain: float, begun: Set[ShardName]
+) -> dict[ShardName, float]:
+    """Return what the moves of each source gain it, of those where that is too little."""
+    gains: dict[ShardName, float] = {}
+    for move in moves:
+        gains[move.source] = gains.get(move.source, 0.0) + move.before - move.after
+    return {
+        name: gain
+        for name, gain in gains.items()
+        if name not in begun and gain < min_gain - TOLERANCE
+    }
+
+
+def _sides(
+    shards: Iterable[LoadedShard], objects: Iterable[LoadedObject]
+) -> dict[ShardName, ShardSide]:
+    held: dict[ShardName, list[LoadedObject]] = {shard.name: [] for shard in shards}
+    by_name = {shard.name: shard for shard in shards}
+    for obj in objects:
+        if obj.shard in held:
+            held[obj.shard].append(obj)
+    return {name: ShardSide(by_name[name], held[name]) for name in sorted(by_name)}

@@ -1,0 +1,274 @@
+"""Find one move after the other, each judged by where those before it have led.
+
+The proposal lists what to evict once and works the list off.  By the end of it an eviction may
+make worse what it was to make better (0.125 -> 0.025 -> 0.2), hence a new look before each move.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import groupby
+from math import fsum
+from typing import NamedTuple
+
+from sharder.core.leases.shard import OBJECTS
+from sharder.core.names import ShardName
+from sharder.core.rebalance.equal_objects import (
+    STRIDE,
+    Admits,
+    Equivalence,
+    Steps,
+    in_order,
+    is_before,
+    sorts_of,
+)
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard
+from sharder.core.rebalance.measures import TOLERANCE, Measure
+
+DIGITS = 9
+"""After the point; numbers that are equal so far are equal, as with `TOLERANCE`."""
+
+
+class Move(NamedTuple):
+    """An object that is to leave its shard for another."""
+
+    key: str
+    source: ShardName
+    target: ShardName
+    before: float
+    """What the source measures, and after the move."""
+    after: float
+
+
+class ShardSide:
+    """A shard in the course of moves."""
+
+    __slots__ = ("load", "number", "objects", "room", "shard", "sorts")
+
+    def __init__(self, shard: LoadedShard, objects: Sequence[LoadedObject]) -> None:
+        self.shard = shard
+        self.objects = objects
+        """Those that it had at first."""
+        self.load = load_of(objects)
+        self.room = shard.room
+        self.number = 0.0
+        """What it measures."""
+        self.sorts: list[list[Equivalence]] | None = None
+        """What may still leave it, by rank; None: nobody has asked yet."""
+
+    @property
+    def name(self) -> ShardName:
+        """The shard's name."""
+        return self.shard.name
+
+    @property
+    def objects_per_weight(self) -> float:
+        """How many objects it has for its size."""
+        return self.load.get(OBJECTS, 0.0) / self.shard.weight
+
+    def lacks(self, load: Mapping[str, float]) -> str:
+        """Return the resource of which it has no room for the load, empty if it has of all."""
+        if self.room is not None and self.room < 1:
+            return OBJECTS
+        for name, amount in load.items():
+            capacity = self.shard.capacity.get(name)
+            if capacity is None or amount <= 0:
+                continue
+            if self.load.get(name, 0.0) + amount > capacity * (1 + TOLERANCE):
+                return name
+        return ""
+
+    def put(self, load: Mapping[str, float], room: int | None) -> None:
+        """Set what it has, and how many more objects it may get."""
+        self.load = dict(load)
+        self.room = room
+
+    def change(self, by: Mapping[str, float], objects: int) -> None:
+        """Add a load, which may be negative."""
+        for name, amount in by.items():
+            self.load[name] = self.load.get(name, 0.0) + amount
+        if self.room is not None:
+            self.room -= objects
+
+
+class Search:
+    """The moves of one run, which may be undone.  An object moves once at most."""
+
+    def __init__(
+        self, measure: Measure, sides: Mapping[ShardName, ShardSide], admits: Admits
+    ) -> None:
+        """Start with no move; `sides` are ordered by name."""
+        self.measure = measure
+        self.sides = sides
+        self.admits = admits
+        self._resources = sorted({n for side in sides.values() for n in side.shard.capacity})
+        if OBJECTS not in self._resources:
+            self._resources.append(OBJECTS)
+        self._left_out: Set[ShardName] = frozenset()
+        self._done: list[tuple[Equivalence, int, LoadedObject]] = []
+        # Where no move was found there is none until one of the two shards changes; of shards that
+        # are not in here every pair is yet to be tried.
+        self._untried: dict[ShardName, set[ShardName]] = {}
+        self._measure_all()
+        self.keep()
+
+    def sources(self) -> list[ShardSide]:
+        """Return the shards that are to give objects up, the worst first."""
+        found = [side for side in self.sides.values() if self.measure.is_source(side.number)]
+        return sorted(found, key=lambda side: (-round(side.number, DIGITS), side.name))
+
+    def moves(self) -> Iterator[Move | None]:
+        """Yield one move after the other; each is carried out when the next one is asked for.
+
+        None lets others have their turn: of a shard with 10,000 objects, or among 1,000 shards, it
+        takes seconds to find that nothing helps.
+        """
+        while found := (yield from self._found()):
+            source, target, alike, index = found
+            after = self.measure.of(source.shard, source.load, alike.relief)
+            obj = alike.members[index]
+            yield Move(obj.key, source.name, target.name, source.number, after)
+            self._carry_out(source, target, alike, index)
+
+    def keep(self) -> None:
+        """Make the moves so far what no undoing touches, and let every source take part again."""
+        self._done.clear()
+        self._left_out = frozenset()
+        self._kept = {name: (dict(s.load), s.room) for name, s in self.sides.items()}
+
+    def undo(self, *, without: Set[ShardName]) -> None:
+        """Take the moves back that are not kept; these shards give nothing up from now on."""
+        while self._done:
+            alike, index, obj = self._done.pop()
+            alike.put_back(index, obj)
+        for name, side in self.sides.items():
+            side.put(*self._kept[name])
+        self._left_out = without
+        self._measure_all()
+
+    def sorts(self, source: ShardSide) -> Steps[list[list[Equivalence]]]:
+        """Return the sorts of objects that may still leave a shard, by rank."""
+        if source.sorts is None:
+            movable = (obj for obj in source.objects if not obj.kept)
+            source.sorts = yield from sorts_of(movable, self._resources)
+        return source.sorts
+
+    def objection(self, source: ShardSide, target: ShardSide, load: Mapping[str, float]) -> str:
+        """Return why a load of the source should not go to the target, empty if it may."""
+        if not target.shard.open:
+            return "gets nothing new"
+        if lacking := target.lacks(load):
+            return f"has no room for its {lacking}"
+        relief = {name: -amount for name, amount in load.items()}
+        left = self.measure.of(source.shard, source.load, relief)
+        got = self.measure.of(target.shard, target.load, load)
+        if not self.measure.helps((source.number, left), (target.number, got)):
+            return f"has {target.number:.4g} and would come to {got:.4g}"
+        return ""
+
+    def _found(self) -> Steps[tuple[ShardSide, ShardSide, Equivalence, int] | None]:
+        for source in self.sources():
+            if source.name in self._left_out:
+                continue
+            yield
+            untried = sorted(self._untried.get(source.name, self.sides))
+            targets = [
+                side
+                for side in (self.sides[name] for name in untried)
+                if side is not source and side.shard.open
+            ]
+            found = (yield from self._from(source, targets)) if targets else None
+            if found is not None:
+                return source, *found
+            self._untried[source.name] = set()
+        return None
+
+    def _from(
+        self, source: ShardSide, targets: Sequence[ShardSide]
+    ) -> Steps[tuple[ShardSide, Equivalence, int] | None]:
+        for sorts in (yield from self.sorts(source)):
+            rated: list[tuple[float, Equivalence]] = []
+            for number, alike in enumerate(sorts, start=1):
+                if not number % STRIDE:
+                    yield
+                after = self.measure.of(source.shard, source.load, alike.relief)
+                if alike.members and self.measure.gains(source.number, after):
+                    rated.append((round(after, DIGITS), alike))
+            rated.sort(key=_after)
+            for _, equals in groupby(rated, key=_after):
+                sorts_alike = (alike for _, alike in equals)
+                found = yield from self._first_of(sorts_alike, source, targets)
+                if found is not None:
+                    return found
+        return None
+
+    def _first_of(
+        self, sorts: Iterable[Equivalence], source: ShardSide, targets: Sequence[ShardSide]
+    ) -> Steps[tuple[ShardSide, Equivalence, int] | None]:
+        found: tuple[ShardSide, Equivalence, int] | None = None
+        first: LoadedObject | None = None
+        for alike in in_order(sorts):
+            if first is not None and is_before(first, alike.first):
+                break
+            picked = yield from self._picked(alike, source, targets)
+            if picked is None:
+                continue
+            target, index = picked
+            if first is None or is_before(alike.members[index], first):
+                first = alike.members[index]
+                found = target, alike, index
+        return found
+
+    def _picked(
+        self, alike: Equivalence, source: ShardSide, targets: Sequence[ShardSide]
+    ) -> Steps[tuple[ShardSide, int] | None]:
+        picked: ShardSide | None = None
+        first = len(alike.members)
+        for target in self._ranked(alike, source, targets):
+            index = yield from alike.first_for(target.name, self.admits, before=first)
+            if index < first:
+                picked, first = target, index
+        yield
+        return None if picked is None else (picked, first)
+
+    def _ranked(
+        self, alike: Equivalence, source: ShardSide, targets: Sequence[ShardSide]
+    ) -> list[ShardSide]:
+        """Return the targets that a move helps, that which ends best first."""
+        left = self.measure.of(source.shard, source.load, alike.relief)
+        found = []
+        for target in targets:
+            got = self.measure.of(target.shard, target.load, alike.load)
+            helps = self.measure.helps((source.number, left), (target.number, got))
+            if helps and not target.lacks(alike.load):
+                found.append((round(got, DIGITS), target.objects_per_weight, target.name))
+        return [self.sides[name] for *_, name in sorted(found)]
+
+    def _carry_out(
+        self, source: ShardSide, target: ShardSide, alike: Equivalence, index: int
+    ) -> None:
+        self._done.append((alike, index, alike.members[index]))
+        alike.take(index)
+        source.change(alike.relief, -1)
+        target.change(alike.load, 1)
+        for side in (source, target):
+            side.number = self.measure.of(side.shard, side.load)
+            self._untried.pop(side.name, None)
+        for untried in self._untried.values():
+            untried.update((source.name, target.name))
+
+    def _measure_all(self) -> None:
+        self._untried = {}
+        for side in self.sides.values():
+            side.number = self.measure.of(side.shard, side.load)
+
+
+def load_of(objects: Iterable[LoadedObject]) -> dict[str, float]:
+    """Return the sum of the objects' loads, the same in whatever order they come."""
+    amounts: dict[str, list[float]] = {}
+    for obj in objects:
+        for name, amount in obj.load.items():
+            amounts.setdefault(name, []).append(amount)
+    return {name: fsum(found) for name, found in amounts.items()}
+
+
+def _after(entry: tuple[float, Equivalence]) -> float:
+    return entry[0]

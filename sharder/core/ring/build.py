@@ -1,0 +1,179 @@
+"""Building a ring's snapshot out of what was read of the cluster.
+
+What the one before has worked out, and counts, is kept as long as it is right.
+
+What is never sharded, whatever a ring lists.
+
+Whoever may write a ring has the sharder label objects with its own rights, and be asked about all
+that are created.  By these objects clusters are run, and shards and the sharder itself steered.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import structs
+
+from sharder.core.api.meta import Resource
+from sharder.core.api.ring import ControllerRing, RingResource
+from sharder.core.leases.membership import Members
+from sharder.core.leases.shard import Shard
+from sharder.core.names import (
+    API_GROUP,
+    GroupResource,
+    ShardName,
+    drain_label,
+    is_resource,
+    next_annotation,
+    owner_label,
+    pin_label,
+)
+from sharder.core.placement.demand import Reader
+from sharder.core.placement.placer import Placer
+from sharder.core.placement.strategies.registry import built
+from sharder.core.placement.strategy import CustomFunction, Layout
+from sharder.core.placement.tally import Tally
+from sharder.core.ring.snapshot import MainKind, RingSnapshot, Role
+
+
+def build(
+    ring: ControllerRing,
+    *,
+    members: Members,
+    namespaces: frozenset[str],
+    served: Iterable[Resource] = (),
+    custom: Mapping[str, CustomFunction] = MappingProxyType({}),
+    previous: RingSnapshot | None = None,
+) -> RingSnapshot:
+    """Return the ring's snapshot; of `previous` is reused what is still right.
+
+    Of `served` only the ring's main resources count.  One that is missing there is hashed by
+    object, and taken for namespaced.  `custom` are the installed strategies.
+    """
+    layout = Layout(
+        spec=ring.spec.placement,
+        shards=_shards_of(members, members.shards),
+        available=_shards_of(members, members.available),
+        custom=custom,
+    )
+    resources = sharded_resources(ring)
+    main = [r for r in served if r.id in {each.id for each in resources}]
+    known = None if previous is None else previous.placer
+    alike = known is not None and known.decides_like(layout)
+    strategy = None if known is None else known.strategy
+    placer = Placer(layout, strategy if alike else built(layout, strategy))
+    snapshot = RingSnapshot(
+        ring=ring,
+        resources=resources,
+        roles=roles_of(ring),
+        kinds=_kinds_of(resources, main),
+        cluster_scoped=frozenset(r.id for r in main if not r.namespaced),
+        members=members,
+        placer=placer,
+        reader=Reader(ring.name, ring.spec.placement),
+        tally=_tally_of(ring, placer, previous),
+        namespaces=namespaces,
+        owner_label=owner_label(ring.name),
+        drain_label=drain_label(ring.name),
+        pin_label=pin_label(ring.name),
+        next_annotation=next_annotation(ring.name),
+    )
+    if previous is None or not snapshot.places_like(previous):
+        return snapshot
+    return replace(snapshot, epoch=previous.epoch)
+
+
+def roles_of(ring: ControllerRing) -> dict[GroupResource, Role]:
+    """Return the role of each resource; one listed as main and as controlled counts as main.
+
+    (The reference moves such objects back and forth for ever.)
+    """
+    resources = sharded_resources(ring)
+    controlled = {c.id: Role.CONTROLLED for r in resources for c in r.controlled_resources}
+    main = {r.id: Role.LEADING if r.controlled_resources else Role.MAIN for r in resources}
+    return controlled | main
+
+
+def sharded_resources(ring: ControllerRing) -> tuple[RingResource, ...]:
+    """Return what the ring lists without what is never sharded.
+
+    Such a ring is refused; one that has slipped in must do no harm until it is mended.
+    """
+    return tuple(
+        structs.replace(
+            main,
+            controlled_resources=tuple(
+                each for each in main.controlled_resources if may_be_sharded(each.id)
+            ),
+        )
+        for main in ring.spec.resources
+        if may_be_sharded(main.id)
+    )
+
+
+def _shards_of(members: Members, names: Iterable[ShardName]) -> tuple[Shard, ...]:
+    """Return shards by name; of one whose Lease is not there nothing more is known."""
+    return tuple(members.shards.get(name, Shard(name=name)) for name in sorted(names))
+
+
+def _tally_of(ring: ControllerRing, placer: Placer, previous: RingSnapshot | None) -> Tally | None:
+    """Return the tally of `previous` while what it counts, and how, is the same."""
+    if not placer.sticks:
+        return None
+    before = None if previous is None else previous.ring
+    if (
+        previous is not None
+        and before is not None
+        and before.metadata.uid == ring.metadata.uid
+        and before.spec.resources == ring.spec.resources
+        and before.spec.object_selector == ring.spec.object_selector
+        and before.spec.placement.group_by == ring.spec.placement.group_by
+        and previous.tally is not None
+    ):
+        return previous.tally
+    return Tally()
+
+
+def _kinds_of(
+    resources: Iterable[RingResource], main: Iterable[Resource]
+) -> dict[tuple[str, str], MainKind]:
+    hash_keys = {resource.id: resource.hash_key for resource in resources}
+    return {
+        (resource.id.group, resource.kind): MainKind(
+            hash_key=hash_keys[resource.id], namespaced=resource.namespaced
+        )
+        for resource in main
+    }
+
+
+EXCLUDED_GROUPS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "admissionregistration.k8s.io": "by them the API server knows whom to ask before it "
+        "writes, the sharder among others",
+        "authentication.k8s.io": "by them it is asked whose a token is, before anything else",
+        "authorization.k8s.io": "by them it is asked who may do what, before anything else",
+        "coordination.k8s.io": "by them shards and leaders hold their places",
+        "rbac.authorization.k8s.io": "they say who may do what",
+        API_GROUP: "they steer the sharder itself",
+    }
+)
+"""Why not, by API group."""
+
+EXCLUDED_RESOURCES: Final[Mapping[GroupResource, str]] = MappingProxyType(
+    dict.fromkeys(
+        (GroupResource("", "events"), GroupResource("events.k8s.io", "events")),
+        "the sharder records them itself, and no controller works on them",
+    )
+)
+"""Why not, of other groups."""
+
+
+def reason_against(resource: GroupResource) -> str | None:
+    """Return why the objects of a resource are never sharded, None if they may be."""
+    return EXCLUDED_GROUPS.get(resource.group) or EXCLUDED_RESOURCES.get(resource)
+
+
+def may_be_sharded(resource: GroupResource) -> bool:
+    """Tell whether a ring may have such a resource."""
+    return is_resource(resource) and reason_against(resource) is None

@@ -1,0 +1,222 @@
+"""All that decisions about one ring depend on, as one immutable value.
+
+A watch event replaces a ring's snapshot by one assignment; whoever holds the old one decides
+consistently by it.  The admission path reads nothing else, but for the live counts of a strategy
+that sticks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import ControllerRing, HashKey, RingResource
+from sharder.core.keys import main_key, namespace_key, owner_key
+from sharder.core.leases.membership import Members
+from sharder.core.names import GroupResource, RingName, ShardName, is_label_value
+from sharder.core.placement.counts import NO_COUNTS, Counts
+from sharder.core.placement.demand import Demand, Reader, identity_of
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.placer import Placer
+from sharder.core.placement.tally import Tally
+
+
+class Role(Enum):
+    """What the objects of a resource are to the ring."""
+
+    MAIN = auto()
+    """They are placed by their own key."""
+    LEADING = auto()
+    """The same, and other objects follow them: those move first."""
+    CONTROLLED = auto()
+    """They follow the object that controls them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MainKind:
+    """What is to be known of the kind of a main resource, to hash its objects and followers."""
+
+    hash_key: HashKey
+    namespaced: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingSnapshot:
+    """One ring at one moment: its resources, its members and how objects are placed on them."""
+
+    ring: ControllerRing
+    resources: tuple[RingResource, ...]
+    """The main resources; what the ring lists and is never sharded is not among them."""
+    roles: Mapping[GroupResource, Role]
+    kinds: Mapping[tuple[str, str], MainKind]
+    """The kinds of the main resources that the API server serves, by group and kind."""
+    cluster_scoped: frozenset[GroupResource]
+    """The main resources whose objects have no namespace, as far as they are served."""
+    members: Members
+    placer: Placer
+    reader: Reader
+    tally: Tally | None
+    """Where the objects are, live; None for a strategy that follows."""
+    namespaces: frozenset[str]
+    """The namespaces that the ring selects."""
+    owner_label: str
+    drain_label: str
+    pin_label: str
+    next_annotation: str
+    epoch: object = field(default_factory=object, compare=False, repr=False)
+    """The same object in the next snapshot too while that leads to the same steps for every object
+    that both select.  A pass asks for each object, so it is compared by identity."""
+
+    @property
+    def name(self) -> RingName:
+        """The ring's name."""
+        return self.ring.name
+
+    @property
+    def counts(self) -> Counts:
+        """What the strategy may ask for."""
+        return NO_COUNTS if self.tally is None else self.tally
+
+    def wanted(self, key: str | None) -> ShardName | None:
+        """Return the shard that a key alone brings an object to, one that asks for nothing.
+
+        None without key, or if no shard may have such an object.
+        """
+        return None if key is None else self.placer.place(Demand(key, 0), self.counts).shard
+
+    def demand_of(
+        self, obj: PartialObject, current: ShardName | None, *, moves: bool = False
+    ) -> Demand:
+        """Return what a main object asks for; `current` is the shard that works on it.
+
+        It moves if the shard that had it gives it up, or is gone.
+        """
+        key = main_key(obj)
+        return self.reader.demand(
+            obj,
+            key=_hashed(key, self.kinds.get((obj.group, obj.kind))),
+            identity=0 if self.tally is None else identity_of(key),
+            current=current,
+            moves=moves,
+        )
+
+    def identity_of(self, obj: PartialObject) -> int:
+        """Return by what a main object is counted."""
+        return identity_of(main_key(obj))
+
+    def entry_of(self, obj: PartialObject) -> Entry:
+        """Return how a main object counts as it is."""
+        shard = self.owner_of(obj)
+        draining = shard is not None and self.is_draining(obj)
+        # What has been let go keeps its room until it is there.
+        heading = self.direction_of(obj) if draining or shard is None else None
+        return self.entry_on(
+            obj, shard, draining=draining, heading=None if heading == shard else heading
+        )
+
+    def entry_on(
+        self,
+        obj: PartialObject,
+        shard: ShardName | None,
+        *,
+        draining: bool = False,
+        heading: ShardName | None = None,
+    ) -> Entry:
+        """Return how a main object would count on `shard`, `heading` elsewhere from there."""
+        return Entry(
+            shard,
+            self.reader.groups_of(obj),
+            draining=draining,
+            deleting=obj.metadata.deletion_timestamp is not None,
+            pinned=shard is not None and self.reader.pin_of(obj) == shard,
+            heading=heading,
+        )
+
+    def key_of(self, obj: PartialObject, role: Role) -> str | None:
+        """Return what the object is hashed by, None for one that nothing controls."""
+        if role is Role.CONTROLLED:
+            owner = obj.metadata.controller
+            kind = None if owner is None else self.kinds.get((owner.group, owner.kind))
+            key = self.controller_key(obj)
+        else:
+            kind, key = self.kinds.get((obj.group, obj.kind)), main_key(obj)
+        return None if key is None else _hashed(key, kind)
+
+    def controller_key(self, obj: PartialObject) -> str | None:
+        """Return the `main_key` of the object that controls `obj`, None if nothing does.
+
+        The owner is looked for in the object's own namespace, unless its kind has none.
+        """
+        owner = obj.metadata.controller
+        if owner is None:
+            return None
+        kind = self.kinds.get((owner.group, owner.kind))
+        namespaced = kind is None or kind.namespaced
+        return owner_key(owner, obj.metadata.namespace if namespaced else "")
+
+    def is_controlled_by_another(self, child: PartialObject) -> bool:
+        """Tell whether what controls `child` is surely of no main resource of the ring."""
+        owner = child.metadata.controller
+        all_known = len(self.kinds) >= len(self.resources)
+        return owner is not None and all_known and (owner.group, owner.kind) not in self.kinds
+
+    def owner_of(self, obj: PartialObject) -> ShardName | None:
+        """Return the shard that the object's label names, None if it has no owner."""
+        value = obj.metadata.label(self.owner_label)
+        return ShardName(value) if value else None
+
+    def direction_of(self, obj: PartialObject) -> ShardName | None:
+        """Return the shard that the object's annotation directs it to, None if it names none."""
+        shard = obj.metadata.annotation(self.next_annotation)
+        return ShardName(shard) if is_label_value(shard) else None
+
+    def is_draining(self, obj: PartialObject) -> bool:
+        """Tell whether the object's owner has been asked to let go."""
+        return obj.metadata.has_label(self.drain_label)
+
+    def selects(self, obj: PartialObject, role: Role = Role.MAIN) -> bool:
+        """Tell whether the ring looks after the object, by its own labels and its namespace.
+
+        A Namespace is its own namespace; other cluster-scoped objects have none to judge by.
+        """
+        if not self.matches(obj, role):
+            return False
+        is_namespace = not obj.group and obj.kind == "Namespace"
+        namespace = obj.metadata.name if is_namespace else obj.metadata.namespace
+        return not namespace or namespace in self.namespaces
+
+    def matches(self, obj: PartialObject, role: Role = Role.MAIN) -> bool:
+        """Tell whether the ring's objectSelector matches.
+
+        It selects main objects only: a controlled object is in scope with its controller.
+        """
+        selector = self.ring.spec.object_selector
+        if selector is None or role is Role.CONTROLLED:
+            return True
+        return selector.matches(obj.metadata.labels or {})
+
+    def decides_like(self, other: "RingSnapshot") -> bool:
+        """Tell whether both lead to the same steps for every object.
+
+        The ring's status and labels do not matter, nor whether available shards renew their
+        Leases in time: by that a strategy that sticks places objects, but moves none.
+        """
+        return self.places_like(other) and self.namespaces == other.namespaces
+
+    def places_like(self, other: "RingSnapshot") -> bool:
+        """Tell whether both lead to the same steps for every object that both select."""
+        if self.epoch is other.epoch:
+            return True
+        return (
+            self.ring.metadata.uid == other.ring.metadata.uid
+            and self.ring.metadata.generation == other.ring.metadata.generation
+            and self.members == other.members
+            and self.placer.decides_like(other.placer.layout)
+            and self.kinds == other.kinds
+        )
+
+
+def _hashed(key: str, kind: MainKind | None) -> str:
+    """Return what an object is hashed by whose own key is `key`."""
+    by_namespace = kind is not None and kind.hash_key is HashKey.NAMESPACE
+    return namespace_key(key) if by_namespace else key

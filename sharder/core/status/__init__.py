@@ -1,0 +1,1 @@
+"""What a ControllerRing's status says."""

@@ -1,0 +1,130 @@
+"""What is wrong with how a ring is rebalanced, and with the limits of its movement.
+
+Which strategies leave objects where they are, and which follow the shards.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+from sharder.core.api.ring import (
+    MovementSpec,
+    PlacementSpec,
+    RebalanceSpec,
+    RebalanceStrategy,
+    RingSpec,
+    StrategyName,
+)
+from sharder.core.durations import parse_duration
+from sharder.core.placement.placer import Placer
+from sharder.core.placement.strategy import Layout
+from sharder.core.rebalance.loads import AUTO, policy_of
+from sharder.core.validation.refusal import Fault, Refusal
+from sharder.core.validation.selectors import key_refusals
+
+MAX_RESOURCES: Final = 10
+
+MIN_INTERVAL: Final = timedelta(seconds=1)
+
+_MAX_LENGTH: Final = 20
+"""Characters of a duration, as in the CRD."""
+
+
+def rebalance_refusals(spec: RingSpec) -> Iterator[Refusal]:
+    """Yield what is wrong with `spec.rebalance`."""
+    field, rebalance = "spec.rebalance", spec.rebalance
+    if rebalance.strategy is not RebalanceStrategy.NONE and not sticks(spec.placement):
+        advice = (
+            f"the strategy {spec.placement.strategy} places objects by their hash, which"
+            f" rebalancing would fight: write {RebalanceStrategy.NONE}, or a placement strategy"
+            f" that sticks ({sticking()})"
+        )
+        yield _invalid(f"{field}.strategy", rebalance.strategy, advice)
+    yield from _resources(f"{field}.resources", rebalance.resources)
+    yield from _numbers(field, rebalance)
+    yield from _interval(f"{field}.interval", rebalance.interval)
+    if rebalance.max_moves_per_interval < 1:
+        advice = f"write 1 or more; to move nothing, write strategy: {RebalanceStrategy.NONE}"
+        yield _invalid(f"{field}.maxMovesPerInterval", rebalance.max_moves_per_interval, advice)
+
+
+def movement_refusals(movement: MovementSpec) -> Iterator[Refusal]:
+    """Yield what is wrong with `spec.movement`."""
+    for name, number in (
+        ("maxConcurrentDrains", movement.max_concurrent_drains),
+        ("maxMovesPerMinute", movement.max_moves_per_minute),
+    ):
+        if number < 0:
+            advice = "write 1 or more, or 0 for no limit; to move nothing, write paused: true"
+            yield _invalid(f"spec.movement.{name}", number, advice)
+    timeout = _duration(movement.drain_timeout)
+    if timeout is None or timeout < timedelta():
+        advice = "write a duration such as 10m, or 0s for none"
+        yield _invalid("spec.movement.drainTimeout", movement.drain_timeout, advice)
+
+
+def _resources(field: str, resources: tuple[str, ...]) -> Iterator[Refusal]:
+    if not resources:
+        advice = "nothing can be even without it: write at least one, such as cpu"
+        yield Refusal(field=field, fault=Fault.REQUIRED, advice=advice)
+    if len(resources) > MAX_RESOURCES:
+        advice = f"so many are too many: write at most {MAX_RESOURCES}"
+        yield _invalid(field, len(resources), advice)
+    for index, name in enumerate(resources[:MAX_RESOURCES]):
+        place = f"{field}[{index}]"
+        yield from key_refusals(place, name)
+        if name in resources[:index]:
+            advice = "it is listed already: remove this one"
+            yield Refusal(field=place, fault=Fault.DUPLICATE, value=name, advice=advice)
+
+
+def _numbers(field: str, rebalance: RebalanceSpec) -> Iterator[Refusal]:
+    if not _is_understood(RebalanceSpec(threshold=rebalance.threshold)):
+        advice = f'write {AUTO}, or a number of 0 or more in quotes, such as "0.15"'
+        yield _invalid(f"{field}.threshold", rebalance.threshold, advice)
+    if not _is_understood(RebalanceSpec(min_gain=rebalance.min_gain)):
+        advice = 'write a number of 0 or more in quotes, such as "0.02"'
+        yield _invalid(f"{field}.minGain", rebalance.min_gain, advice)
+
+
+def _interval(field: str, text: str) -> Iterator[Refusal]:
+    interval = _duration(text)
+    if interval is None or interval < MIN_INTERVAL:
+        yield _invalid(field, text, "write a duration of 1s or more, such as 5m")
+
+
+def _is_understood(rebalance: RebalanceSpec) -> bool:
+    try:
+        policy_of(rebalance)
+    except ValueError:
+        return False
+    return True
+
+
+def _duration(text: str) -> timedelta | None:
+    """Return the duration, None if it is none."""
+    if len(text) > _MAX_LENGTH:
+        return None
+    try:
+        return parse_duration(text)
+    except ValueError:
+        return None
+
+
+def _invalid(field: str, value: str | int, advice: str) -> Refusal:
+    return Refusal(field=field, fault=Fault.INVALID, value=value, advice=advice)
+
+
+def sticks(placement: PlacementSpec) -> bool:
+    """Tell whether the strategy leaves objects where they are, hence counts them."""
+    return Placer(Layout(spec=placement, shards=(), available=())).sticks
+
+
+def following() -> str:
+    """Return the names of the strategies that follow, as advice lists them."""
+    return ", ".join(n for n in StrategyName if not sticks(PlacementSpec(strategy=n)))
+
+
+def sticking() -> str:
+    """Return the names of the strategies that stick, as advice lists them."""
+    return ", ".join(n for n in StrategyName if sticks(PlacementSpec(strategy=n)))

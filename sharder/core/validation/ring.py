@@ -1,0 +1,220 @@
+"""What keeps a ControllerRing from working.
+
+The CRD refuses most of this too.  It is told again because the CRD in the cluster may be older,
+the reference's own for instance, or may have been when the ring was written.
+"""
+
+from collections.abc import Collection, Iterator
+from itertools import chain, islice
+from typing import Final
+
+from sharder.core.api.ring import (
+    AntiAffinity,
+    ControllerRing,
+    GroupBy,
+    HashKey,
+    PlacementSpec,
+    RingResource,
+    RingSpec,
+    StrategyName,
+)
+from sharder.core.names import GroupResource, is_resource
+from sharder.core.ring.build import reason_against
+from sharder.core.validation.rebalance import (
+    following,
+    movement_refusals,
+    rebalance_refusals,
+    sticking,
+    sticks,
+)
+from sharder.core.validation.refusal import Fault, Refusal
+from sharder.core.validation.selectors import key_refusals, selector_refusals
+
+MAX_REFUSALS: Final = 20
+"""Told at a time, to bound messages; whoever mends these is told the next."""
+
+MAX_RESOURCES: Final = 100
+"""Of a ring, main and controlled ones together.  Each is watched and listed."""
+
+MAX_LISTED: Final = 3
+"""Labels, and likewise selectors, of `groupBy`: an object counts for every set of its traits."""
+
+MAX_ZONES: Final = 100
+
+_GROUPING: Final = (StrategyName.SPREAD, StrategyName.LEAST_LOADED, StrategyName.CUSTOM)
+"""The strategies that look at groups."""
+
+
+def refusals(ring: ControllerRing, custom: Collection[str]) -> tuple[Refusal, ...]:
+    """Return the first `MAX_REFUSALS` things that are wrong with the ring, in order of its fields.
+
+    `custom` are the names of the installed strategies.
+    """
+    spec = ring.spec
+    listed = len(spec.resources) + sum(len(each.controlled_resources) for each in spec.resources)
+    if listed > MAX_RESOURCES:
+        # Nothing else is looked at, which would take long.
+        advice = f"write at most {MAX_RESOURCES}, controlled ones included, or several rings"
+        return (Refusal(field="spec.resources", fault=Fault.INVALID, value=listed, advice=advice),)
+    found = chain(
+        _excluded(spec.resources),
+        _duplicates(spec.resources),
+        _hash_keys(spec),
+        selector_refusals("spec.namespaceSelector", spec.namespace_selector),
+        selector_refusals("spec.objectSelector", spec.object_selector),
+        _custom(spec.placement, custom),
+        _ceilings(spec.placement),
+        _groups(spec.placement),
+        _zones(spec.placement),
+        rebalance_refusals(spec),
+        movement_refusals(spec.movement),
+    )
+    return tuple(islice(found, MAX_REFUSALS))
+
+
+def _excluded(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
+    for index, main in enumerate(resources):
+        field = f"spec.resources[{index}]"
+        yield from _resource(field, main.id)
+        for place, child in enumerate(main.controlled_resources):
+            yield from _resource(f"{field}.controlledResources[{place}]", child.id)
+
+
+def _resource(field: str, resource: GroupResource) -> Iterator[Refusal]:
+    reason = reason_against(resource)
+    if reason is not None:
+        advice = f"{resource} are never sharded, because {reason}: remove it"
+        yield Refusal(field=field, fault=Fault.FORBIDDEN, advice=advice)
+    elif not is_resource(resource):
+        advice = (
+            "write a resource in lower-case plural and its group without a version; no wildcard,"
+            " no subresource"
+        )
+        yield Refusal(field=field, fault=Fault.INVALID, value=str(resource), advice=advice)
+
+
+def _duplicates(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
+    """Compare all lists; two main resources may control objects of the same resource."""
+    mains: dict[GroupResource, str] = {}
+    for index, main in enumerate(resources):
+        field = f"spec.resources[{index}]"
+        first = mains.setdefault(main.id, field)
+        if first != field:
+            advice = f"{first} lists it already: write all of it there, and remove this one"
+            yield _duplicate(field, main.id, advice)
+    for index, main in enumerate(resources):
+        controlled: dict[GroupResource, str] = {}
+        for place, child in enumerate(main.controlled_resources):
+            field = f"spec.resources[{index}].controlledResources[{place}]"
+            first = controlled.setdefault(child.id, field)
+            if child.id in mains:
+                advice = (
+                    f"{mains[child.id]} lists it as a main resource, and an object is placed"
+                    " either by itself or with what controls it: remove one of the two"
+                )
+                yield _duplicate(field, child.id, advice)
+            elif first != field:
+                yield _duplicate(field, child.id, f"{first} lists it already: remove this one")
+
+
+def _duplicate(field: str, resource: GroupResource, advice: str) -> Refusal:
+    return Refusal(field=field, fault=Fault.DUPLICATE, value=str(resource), advice=advice)
+
+
+def _hash_keys(spec: RingSpec) -> Iterator[Refusal]:
+    if not sticks(spec.placement):
+        return
+    for index, resource in enumerate(spec.resources):
+        if resource.hash_key is not HashKey.OBJECT:
+            yield Refusal(
+                field=f"spec.resources[{index}].hashKey",
+                fault=Fault.INVALID,
+                value=resource.hash_key,
+                advice=f"the strategy {spec.placement.strategy} places each object by itself: "
+                f"write {HashKey.OBJECT}, or a strategy that follows ({following()})",
+            )
+
+
+def _custom(placement: PlacementSpec, installed: Collection[str]) -> Iterator[Refusal]:
+    field, name = "spec.placement.custom", placement.custom
+    if placement.strategy is not StrategyName.CUSTOM:
+        if name:
+            advice = "only the strategy Custom takes it: remove it, or write strategy: Custom"
+            yield Refusal(field=field, fault=Fault.INVALID, value=name, advice=advice)
+        return
+    choice = f"write one of {', '.join(sorted(installed))}" if installed else "none is installed"
+    if not name:
+        advice = f"the strategy Custom needs the name of an installed entry point: {choice}"
+        yield Refusal(field=field, fault=Fault.REQUIRED, advice=advice)
+    elif name not in installed:
+        advice = (
+            f"{choice}; or install a package with an entry point of that name in the group"
+            " sharder.placement where the sharder runs"
+        )
+        yield Refusal(field=field, fault=Fault.UNSUPPORTED, value=name, advice=advice)
+
+
+def _ceilings(placement: PlacementSpec) -> Iterator[Refusal]:
+    for field, capacity in (
+        ("spec.placement.perShardCapacity", placement.per_shard_capacity),
+        ("spec.placement.poolCapacity", placement.pool_capacity),
+    ):
+        if capacity is None:
+            continue
+        if capacity < 1:
+            advice = "write 1 or more, or nothing for no limit"
+            yield Refusal(field=field, fault=Fault.INVALID, value=capacity, advice=advice)
+        if not sticks(placement):
+            advice = (
+                f"the strategy {placement.strategy} does not count objects: remove it, or write"
+                f" a strategy that sticks ({sticking()})"
+            )
+            yield Refusal(field=field, fault=Fault.INVALID, value=capacity, advice=advice)
+
+
+def _groups(placement: PlacementSpec) -> Iterator[Refusal]:
+    field, by = "spec.placement.groupBy", placement.group_by
+    if by != GroupBy() and placement.strategy not in _GROUPING:
+        yield Refusal(
+            field=field,
+            fault=Fault.INVALID,
+            value=_said(by),
+            advice=f"the strategy {placement.strategy} does not look at groups: remove it, or"
+            f" write one of {', '.join(_GROUPING)}",
+        )
+    for name, traits in (("labels", by.labels), ("selectors", by.selectors)):
+        if len(traits) > MAX_LISTED:
+            yield Refusal(
+                field=f"{field}.{name}",
+                fault=Fault.INVALID,
+                value=len(traits),
+                advice=f"so many are too many: write at most {MAX_LISTED}",
+            )
+    for index, key in enumerate(by.labels):
+        yield from key_refusals(f"{field}.labels[{index}]", key)
+    for index, selector in enumerate(by.selectors):
+        yield from selector_refusals(f"{field}.selectors[{index}]", selector)
+
+
+def _said(by: GroupBy) -> tuple[str, ...]:
+    """Return the names of the fields that say something."""
+    said = {"labels": by.labels, "selectors": by.selectors, "owner": by.owner}
+    return tuple(name for name, value in said.items() if value)
+
+
+def _zones(placement: PlacementSpec) -> Iterator[Refusal]:
+    fits = placement.strategy is StrategyName.LEAST_LOADED
+    advice = "only the strategy LeastLoaded takes it: remove it, or write strategy: LeastLoaded"
+    if placement.anti_affinity is not AntiAffinity.PREFERRED and not fits:
+        yield Refusal(
+            field="spec.placement.antiAffinity",
+            fault=Fault.INVALID,
+            value=placement.anti_affinity,
+            advice=advice,
+        )
+    field, zones = "spec.placement.minZones", placement.min_zones
+    if not 1 <= zones <= MAX_ZONES:
+        bounds = f"write a number from 1 to {MAX_ZONES}"
+        yield Refusal(field=field, fault=Fault.INVALID, value=zones, advice=bounds)
+    elif zones > 1 and not fits:
+        yield Refusal(field=field, fault=Fault.INVALID, value=zones, advice=advice)

@@ -1,0 +1,149 @@
+"""What is to be told to somebody who writes a ControllerRing that works, but may surprise."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Final
+
+from sharder.core.api.ring import (
+    ControllerRing,
+    PlacementSpec,
+    RebalanceSpec,
+    RebalanceStrategy,
+    StrategyName,
+)
+from sharder.core.names import GroupResource, ShardName
+from sharder.core.placement.demand import Demand, identity_of
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.placer import Placer
+from sharder.core.placement.strategy import Layout
+from sharder.core.placement.tally import Reservation, Tally
+from sharder.core.rebalance.loads import AUTO
+
+MAX_WARNINGS: Final = 10
+"""Told at a time: the API server cuts them all short beyond 4,096 characters."""
+
+SAMPLE: Final = 1_000
+"""Keys that a change of the strategy is tried on."""
+
+MAX_PAIRS: Final = 50_000
+"""Of a key and a shard that are tried, which takes some 0.3 s; with more shards fewer keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a ring is judged by besides itself; what is not known leads to no warning."""
+
+    unknown: Collection[GroupResource] = ()
+    """Resources that the API server does not serve."""
+    namespaces: int | None = None
+    """How many the ring selects."""
+    layout: Layout | None = None
+    """The ring's shards; None for a ring that is new."""
+
+
+def warnings(old: ControllerRing | None, new: ControllerRing, facts: Facts) -> tuple[str, ...]:
+    """Return the first `MAX_WARNINGS` things to tell, one sentence each.
+
+    `old` is there for updates only.
+    """
+    found = chain(
+        _movement(old, new, facts.layout),
+        _threshold(new.spec.rebalance),
+        _no_namespace(facts.namespaces),
+        _any_namespace(new),
+        _unknown(new, facts.unknown),
+    )
+    return tuple(islice(found, MAX_WARNINGS))
+
+
+def _unknown(ring: ControllerRing, unknown: Collection[GroupResource]) -> Iterator[str]:
+    for index, main in enumerate(ring.spec.resources):
+        field = f"spec.resources[{index}]"
+        listed = {field: main.id} | {
+            f"{field}.controlledResources[{place}]": child.id
+            for place, child in enumerate(main.controlled_resources)
+        }
+        for where, resource in listed.items():
+            if resource in unknown:
+                yield (
+                    f"{where}: the API server does not serve {resource}:"
+                    " install its CRD, or correct the name"
+                )
+
+
+def _no_namespace(namespaces: int | None) -> Iterator[str]:
+    if namespaces == 0:
+        yield (
+            "spec.namespaceSelector: it selects no namespace that there is, so no object in a"
+            " namespace is sharded: label one, or correct the selector"
+        )
+
+
+def _any_namespace(ring: ControllerRing) -> Iterator[str]:
+    if not ring.spec.shard_namespaces:
+        yield (
+            "spec.shardNamespaces: without it, whoever may create Leases in some namespace may"
+            " join the ring: list the namespaces of its shards"
+        )
+
+
+def _threshold(rebalance: RebalanceSpec) -> Iterator[str]:
+    field = "spec.rebalance.threshold"
+    by_fragmentation = rebalance.strategy is RebalanceStrategy.RESOURCE_BALANCE
+    if by_fragmentation and rebalance.threshold == AUTO:
+        yield (
+            f"{field}: {AUTO} finds no shard above it when all are equally bad, or when there are"
+            ' only two: write a number such as "0.15" to move objects then, too'
+        )
+    if rebalance.strategy is RebalanceStrategy.EVEN_LOAD and rebalance.threshold != AUTO:
+        yield f"{field}: EvenLoad does not look at it, but at minGain: leave it out"
+
+
+def _movement(
+    old: ControllerRing | None, new: ControllerRing, layout: Layout | None
+) -> Iterator[str]:
+    if old is None or layout is None:
+        return
+    before, after = old.spec.placement, new.spec.placement
+    if before.strategy is after.strategy:
+        return
+    part = _moving(layout, before, after)
+    if part > 0.5:
+        yield (
+            f"spec.placement.strategy: from {before.strategy} to {after.strategy} moves some"
+            f" {part:.0%} of the objects, each drained first; see what `sharder plan` says"
+        )
+
+
+def _moving(layout: Layout, before: PlacementSpec, after: PlacementSpec) -> float:
+    """Return the part of a sample that is elsewhere afterwards; none for a strategy that sticks.
+
+    That moves only what exceeds a ceiling, which is not tried.  What only the objects themselves
+    know, such as groups and pins, is left out.  An installed function is not asked: it may take
+    any time, and expects to be asked by one thread.
+    """
+    will = Placer(replace(layout, spec=after))
+    if will.sticks or before.strategy is StrategyName.CUSTOM or not layout.available:
+        return 0.0
+    keys = _keys(len(layout.available))
+    was = _owners(Placer(replace(layout, spec=before)), keys)
+    wanted = _owners(will, keys)
+    return sum(wanted[key] != owner for key, owner in was.items()) / len(keys)
+
+
+def _keys(shards: int) -> tuple[str, ...]:
+    return tuple(f"/Sample/default/sample-{n}" for n in range(min(SAMPLE, MAX_PAIRS // shards)))
+
+
+def _owners(placer: Placer, keys: tuple[str, ...]) -> dict[str, ShardName]:
+    """Return where the objects come to be, one created after the other."""
+    tally = Tally()
+    owners: dict[str, ShardName] = {}
+    for key in keys:
+        identity = identity_of(key)
+        shard = placer.place(Demand(key, identity), tally).shard
+        if shard is not None:
+            owners[key] = shard
+            tally.assume(Reservation(identity, Entry(shard)))
+    return owners

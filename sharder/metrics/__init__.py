@@ -1,0 +1,1 @@
+"""The series that the service exports."""

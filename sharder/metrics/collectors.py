@@ -1,0 +1,115 @@
+"""Series that the library's own do not fit.
+
+Counters and histograms that cost little, for both are written on every admission and the
+library's own take ten times as long; and loads, which are replaced ring by ring.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from prometheus_client import Metric
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from sharder.core.names import RingName
+from sharder.core.status.stats import ShardLoad
+
+
+class Counts(Collector):
+    """A counter with labels."""
+
+    def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
+        self._name, self._about, self._labels = name, about, labels
+        self._counts: dict[tuple[str, ...], int] = {}
+
+    def add(self, *labels: str) -> None:
+        """Count one more with these values of the labels, in their order."""
+        self._counts[labels] = self._counts.get(labels, 0) + 1
+
+    def remove(self, ring: RingName) -> None:
+        """Forget the series of a ring; no error if there are none."""
+        self._counts = {labels: n for labels, n in self._counts.items() if labels[0] != ring}
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        """Return what is shown at a scrape."""
+        family = CounterMetricFamily(self._name, self._about, labels=self._labels)
+        for labels, count in list(self._counts.items()):
+            family.add_metric(labels, count)
+        yield family
+
+
+class Times(Collector):
+    """A histogram of durations for each ring or, with no labels, for all."""
+
+    def __init__(
+        self, name: str, about: str, buckets: Sequence[float], labels: Sequence[str] = ()
+    ) -> None:
+        self._name, self._about, self._labels = name, about, labels
+        self._buckets = buckets
+        self._counts: dict[tuple[str, ...], list[int]] = {}
+        self._sums: dict[tuple[str, ...], float] = {}
+
+    def observe(self, seconds: float, *labels: str) -> None:
+        """Take a duration down under these values of the labels."""
+        counts = self._counts.get(labels)
+        if counts is None:
+            counts = self._counts[labels] = [0] * (len(self._buckets) + 1)
+        counts[bisect_left(self._buckets, seconds)] += 1
+        self._sums[labels] = self._sums.get(labels, 0.0) + seconds
+
+    def remove(self, ring: RingName) -> None:
+        """Forget the series of a ring; no error if there are none."""
+        self._counts.pop((ring,), None)
+        self._sums.pop((ring,), None)
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        """Return what is shown at a scrape."""
+        family = HistogramMetricFamily(self._name, self._about, labels=self._labels)
+        bounds = [*(str(float(bound)) for bound in self._buckets), "+Inf"]
+        for labels, counts in list(self._counts.items()):
+            cumulated = list(zip(bounds, accumulate(counts), strict=True))
+            family.add_metric(labels, cumulated, self._sums.get(labels, 0.0))
+        yield family
+
+
+class Loads(Collector):
+    """How many objects each ring and each of its shards has, beside the shards' ceilings."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._shown: dict[RingName, tuple[int, tuple[ShardLoad, ...]]] = {}
+
+    def show(self, ring: RingName, objects: int, shards: Iterable[ShardLoad]) -> None:
+        """Show these instead of what was shown of the ring."""
+        self._shown[ring] = objects, tuple(shards)
+
+    def remove(self, ring: RingName) -> None:
+        """Forget the series of a ring; no error if there are none."""
+        self._shown.pop(ring, None)
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        """Return what is shown at a scrape."""
+        shard_labels = ("namespace", "shard", "controllerring")
+        of_rings = self._family("controllerring_objects", "Objects in scope", ("controllerring",))
+        of_shards = self._family("shard_objects", "Objects that a shard has", shard_labels)
+        ceilings = self._family("shard_capacity", "Objects that it may have", shard_labels)
+        for ring, (objects, shards) in list(self._shown.items()):
+            of_rings.add_metric((ring,), objects)
+            for load in shards:
+                labels = load.namespace, load.shard, ring
+                of_shards.add_metric(labels, load.objects)
+                if load.ceiling is not None:
+                    ceilings.add_metric(labels, load.ceiling)
+        return of_rings, of_shards, ceilings
+
+    def _family(self, name: str, about: str, labels: Sequence[str]) -> GaugeMetricFamily:
+        return GaugeMetricFamily(self._prefix + name, about, labels=labels)

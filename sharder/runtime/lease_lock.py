@@ -1,0 +1,351 @@
+"""Hold a Lease: take it when it is free, renew it, stop in time, give it back.
+
+    holder = LeaseHolder(leases, ref, "me", clock=clock, rng=rng)
+    await holder.acquire()
+    async with TaskGroup() as group:        # LeaseLost cancels the work
+        group.create_task(holder.keep())
+        group.create_task(work())
+    await holder.release()                  # after the work has ended
+
+Guarantee: no two holders are `valid` at once, as long as their monotonic clocks run equally fast
+within lease duration / renew deadline.  The time of a renewal counts from when it was sent.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import Final, NoReturn, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from sharder.core.api.lease import Lease, format_time, lease_body
+from sharder.core.api.meta import Json
+from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Unavailable
+from sharder.core.leases.election import (
+    Free,
+    Held,
+    LeaseTiming,
+    ObservedRecord,
+    Ours,
+    Verdict,
+    evacuation,
+    judge,
+    released,
+    runs_out_at,
+    taken,
+)
+from sharder.core.names import POD_UID_ANNOTATION, ObjectRef
+from sharder.ports import Readable, Writable
+from sharder.runtime.backoff import Rng
+from sharder.runtime.clock import Clock
+from sharder.runtime.error_log import ErrorLog, ignore
+
+_LONGEST_PAUSE: Final = 0.9
+_JITTER: Final = 0.4
+"""Candidates look every 0.5 to 0.9 retry periods, so that what is given back is taken within one;
+client-go's wait 1 to 2.2."""
+_RELEASE_ATTEMPTS: Final = 3
+
+OnAttempt: TypeAlias = Callable[[float, bool], None]
+"""Told of each attempt that has ended when it was sent, and whether it was answered."""
+
+D = TypeVar("D")
+
+_log = logging.getLogger(__name__)
+
+
+class Leases(Readable[Lease], Writable[Lease], Protocol):
+    """What a holder needs of a store of Leases."""
+
+
+class LeaseHolder:
+    """One process' claim to one Lease; `labels` and `annotations` are merged into it.
+
+    A label that is None is taken off.  `pod_uid` is that of the pod which this process runs in: a
+    Lease that was held there before is taken soon after a restart, any other when it has run out.
+    """
+
+    def __init__(
+        self,
+        leases: Leases,
+        ref: ObjectRef,
+        identity: str,
+        *,
+        clock: Clock,
+        rng: Rng,
+        timing: LeaseTiming | None = None,
+        labels: Mapping[str, str | None] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        pod_uid: str = "",
+        on_attempt: OnAttempt = lambda _sent, _answered: None,
+    ) -> None:
+        self._leases = leases
+        self._ref = ref
+        self._identity = identity
+        self._clock = clock
+        self._rng = rng
+        self._timing = timing or LeaseTiming()
+        self._labels = dict(labels or {})
+        self._annotations: dict[str, str | None] = {
+            **(annotations or {}),
+            # Of another pod it must not stay: it says where the holder runs.
+            POD_UID_ANNOTATION: pod_uid or None,
+        }
+        self._pod_uid = pod_uid
+        self._trouble = ErrorLog(f"hold lease {ref}", ignore)
+        self._on_attempt = on_attempt
+        self._seen: ObservedRecord | None = None
+        self._written: set[str] = set()
+        self._renewing = asyncio.Lock()
+        self._wants_evacuation = False
+        self._waits_for = ""
+        """The holder that was logged."""
+        self._renewed: float | None = None
+
+    def valid(self, now: float) -> bool:
+        """Tell whether the Lease is surely ours at `now` of the monotonic clock.
+
+        Ask right before each act that nobody else may do.
+        """
+        return self._renewed is not None and now - self._renewed < self._timing.renew_deadline
+
+    async def acquire(self) -> None:
+        """Wait until the Lease is free and take it; errors are retried for ever."""
+        while not await self._try_to_take():
+            self._tell_holder()
+            await self._clock.sleep(self._until_next_look())
+        self._waits_for = ""
+        _log.info("lease acquired", extra={"object": str(self._ref)})
+
+    async def keep(self) -> NoReturn:
+        """Renew the Lease until cancelled.
+
+        Raises:
+            LeaseLost: another holder was seen, or the renew deadline has passed.
+        """
+        while True:
+            due = self._clock.monotonic() + min(self._timing.retry_period, max(self._left(), 0))
+            await self._clock.sleep(due - self._clock.monotonic())
+            left = self._left()
+            if left <= 0:
+                self._lose(self._why_not_renewed(late=self._clock.monotonic() - due))
+            await self._try_to_renew(left)
+
+    async def evacuate(self) -> None:
+        """Ask by the Lease that all objects be taken away, until the release takes that back.
+
+        Beside `keep`; what fails now goes along with the next renewal.
+
+        Raises:
+            LeaseLost: another holder was seen.
+        """
+        self._wants_evacuation = True
+        await self._try_to_renew(max(self._left(), 0))
+
+    async def release(self) -> None:
+        """Give the Lease back if it is ours, so that others need not wait; never raises.
+
+        Call it when the work has ended: whoever sees the release may begin at once.
+        """
+        self._renewed = None
+        self._wants_evacuation = False
+        try:
+            if self._written and self._judge() != Ours():
+                # A write that was cancelled before its answer came may have got through.
+                await self._in_time(self._look())
+            for _ in range(_RELEASE_ATTEMPTS):
+                if self._judge() != Ours() or await self._in_time(self._try_to_release()):
+                    break
+        except ApiError as error:
+            _log.warning(
+                "lease not released", extra={"object": str(self._ref), "error": str(error)}
+            )
+
+    def _until_next_look(self) -> float:
+        """Return how long a candidate waits: not beyond the moment at which it may take over."""
+        pause = self._timing.retry_period * (_LONGEST_PAUSE - _JITTER * self._rng.random())
+        if self._seen is None:
+            return pause
+        left = runs_out_at(self._seen, self._timing) - self._clock.monotonic()
+        return min(pause, left) if left > 0 else pause
+
+    def _tell_holder(self) -> None:
+        """Log whom we wait for, and how long at most if that one is dead; once for each."""
+        match self._judge():
+            case Held(holder) if self._seen and holder != self._waits_for:
+                self._waits_for = holder
+                left = runs_out_at(self._seen, self._timing) - self._clock.monotonic()
+                until = self._clock.now() + timedelta(seconds=left)
+                own = " (our own name: a killed predecessor, or another process)"
+                # Not a constant message: a program that uses the SDK may show no fields.
+                _log.info(
+                    "waiting for lease %s, held by %r%s, "
+                    "until %s at the latest unless it is renewed",
+                    self._ref,
+                    holder,
+                    own if holder == self._identity else "",
+                    until.isoformat(timespec="seconds"),
+                    extra={"object": str(self._ref)},
+                )
+
+    async def _try_to_take(self) -> bool:
+        sent = self._clock.monotonic()
+        try:
+            is_ours = await self._take_if_free()
+        except Conflict:
+            is_ours = False
+        except ApiError as error:
+            self._failed(sent, error)
+            return False
+        self._answered(sent)
+        return is_ours
+
+    async def _take_if_free(self) -> bool:
+        await self._in_time(self._look())
+        match self._judge():
+            case Free():
+                await self._in_time(self._take())
+            case Ours():
+                await self._in_time(self._touch())
+            case Held():
+                return False
+        return True
+
+    async def _try_to_renew(self, left: float) -> None:
+        sent = self._clock.monotonic()
+        try:
+            await self._in_time(self._renew(), left)
+        except ApiError as error:
+            self._failed(sent, error)
+        else:
+            self._answered(sent)
+
+    def _failed(self, sent: float, error: ApiError) -> None:
+        self._trouble.failed(error)
+        self._on_attempt(sent, False)  # noqa: FBT003 - an observer of one flag
+
+    def _answered(self, sent: float) -> None:
+        self._trouble.over()
+        self._on_attempt(sent, True)  # noqa: FBT003
+
+    async def _renew(self) -> None:
+        """Renew as if nothing had changed; if it has, look and judge."""
+        async with self._renewing:
+            try:
+                await self._touch()
+            except (Conflict, NotFound):
+                await self._renew_what_changed()
+
+    async def _renew_what_changed(self) -> None:
+        lease = await self._look()
+        match self._judge():
+            case Ours():
+                await self._touch()
+            case Free() if lease is None:
+                await self._take()
+            case Free():
+                self._lose("somebody released it")
+            case Held(holder):
+                self._lose(f"it is held by {holder!r}, and not by this process")
+
+    async def _try_to_release(self) -> bool:
+        try:
+            await self._patch(released(self._clock.now()))
+        except (Conflict, Unavailable):
+            # A connection that broke is no reason to keep others waiting: see what has happened.
+            await self._look()
+            return False
+        return True
+
+    async def _look(self) -> Lease | None:
+        try:
+            lease = await self._leases.get(self._ref)
+        except NotFound:
+            lease = None
+        now = self._clock.monotonic()
+        first = ObservedRecord(lease=lease, since=now, is_first=True)
+        self._seen = self._seen.then(lease, now) if self._seen else first
+        return lease
+
+    async def _take(self) -> None:
+        old = self._seen.lease if self._seen else None
+        spec = taken(old, identity=self._identity, now=self._clock.now(), timing=self._timing)
+        if old is None:
+            body = lease_body(
+                name=self._ref.name,
+                labels={key: value for key, value in self._labels.items() if value is not None},
+                annotations={k: v for k, v in self._annotations.items() if v is not None},
+                spec=spec,
+            )
+            write = self._leases.create(self._ref.namespace, body)
+        else:
+            write = self._patch(msgspec.to_builtins(spec), self._labels, self._annotations)
+        await self._write(write, spec.renew_time or "")
+
+    async def _touch(self) -> None:
+        renew_time = format_time(self._clock.now())
+        # The labels go along: a Lease that has lost them by mistake would count as gone.
+        write = self._patch({"renewTime": renew_time}, self._labels)
+        await self._write(write, renew_time)
+
+    async def _patch(
+        self,
+        spec: Json,
+        labels: Mapping[str, str | None] | None = None,
+        annotations: Mapping[str, str | None] | None = None,
+    ) -> Lease:
+        """Change the Lease if it is as last seen."""
+        lease = self._seen.lease if self._seen else None
+        metadata: Json = {
+            "resourceVersion": lease.metadata.resource_version if lease else "",
+            "labels": labels or {},
+            "annotations": {
+                **(annotations or {}),
+                **evacuation(lease, wanted=self._wants_evacuation),
+            },
+        }
+        return await self._leases.patch(self._ref, {"metadata": metadata, "spec": spec})
+
+    async def _write(self, write: Awaitable[Lease], renew_time: str) -> None:
+        sent = self._clock.monotonic()
+        self._written.add(renew_time)
+        lease = await write
+        self._written = {renew_time}
+        self._seen = ObservedRecord(lease=lease, since=sent)
+        self._renewed = sent
+
+    def _judge(self) -> Verdict:
+        now = self._clock.monotonic()
+        return judge(
+            self._seen or ObservedRecord(lease=None, since=now),
+            identity=self._identity,
+            written=self._written,
+            now=now,
+            timing=self._timing,
+            pod_uid=self._pod_uid,
+        )
+
+    def _left(self) -> float:
+        if self._renewed is None:
+            return 0.0
+        return self._renewed + self._timing.renew_deadline - self._clock.monotonic()
+
+    def _why_not_renewed(self, *, late: float) -> str:
+        why = f"it was not renewed for {self._timing.renew_deadline:g} s"
+        if late < self._timing.retry_period:
+            return why
+        return f"{why}: the event loop was blocked, or the process paused, for {late:.1f} s"
+
+    def _lose(self, why: str) -> NoReturn:
+        self._renewed = None
+        raise LeaseLost(f"lost lease {self._ref}: {why}")
+
+    async def _in_time(self, call: Awaitable[D], left: float = float("inf")) -> D:
+        """Bound a call, so that one hung request leaves time for another before the deadline."""
+        limit = min(left, self._timing.renew_deadline / 2)
+        try:
+            async with asyncio.timeout(limit):
+                return await call
+        except TimeoutError as error:
+            raise Unavailable(f"no answer about lease {self._ref} for {limit:.1f} s") from error

@@ -1,0 +1,208 @@
+"""Follow a collection: list it, watch from there, and begin again where that breaks.
+
+`after` is the state machine and `follow` the shell around it.
+
+Source:
+    kube-runtime `watcher.rs` for the states; client-go v0.36.3 `tools/cache/reflector.go` for
+    the delays (lines 58-67: from 0.8 s, forgotten after two minutes; line 1303: a watch shorter
+    than a second counts as a failure).  Its cap of 30 s is too long here: while a watch is
+    broken nothing moves, and every shard asks for its Lease each 2 s anyway.
+
+Follow a collection by lists alone where there is no right to watch it.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+
+from sharder.core.api.meta import ObjectMeta
+from sharder.core.errors import ApiError, Expired, Forbidden
+from sharder.ports import Bookmark, Changed, Listed, Removed, Watchable, WatchEvent
+from sharder.runtime.backoff import Backoff, Rng, failures_after
+from sharder.runtime.clock import Clock
+from sharder.runtime.error_log import ErrorLog, OnError, ignore
+
+BACKOFF: Final = Backoff(base=0.8, cap=5.0)
+_SHORT_SECONDS: Final = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class Versioned(Protocol):
+    """An object with metadata, whose resource version is the place in the stream."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The object's metadata."""
+        ...
+
+
+E = TypeVar("E")
+V = TypeVar("V", bound=Versioned)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a list-watch stands; without a version the next thing to do is to list."""
+
+    version: str = ""
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The server closed the watch in good order after `lasted` seconds."""
+
+    lasted: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A list or a watch broke `lasted` seconds after it began."""
+
+    error: ApiError
+    lasted: float
+
+
+Outcome: TypeAlias = Listed[V] | WatchEvent[V] | Ended | Failed
+
+
+def after(place: Place, outcome: Outcome[V]) -> Place:
+    """Return where the list-watch stands after `outcome`.
+
+    Only an expired version leads to a new list; after all else the watch resumes where it was,
+    so nothing is told twice.  Failures are counted for the back-off: only time heals them, since
+    a server that takes a watch and breaks it at once would otherwise be asked without end.
+    """
+    match outcome:
+        case Listed(_, version) | Bookmark(version):
+            return replace(place, version=version)
+        case Changed(obj) | Removed(obj):
+            return replace(place, version=obj.metadata.resource_version)
+        case Ended(lasted):
+            return replace(place, failures=place.failures + 1 if lasted < _SHORT_SECONDS else 0)
+        case Failed(error, lasted):
+            return Place(
+                version="" if isinstance(error, Expired) else place.version,
+                failures=failures_after(place.failures, lasted),
+            )
+
+
+async def follow(
+    source: Watchable[V],
+    *,
+    doing: str,
+    clock: Clock,
+    rng: Rng,
+    on_error: OnError = ignore,
+    keep: Callable[[V], bool] | None = None,
+) -> AsyncGenerator[Listed[V] | Changed[V] | Removed[V], None]:
+    """Yield the state of the collection and then its changes, for ever.
+
+    `Listed` comes first and again whenever the watch window was missed: it replaces all that was
+    known.  Errors never end the stream: they are logged under `doing` when they change, told to
+    `on_error`, and tried again after a while.  Close it (`contextlib.aclosing`) to end the
+    request at once when leaving the loop early.
+
+    With `keep` a list holds only what it holds for; changes are told whatever it says.
+    """
+    trouble = ErrorLog(doing, on_error)
+    place = Place()
+    while True:
+        began = clock.monotonic()
+        ending: Ended | Failed
+        try:
+            if not place.version:
+                listed = await source.list(keep)
+                place = after(place, listed)
+                trouble.over()
+                yield listed
+                began = clock.monotonic()
+            async with closing(source.watch(place.version)) as events:
+                async for event in events:
+                    place = after(place, event)
+                    trouble.over()
+                    if not isinstance(event, Bookmark):
+                        yield event
+            ending = Ended(clock.monotonic() - began)
+        except Expired as error:
+            _log.info("watch window missed", extra={"why": doing, "error": str(error)})
+            trouble.missed(error)
+            ending = Failed(error, clock.monotonic() - began)
+        except ApiError as error:
+            trouble.failed(error)
+            ending = Failed(error, clock.monotonic() - began)
+        place = after(place, ending)
+        await clock.sleep(BACKOFF.delay(place.failures, rng))
+
+
+@asynccontextmanager
+async def closing(events: AsyncIterator[E]) -> AsyncGenerator[AsyncIterator[E], None]:
+    """Close the request when a watch is left early; the port promises an iterator only."""
+    try:
+        yield events
+    finally:
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()
+
+
+POLL_SECONDS = 30.0
+"""Between two lists (docs/protocol.md, "Fewer rights")."""
+
+HURRY_SECONDS = 1.1
+"""The same while something is expected; longer than a watch that counts as broken."""
+
+T = TypeVar("T")
+
+
+class Polled(Generic[T]):
+    """The collection itself as long as it may be watched, else lists of it.
+
+    The right is asked for again before each list, so that a watch begins as soon as it is granted.
+    """
+
+    def __init__(
+        self,
+        inner: Watchable[T],
+        *,
+        clock: Clock,
+        told: Callable[[Forbidden | None], None],
+        hurries: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Wire it.
+
+        Args:
+            inner: The collection.
+            clock: To wait by.
+            told: Is told each refusal to watch, and None with each event of a watch.
+            hurries: Tells whether something is expected, so that the next list is not put off.
+        """
+        self._hurries = hurries
+        self._inner = inner
+        self._clock = clock
+        self._told = told
+
+    async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
+        """Return all objects, or those for which `keep` holds."""
+        return await self._inner.list(keep)
+
+    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
+        """Yield what happens; without the right to watch wait, and then ask for a new list."""
+        try:
+            async with closing(self._inner.watch(resource_version)) as events:
+                async for event in events:
+                    self._told(None)
+                    yield event
+        except Forbidden as error:
+            self._told(error)
+            await self._wait()
+            yield Bookmark("")
+
+    async def _wait(self) -> None:
+        until = self._clock.monotonic() + POLL_SECONDS
+        while (left := until - self._clock.monotonic()) > 0:
+            await self._clock.sleep(min(HURRY_SECONDS, left))
+            if self._hurries():
+                return

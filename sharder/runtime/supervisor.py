@@ -1,0 +1,80 @@
+"""Keep long tasks running."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from sharder.core.errors import ConfigError, LeaseLost
+from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.clock import Clock
+
+BACKOFF: Final = Backoff(base=1.0, cap=60.0)
+_HEALTHY_SECONDS: Final = 300.0
+"""A task that ran so long before it crashed is restarted as after its first crash."""
+
+INSIST_SECONDS: Final = 10.0
+"""After which a task that was cancelled, and goes on, is cancelled again: up to Python 3.12 a
+TaskGroup that is cancelled while one of its tasks fails raises the failure alone.  Longer than
+any cleanup takes."""
+
+_log = logging.getLogger(__name__)
+
+
+async def supervise(
+    tasks: Mapping[str, Callable[[], Awaitable[None]]],
+    *,
+    clock: Clock,
+    rng: Rng,
+    on_crash: Callable[[str], None],
+) -> None:
+    """Run the named tasks until all have returned, restarting those that crash.
+
+    `on_crash` is told the name of a task that crashed.  `LeaseLost` and `ConfigError` are no
+    crashes: raised by a task itself they end all the others and come out in an
+    ExceptionGroup.  Cancellation is the signal to stop, also for a task that fails on its way out.
+    """
+    is_stopping = False
+
+    async def keep_running(name: str, task: Callable[[], Awaitable[None]]) -> None:
+        failures = 0
+        while True:
+            began = clock.monotonic()
+            try:
+                await task()
+            except (LeaseLost, ConfigError):
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it was, the task must run
+                _log.exception("task crashed", extra={"why": name, "error": repr(error)})
+                on_crash(name)
+            else:
+                return
+            if is_stopping:
+                # The error has taken the place of the cancellation.
+                return
+            lasted = clock.monotonic() - began
+            failures = 1 if lasted >= _HEALTHY_SECONDS else failures + 1
+            await clock.sleep(BACKOFF.delay(failures, rng))
+
+    async with asyncio.TaskGroup() as group:
+        running = {
+            group.create_task(keep_running(name, task), name=name) for name, task in tasks.items()
+        }
+        try:
+            await asyncio.wait(running)
+        except asyncio.CancelledError:
+            is_stopping = True
+            await _end(running)
+            raise
+
+
+async def _end(running: set[asyncio.Task[None]]) -> None:
+    """Cancel tasks until all have ended; after a failure the group has done so once."""
+    has_failed = any(t.done() and not t.cancelled() and t.exception() for t in running)
+    pending = {task for task in running if not task.done()}
+    while pending:
+        if not has_failed:
+            for task in pending:
+                task.cancel()
+        has_failed = False
+        _, pending = await asyncio.wait(pending, timeout=INSIST_SECONDS)

@@ -1,0 +1,153 @@
+"""A queue of keys to look at, now or later.
+
+Level-based: a key says where to look, never what happened.  A key is in work at most once, is
+waited for at most once (the earliest time wins), and what is added while it is in work is
+looked at again afterwards.
+
+Source:
+    client-go v0.36.3 `util/workqueue` (its defaults for back-off are 5 ms to 1000 s) and
+    controller-runtime's outcome "look again after".
+"""
+
+import asyncio
+import heapq
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from sharder.core.errors import ApiError, Conflict, InvalidObject
+from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.clock import Clock
+
+_SPARE_ENTRIES: Final = 16
+"""Stale entries that a small queue may keep, so that it is not sorted anew at each `add`."""
+
+K = TypeVar("K", bound=Hashable)
+Worker: TypeAlias = Callable[[K], Awaitable[float | None]]
+"""Looks at a key; returns the seconds after which to look again, None to wait for an `add`."""
+
+_log = logging.getLogger(__name__)
+
+
+class WorkQueue(Generic[K]):
+    """Keys with the time at which each is due; not for use from several threads."""
+
+    def __init__(self, *, clock: Clock, rng: Rng, backoff: Backoff) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._backoff = backoff
+        self._due: dict[K, float] = {}
+        # Entries whose time is no longer the one in `_due` are stale and skipped.
+        self._order: list[tuple[float, int, K]] = []
+        self._sequence = itertools.count()
+        self._working: set[K] = set()
+        self._failures: dict[K, int] = {}
+        self._told: dict[K, str] = {}
+        """The error of each key that people know of."""
+        self._changed = asyncio.Event()
+
+    def add(self, key: K) -> None:
+        """Look at `key` as soon as a worker is free, or again after the one that has it."""
+        self.add_after(key, 0.0)
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Look at `key` in so many seconds, unless it is due earlier already."""
+        due = self._clock.monotonic() + seconds
+        if due >= self._due.get(key, float("inf")):
+            return
+        self._due[key] = due
+        if key not in self._working:
+            self._wait_for(key)
+
+    def retry(self, key: K) -> None:
+        """Look at `key` after its back-off, which doubles until `forget`."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        self.add_after(key, self._backoff.delay(failures, self._rng))
+
+    def forget(self, key: K) -> None:
+        """Begin the back-off of `key` anew; what is waiting stays."""
+        self._failures.pop(key, None)
+        self._told.pop(key, None)
+
+    async def run(self, worker: Worker[K], *, concurrency: int) -> None:
+        """Hand keys to `worker` until cancelled, `concurrency` at a time.
+
+        An `ApiError` or `InvalidObject` leads to `retry`, any other error ends the run; a key
+        that was cut short is in the queue again.  Must not run twice at once.
+        """
+        slots = asyncio.Semaphore(concurrency)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await slots.acquire()
+                key = await self._next()
+                task = group.create_task(self._work(key, worker), name=f"work on {key}")
+                task.add_done_callback(lambda _: slots.release())
+
+    async def _work(self, key: K, worker: Worker[K]) -> None:
+        settled = False
+        try:
+            seconds = await worker(key)
+            settled = True
+            self.forget(key)
+            if seconds is not None:
+                self.add_after(key, seconds)
+        except (ApiError, InvalidObject) as error:
+            self._tell(key, error)
+            settled = True
+            self.retry(key)
+        finally:
+            if not settled:
+                self.retry(key)
+            self._working.discard(key)
+            if key in self._due:
+                self._wait_for(key)
+
+    def _tell(self, key: K, error: ApiError | InvalidObject) -> None:
+        """Warn of an error once until it is another one, or over; never of a lost race."""
+        fields = {"object": str(key), "error": str(error)}
+        if isinstance(error, Conflict) or self._told.get(key) == str(error):
+            _log.debug("tried again", extra=fields)
+            return
+        self._told[key] = str(error)
+        _log.warning("tried in vain", extra=fields)
+
+    async def _next(self) -> K:
+        while True:
+            self._changed.clear()
+            while self._order and self._is_stale(self._order[0]):
+                heapq.heappop(self._order)
+            wait = self._order[0][0] - self._clock.monotonic() if self._order else None
+            if wait is not None and wait <= 0:
+                key = heapq.heappop(self._order)[2]
+                del self._due[key]
+                self._working.add(key)
+                return key
+            await self._wake(wait)
+
+    async def _wake(self, seconds: float | None) -> None:
+        """Wait until something was added, or so many seconds."""
+        if seconds is None:
+            await self._changed.wait()
+            return
+        async with asyncio.TaskGroup() as group:
+            timer = group.create_task(self._clock.sleep(seconds), name="queue timer")
+            timer.add_done_callback(lambda _: self._changed.set())
+            await self._changed.wait()
+            timer.cancel()
+
+    def _wait_for(self, key: K) -> None:
+        heapq.heappush(self._order, (self._due[key], next(self._sequence), key))
+        self._changed.set()
+        if len(self._order) > 2 * len(self._due) + _SPARE_ENTRIES:
+            self._drop_stale()
+
+    def _drop_stale(self) -> None:
+        """Keep one entry per key: a time far ahead that an `add` overtook would stay till then."""
+        live = (entry for entry in sorted(self._order, reverse=True) if not self._is_stale(entry))
+        self._order = list({entry[2]: entry for entry in live}.values())
+        heapq.heapify(self._order)
+
+    def _is_stale(self, entry: tuple[float, int, K]) -> bool:
+        due, _, key = entry
+        return key in self._working or self._due.get(key) != due

@@ -1,0 +1,58 @@
+"""Which rights a shard needs, and which rules grant those that are missing.  Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sharder.core.names import GroupResource, ObjectRef
+
+MAIN_VERBS: Final = ("get", "list", "watch", "patch")
+CHILD_VERBS: Final = ("get", "list", "watch", "create", "patch")
+LEASE_VERBS: Final = ("get", "create", "patch")
+LEASES: Final = GroupResource("coordination.k8s.io", "leases")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """A verb on a resource."""
+
+    verb: str
+    resource: GroupResource
+    namespace: str = ""
+    """Empty: in all namespaces."""
+    name: str = ""
+    """Empty: on all objects."""
+
+
+def needed_rights(
+    main: GroupResource, children: Iterable[GroupResource], lease: ObjectRef
+) -> tuple[Right, ...]:
+    """Return what a shard must be allowed to do, or it holds up the objects that it is given."""
+    return (
+        *(Right(verb=verb, resource=main) for verb in MAIN_VERBS),
+        *(Right(verb=verb, resource=child) for child in children for verb in CHILD_VERBS),
+        *(
+            # A rule that names the Lease grants no `create`: the name is not known by then.
+            Right(
+                verb=verb,
+                resource=LEASES,
+                namespace=lease.namespace,
+                name="" if verb == "create" else lease.name,
+            )
+            for verb in LEASE_VERBS
+        ),
+    )
+
+
+def advice(missing: Sequence[Right]) -> str:
+    """Return the rules to add for the rights that are missing; there must be one at least."""
+    verbs: dict[tuple[GroupResource, str], list[str]] = {}
+    for right in missing:
+        verbs.setdefault((right.resource, right.namespace), []).append(right.verb)
+    rules = [
+        f'{{apiGroups: ["{resource.group}"], resources: [{resource.resource}], '
+        f"verbs: [{', '.join(allowed)}]}} to its "
+        + (f"Role in namespace {namespace}" if namespace else "ClusterRole")
+        for (resource, namespace), allowed in verbs.items()
+    ]
+    return f"rights are missing, add {' and '.join(rules)}"

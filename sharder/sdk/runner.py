@@ -1,0 +1,119 @@
+"""Run an author's function on one object: with a request of its own, a record, and back-off.
+
+This is an edge: the function is not ours and may raise anything.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from math import inf
+from typing import Final, TypeAlias
+
+from sharder.core.errors import SharderError
+from sharder.core.names import ObjectRef
+from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.clock import Clock
+from sharder.sdk.request import Request, Workplace
+from sharder.sdk.steps import BLOCKED_SECONDS, stepwise
+
+Reconcile: TypeAlias = Callable[[Request], Awaitable[float | timedelta | None]]
+"""Brings one object into its wanted state; may be run at any time, any number of times.
+
+Returns after how long (seconds) to look again, None to wait for a change.  An error means: look
+again after a back-off.
+"""
+
+BACKOFF: Final = Backoff(base=0.1, cap=300.0)
+"""Seconds between failures; the cap is what the sharder uses for objects that fail."""
+
+_log = logging.getLogger(__name__)
+
+
+class Runner:
+    """One run of the function at a time per object, as its caller must see to."""
+
+    def __init__(
+        self, reconcile: Reconcile, workplace: Workplace, *, clock: Clock, rng: Rng
+    ) -> None:
+        self._reconcile = reconcile
+        self._workplace = workplace
+        self._clock = clock
+        self._rng = rng
+        self._failures: dict[ObjectRef, int] = {}
+        self._block: tuple[str, float] = ("", -inf)
+        """What blocked the event loop last, and when (monotonic seconds) that was over."""
+
+    @property
+    def blocked(self) -> str:
+        """What has kept the event loop from running until a moment ago, empty if nothing."""
+        what, ended = self._block
+        return what if self._clock.monotonic() - ended < BLOCKED_SECONDS else ""
+
+    async def run(self, ref: ObjectRef) -> float | None:
+        """Run the function; return the seconds after which to look again, None for never."""
+        meta = self._workplace.holding.get(ref)
+        if meta is None:
+            return None
+        request = Request(ref, meta, self._workplace)
+        try:
+            with self._recorded(request):
+                after = await stepwise(
+                    self._call(request),
+                    clock=self._clock,
+                    on_block=lambda seconds: self._tell_block(ref, seconds),
+                )
+        except SharderError as error:
+            self._warn(ref, str(error))
+            return self._back_off(ref)
+        except Exception as error:  # noqa: BLE001 - whatever an author's function raises
+            self._warn(ref, repr(error), traceback=True)
+            return self._back_off(ref)
+        self.forget(ref)
+        return after.total_seconds() if isinstance(after, timedelta) else after
+
+    def forget(self, ref: ObjectRef) -> None:
+        """Begin the back-off of an object anew."""
+        self._failures.pop(ref, None)
+
+    async def _call(self, request: Request) -> float | timedelta | None:
+        return await self._reconcile(request)
+
+    def _tell_block(self, ref: ObjectRef, seconds: float) -> None:
+        told = f"{seconds:.1f}"
+        what = f"reconcile of {ref} blocked the event loop for {told} s"
+        self._block = (what, self._clock.monotonic())
+        # Not a constant message, as in `_warn`.
+        _log.warning(
+            "reconcile of %s blocked the event loop for %s s: the Lease is not renewed meanwhile",
+            ref,
+            told,
+            extra=self._workplace.fields(ref),
+        )
+
+    @contextmanager
+    def _recorded(self, request: Request) -> Iterator[None]:
+        """Record when work begins and has ended: what shows that two never overlap."""
+        _log.info("reconcile started", extra=self._workplace.fields(request.ref))
+        why = "done"
+        try:
+            yield
+        except asyncio.CancelledError:
+            why = "cancelled"
+            raise
+        except Exception:
+            why = "failed"
+            raise
+        finally:
+            request.close()
+            _log.info("reconcile ended", extra=self._workplace.fields(request.ref, why=why))
+
+    def _warn(self, ref: ObjectRef, error: str, *, traceback: bool = False) -> None:
+        # Not a constant message: an author's program may show no fields, and has to say why.
+        fields = self._workplace.fields(ref, error=error)
+        _log.warning("reconcile failed: %s: %s", ref, error, exc_info=traceback, extra=fields)
+
+    def _back_off(self, ref: ObjectRef) -> float:
+        failures = self._failures[ref] = self._failures.get(ref, 0) + 1
+        return BACKOFF.delay(failures, self._rng)

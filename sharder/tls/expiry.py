@@ -1,0 +1,42 @@
+"""Tell people in time that a certificate which they replace themselves has to be replaced."""
+
+import logging
+from datetime import datetime, timedelta
+from typing import Final
+
+from sharder.runtime.clock import Clock
+from sharder.tls import KeyPair, facts_of, serving_problem
+
+SOON: Final = timedelta(days=7)
+"""Before its end; of a short life a tenth: cert-manager renews at a third, others nearer by."""
+
+AGAIN_SECONDS: Final = 3600.0
+"""Between two warnings of one certificate."""
+
+_log = logging.getLogger(__name__)
+
+
+class Expiry:
+    """Looks at what is served; without it nobody would be told, as webhooks fail open."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._told: str | None = None
+        self._next = 0.0
+
+    def look(self, pair: KeyPair) -> None:
+        """Warn of a certificate that has ended, or does soon; now and then again."""
+        now, at = self._clock.now(), self._clock.monotonic()
+        why = serving_problem(pair, (), now) or _ends_soon(pair, now)
+        if why is None or (why == self._told and at < self._next):
+            return
+        self._told, self._next = why, at + AGAIN_SECONDS
+        _log.warning("the certificate has to be replaced", extra={"why": why})
+
+
+def _ends_soon(pair: KeyPair, now: datetime) -> str | None:
+    facts = facts_of(pair.certificate)[0]
+    soon = min(SOON, (facts.not_after - facts.not_before) / 10)
+    if now < facts.not_after - soon:
+        return None
+    return f"the serving certificate ends at {facts.not_after:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,260 @@
+"""Certificates from files that somebody else replaces, and whom the API server is to trust."""
+
+import asyncio
+import base64
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from sharder.cli.serve.certificates import (
+    CertificateFiles,
+    Shown,
+    excluded_namespaces,
+    find_certificate,
+    registration_of,
+    webhook_names,
+)
+from sharder.config import Settings, load
+from sharder.controllers.certificates import POLL_SECONDS
+from sharder.core.errors import ConfigError
+from sharder.core.names import CONFIG_API_VERSION
+from sharder.tls import (
+    KeyPair,
+    Policy,
+    introduced,
+    issue_serving,
+    make_authority,
+    new_bundle,
+    token_of,
+)
+from tests.support.fake_clock import FakeClock
+from tests.unit.kube.conftest import Script, connected, serving
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+AUTHORITY = make_authority(NOW)
+
+
+class Folder:
+    """The files as kubelet mounts a Secret: links, behind a folder that is replaced at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+        for name in ("tls.crt", "tls.key"):
+            (path / name).symlink_to(Path("..data") / name)
+
+    def put(self, pair: KeyPair) -> KeyPair:
+        self.count += 1
+        new = self.path / f"..{self.count}"
+        new.mkdir()
+        (new / "tls.crt").write_bytes(pair.certificate)
+        (new / "tls.key").write_bytes(pair.key)
+        (self.path / "..new").symlink_to(new.name)
+        (self.path / "..new").rename(self.path / "..data")
+        return pair
+
+
+def issued() -> KeyPair:
+    return issue_serving(AUTHORITY, dns_names=["sharder"], now=NOW, validity=timedelta(days=90))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+@pytest.fixture
+def files(folder: Folder) -> CertificateFiles:
+    folder.put(issued())
+    return CertificateFiles(folder.path, "tls.crt", "tls.key")
+
+
+def test_files_say_when_they_end_but_not_whom_to_trust(files: CertificateFiles) -> None:
+    shown = files.load()
+
+    assert shown.ca_bundle == ""
+    assert (shown.serving_end, shown.authority_end) == (NOW + timedelta(days=90), None)
+    assert shown.tokens == (token_of(shown.pair.key),)
+    assert shown.tokens[0] not in repr(shown)
+
+
+def test_files_that_are_not_there_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read"):
+        CertificateFiles(tmp_path, "tls.crt", "tls.key").load()
+
+
+async def test_files_that_were_replaced_are_in_use_within_five_seconds(
+    folder: Folder, files: CertificateFiles
+) -> None:
+    clock, used = FakeClock(), list[Shown]()
+    files.load()
+
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(files.keep(used.append, clock))
+        await clock.advance(POLL_SECONDS)
+        newer = folder.put(issued())
+        await clock.advance(5)
+        keeping.cancel()
+
+    assert [shown.pair for shown in used] == [newer]
+
+
+async def test_a_file_that_is_written_over_is_read_again(tmp_path: Path) -> None:
+    clock, used = FakeClock(), list[Shown]()
+    for name in ("tls.crt", "tls.key"):
+        (tmp_path / name).write_bytes(b"first")
+    files = CertificateFiles(tmp_path, "tls.crt", "tls.key")
+    files.load()
+
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(files.keep(used.append, clock))
+        (tmp_path / "tls.key").write_bytes(b"other")
+        os.utime(tmp_path / "tls.key", ns=(0, 0))
+        await clock.advance(POLL_SECONDS)
+        keeping.cancel()
+
+    assert [shown.pair.key for shown in used] == [b"other"]
+
+
+async def test_files_that_do_not_serve_are_told_once_and_the_next_ones_used(
+    folder: Folder, files: CertificateFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, used = FakeClock(), list[KeyPair]()
+    files.load()
+    good, bad = issued(), KeyPair(certificate=issued().certificate, key=issued().key)
+
+    def use(shown: Shown) -> None:
+        if shown.pair == bad:
+            raise ConfigError("they do not match")
+        used.append(shown.pair)
+
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(files.keep(use, clock))
+        folder.put(bad)
+        await clock.advance(3 * POLL_SECONDS)
+        folder.put(good)
+        await clock.advance(POLL_SECONDS)
+        keeping.cancel()
+
+    assert [record.__dict__["error"] for record in caplog.records] == ["they do not match"]
+    assert used == [good]
+
+
+async def test_files_that_go_are_waited_for(
+    folder: Folder, files: CertificateFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, used = FakeClock(), list[Shown]()
+    files.load()
+
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(files.keep(used.append, clock))
+        (folder.path / "..data").unlink()
+        await clock.advance(3 * POLL_SECONDS)
+        back = folder.put(issued())
+        await clock.advance(POLL_SECONDS)
+        keeping.cancel()
+
+    assert [record.getMessage() for record in caplog.records] == ["cannot reload the certificate"]
+    assert [shown.pair for shown in used] == [back]
+
+
+async def test_files_that_end_are_told_though_nobody_touches_them(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FakeClock()
+    folder.put(issue_serving(AUTHORITY, dns_names=[], now=NOW, validity=timedelta(seconds=900)))
+    files = CertificateFiles(folder.path, "tls.crt", "tls.key")
+    files.load()
+
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(files.keep(lambda _: None, clock))
+        await clock.advance(440)
+        before = len(caplog.records)
+        await clock.advance(460)
+        keeping.cancel()
+
+    assert before == 0
+    assert [vars(record)["why"].split(" at ")[0] for record in caplog.records] == [
+        "the serving certificate ends",
+        "the serving certificate expired",
+    ]
+
+
+def settings(client_config: str, *, leader_in: str = "sharding-system") -> Settings:
+    header = f"apiVersion: {CONFIG_API_VERSION}\nkind: SharderConfig"
+    election = f"leaderElection: {{resourceNamespace: {leader_in}}}"
+    text = f"{header}\n{election}\nwebhook: {{config: {{clientConfig: {client_config}}}}}"
+    return load(text.encode()).settings
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", ("sharder", "sharder.sharding-system")),
+        ("{url: 'https://10.0.0.1:9443/x'}", ("10.0.0.1",)),
+        ("{service: {name: s, namespace: ns}}", ("s", "s.ns")),
+    ],
+)
+def test_the_webhook_has_the_names_under_which_it_is_called(
+    text: str, names: tuple[str, ...]
+) -> None:
+    assert webhook_names(settings(text or "{}"))[: len(names)] == names
+
+
+@pytest.mark.parametrize(("text", "trusted"), [("", "b3Vycw=="), ("dGhlaXJz", "dGhlaXJz")])
+def test_a_ca_bundle_that_was_configured_goes_before_our_own(text: str, trusted: str) -> None:
+    configured = settings(f"{{caBundle: '{text}'}}")
+
+    registration = registration_of(configured, "b3Vycw==", frozenset(), frozenset())
+
+    assert registration.endpoint.ca_bundle == trusted
+
+
+async def test_while_an_authority_is_replaced_the_api_server_is_to_trust_both(
+    tmp_path: Path,
+) -> None:
+    clock, configured = FakeClock(), settings("{}")
+    policy = Policy(
+        names=webhook_names(configured),
+        validity=timedelta(days=90),
+        rotate_before=timedelta(days=30),
+    )
+    kept = introduced(new_bundle(policy, clock.now()), make_authority(clock.now()))
+    script = Script([(200, {"data": kept.to_secret_data()}), (200, {})])
+
+    async with serving(script) as server, connected(server, tmp_path) as client:
+        source = await find_certificate(configured, client, clock, lambda: False)
+
+    assert source.first.pair == kept.serving
+    assert base64.b64decode(source.first.ca_bundle) == kept.ca
+
+
+def test_a_registration_says_who_the_sharders_are_and_where_they_stay_out() -> None:
+    registration = registration_of(
+        settings("{}"), "b3Vycw==", frozenset({"sharder"}), frozenset({"kube-system"})
+    )
+
+    assert registration.sharders == {"sharder"}
+    assert registration.excluded == {"kube-system"}
+
+
+@pytest.mark.parametrize(
+    ("client_config", "pods_in", "excluded"),
+    [
+        pytest.param("{service: {namespace: ours}}", "ours", {"ours"}, id="the chart's"),
+        pytest.param("{service: {namespace: front}}", "pods", {"front", "pods"}, id="all apart"),
+        pytest.param("{service: {namespace: front}}", "", {"front"}, id="no pod"),
+        pytest.param("{url: 'https://10.0.0.1'}", "pods", {"pods"}, id="no Service"),
+        pytest.param("{url: 'https://10.0.0.1'}", "", set[str](), id="neither"),
+    ],
+)
+def test_namespaces_in_which_anything_of_ours_is_are_never_sharded(
+    client_config: str, pods_in: str, excluded: set[str]
+) -> None:
+    configured = settings(client_config, leader_in="lease-and-certificates")
+
+    found = excluded_namespaces(configured, pods_in)
+
+    assert found == {"kube-system", "lease-and-certificates", *excluded}

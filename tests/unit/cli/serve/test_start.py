@@ -1,0 +1,61 @@
+"""Facts about `sharder.cli.serve.start`: where settings come from, and how errors are told."""
+
+from pathlib import Path
+
+import pytest
+
+from sharder.cli.serve.start import first_of, load_file
+from sharder.config import LogLevel
+from sharder.core.errors import ConfigError, LeaseLost, SharderError
+
+HEADER = "apiVersion: config.sharding.timebertt.dev/v1alpha1\nkind: SharderConfig\n"
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(HEADER + "logging: {level: debug}\nhealth: {bindAddress: ':1'}")
+    environment = {"SHARDER_LOGGING_LEVEL": "warning", "SHARDER_HEALTH_BIND_ADDRESS": ":2"}
+
+    settings = load_file(file, environment, {"logging.level": "error"}).settings
+
+    assert settings.logging.level is LogLevel.ERROR
+    assert settings.health.bind_address == ":2"
+
+
+def test_problems_name_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(HEADER + "health: 3\nlogging: 4")
+
+    with pytest.raises(ConfigError) as caught:
+        load_file(file, {}, {})
+
+    assert str(caught.value) == (
+        f"{file} or what overrides it: health: must be a mapping, but is 3; "
+        "logging: must be a mapping, but is 4"
+    )
+
+
+def test_problems_without_a_file_are_told_as_well() -> None:
+    with pytest.raises(
+        ConfigError, match="the settings are wrong: SHARDER_LOGGING_LEVEL: must be"
+    ):
+        load_file(None, {"SHARDER_LOGGING_LEVEL": "loud"}, {})
+
+
+def test_unknown_fields_are_errors_if_so_wanted(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(HEADER + "extra: 3")
+
+    assert load_file(file, {}, {}).unknown == ("extra: unknown field",)
+    with pytest.raises(ConfigError, match="extra: unknown field"):
+        load_file(file, {}, {}, strict=True)
+
+
+def test_the_first_of_several_errors_is_told() -> None:
+    lost = LeaseLost("gone")
+    group = ExceptionGroup("outer", [ExceptionGroup("inner", [lost, ConfigError("later")])])
+
+    errors, _ = group.split(SharderError)
+
+    assert errors is not None
+    assert first_of(errors) is lost

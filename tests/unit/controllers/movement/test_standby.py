@@ -1,0 +1,284 @@
+"""Facts about replicas that do not lead: they hand over what the leader leaves lying."""
+
+import logging
+from asyncio import TaskGroup
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from sharder.controllers.movement.orphans import UNSEEN_SECONDS
+from sharder.controllers.movement.standby import PATIENCE_SECONDS, StandBy
+from sharder.core.api.meta import Json
+from sharder.core.errors import Forbidden, Rejected
+from sharder.runtime.reflector import HURRY_SECONDS, POLL_SECONDS
+from tests.support.cluster import Call, Cluster, on, once, raising
+from tests.support.movement import SOON, moving, patched
+from tests.support.replica import LEADER, Replica
+from tests.support.values import (
+    CONFIGMAPS,
+    DRAIN,
+    SECRETS,
+    WIDGETS,
+    A,
+    B,
+    C,
+    named,
+)
+
+LATE = PATIENCE_SECONDS + 0.5
+
+
+@asynccontextmanager
+async def standing_by(cluster: Cluster) -> AsyncIterator[None]:
+    """Let another replica stand by, in a cluster that is watched."""
+    other = StandBy(
+        cache=cluster.cache,
+        objects=cluster.objects,
+        counter=cluster.tally,
+        clock=cluster.clock,
+        rng=cluster.rng,
+        limit=10,
+    )
+    async with TaskGroup() as group:
+        task = group.create_task(other.run())
+        await cluster.clock.advance(SOON)
+        try:
+            yield
+        finally:
+            task.cancel()
+
+
+async def test_what_was_let_go_is_handed_over_though_nobody_leads() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        secret = await cluster.add(
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+        )
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(PATIENCE_SECONDS - SOON)
+        before = await cluster.owners(SECRETS)
+        await cluster.clock.advance(0.5)
+
+    assert before == {name: ""}
+    assert await cluster.owners(SECRETS) == {name: B}
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+    # What it controls goes first.
+    assert patched(cluster)[-2:] == [(CONFIGMAPS, "c"), (SECRETS, name)]
+
+
+async def test_who_stands_by_leaves_it_to_a_leader_that_is_there() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B), standing_by(cluster):
+        secret = await cluster.add(
+            SECRETS, named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+        )
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(LATE)
+        calls = len(cluster.objects.calls)
+        await cluster.clock.advance(LATE)
+
+    assert patched(cluster) == [(SECRETS, secret.metadata.name)]
+    assert len(cluster.objects.calls) == calls
+
+
+async def test_who_stands_by_takes_nothing_and_asks_for_nothing() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        wanted = named(SECRETS, B, cluster.snapshot)
+        stranded = await cluster.add(SECRETS, "stranded", owner=C)
+        await cluster.add(CONFIGMAPS, "c", owner=C, controlled_by=stranded)
+        await cluster.add(SECRETS, wanted, owner=A)
+        await cluster.add(WIDGETS, "w")
+        await cluster.add(CONFIGMAPS, "d")
+        await cluster.clock.advance(60)
+
+    assert patched(cluster) == []
+
+
+async def test_what_failed_and_has_got_an_owner_since_is_the_leaders_again() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        secret = await cluster.add(SECRETS, named(SECRETS, B, cluster.snapshot))
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
+        cluster.objects.before.append(on("patch", SECRETS, raising(Rejected("no"))))
+        await cluster.clock.advance(LATE)
+        cluster.objects.before.clear()
+        await cluster.label(secret, SECRETS, owner=C)
+        written = len(patched(cluster))
+        await cluster.clock.advance(60)
+
+    assert len(patched(cluster)) == written
+    assert await cluster.owners(SECRETS) == {secret.metadata.name: C}
+
+
+async def test_what_it_controls_follows_though_somebody_else_was_faster(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = Cluster()
+
+    async def meddle() -> None:
+        await cluster.label(secret, SECRETS, owner=A)
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        secret = await cluster.add(
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+        )
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
+        cluster.objects.before.append(on("patch", SECRETS, once(meddle)))
+        with caplog.at_level(logging.INFO):
+            await cluster.acknowledge(secret, SECRETS)
+            await cluster.clock.advance(LATE)
+
+    assert await cluster.owners(SECRETS) == {name: A}
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+    assert not caplog.records
+
+
+async def test_a_replica_stands_by_until_it_leads() -> None:
+    cluster = Cluster()
+    body: Json = {
+        "metadata": {"name": LEADER.name},
+        "spec": {"holderIdentity": "other", "leaseDurationSeconds": 15},
+    }
+    await cluster.leases.create(LEADER.namespace, body)
+    service = Replica(cluster)
+
+    async with cluster.watched(A, B), service.running():
+        secret = await cluster.add(
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+        )
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(LATE)
+        changes = list(service.changes)
+        owners = await cluster.owners(SECRETS)
+        await cluster.clock.advance(15)
+
+        assert service.changes == [True]
+
+    assert changes == []
+    assert owners == {name: B}
+    assert cluster.tally.crashes == []
+
+
+async def test_who_stands_by_waits_as_well_where_an_object_has_just_lost_its_label() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        secret = await cluster.add(SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A)
+        await cluster.clock.advance(60)
+        await cluster.label(secret, SECRETS, owner=None)
+        await cluster.clock.advance(UNSEEN_SECONDS - SOON)
+        before = await cluster.owners(SECRETS)
+        await cluster.clock.advance(1)
+
+    assert before == {name: ""}
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
+async def test_without_the_right_to_watch_who_stands_by_lists_often_when_drains_are_due() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
+
+    async with cluster.watched(A), standing_by(cluster):
+        await cluster.clock.advance(10 * POLL_SECONDS)
+        quiet = len(cluster.objects.calls)
+        await cluster.clock.advance(10 * POLL_SECONDS)
+        often = len(cluster.objects.calls) - quiet
+        await cluster.join(B)
+        await cluster.renew(A)
+        await cluster.settle()
+        secret = await cluster.add(
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+        )
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
+        await cluster.clock.advance(5)
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(LATE + HURRY_SECONDS)
+
+    assert often <= 10 * 6  # two lists and two refused watches, each 30 s
+    assert await cluster.owners(SECRETS) == {name: B}
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+
+
+async def test_an_acknowledgement_is_known_before_the_next_list_of_drains() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
+
+    async def be_late(call: Call) -> None:
+        if call.labels == DRAIN:
+            await cluster.clock.sleep(60)
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        secret = await cluster.add(
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+        )
+        await cluster.clock.advance(2 * HURRY_SECONDS)
+        cluster.objects.before.append(on("list", SECRETS, be_late))
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(HURRY_SECONDS + LATE)
+
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
+async def test_what_was_drained_in_an_old_list_may_have_stayed_and_waits() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
+
+    async def be_late(call: Call) -> None:
+        if call.labels == DRAIN:
+            await cluster.clock.sleep(60)
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        secret = await cluster.add(
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+        )
+        await cluster.clock.advance(2 * HURRY_SECONDS)
+        cluster.objects.before.append(on("list", SECRETS, be_late))
+        await cluster.label(secret, SECRETS, drain=None)
+        await cluster.clock.advance(UNSEEN_SECONDS)
+        await cluster.label(secret, SECRETS, owner=None)
+        await cluster.clock.advance(UNSEEN_SECONDS - SOON)
+        before = await cluster.owners(SECRETS)
+        await cluster.clock.advance(HURRY_SECONDS + 0.5)
+
+    assert before == {name: ""}
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
+async def test_what_is_drained_between_two_lists_is_found_too() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        secret = await cluster.add(SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A)
+        await cluster.clock.advance(2 * UNSEEN_SECONDS)
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(UNSEEN_SECONDS - SOON)
+        before = await cluster.owners(SECRETS)
+        await cluster.clock.advance(HURRY_SECONDS + 0.5)
+
+    assert before == {name: ""}
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
+async def test_what_lost_its_label_alone_as_it_was_drained_waits() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        secret = await cluster.add(
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+        )
+        await cluster.clock.advance(2 * UNSEEN_SECONDS)
+        await cluster.label(secret, SECRETS, owner=None)
+        await cluster.clock.advance(UNSEEN_SECONDS - SOON)
+        before = await cluster.owners(SECRETS)
+        await cluster.clock.advance(1)
+
+    assert before == {name: "*"}
+    assert await cluster.owners(SECRETS) == {name: B}

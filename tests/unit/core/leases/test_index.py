@@ -1,0 +1,305 @@
+"""Facts about how much of forged Leases is kept, and what follows where some are forgotten."""
+
+from collections.abc import Iterator
+
+from sharder.core.api.lease import Lease
+from sharder.core.leases.index import LIMITS, MAX_DEPARTED, Tier
+from sharder.core.leases.membership import Members, Standing
+from sharder.core.leases.register import MAX_GUESTS, PIECE, RELIST_SECONDS, Membership
+from sharder.core.leases.validity import MAX_LEASES
+from sharder.core.names import SHARDER_IDENTITY, RingName, ShardName
+from tests.support.values import DEMO, NOW, A, B, C, lease
+
+OLD, YOUNG = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
+AT = 1000.0
+"""When strangers are gone for a process that started at 0."""
+MANY = 3 * MAX_LEASES
+
+
+def forged(
+    many: int = MANY, *, holder: str | None = None, namespace: str = "default", of: str = DEMO
+) -> Iterator[Lease]:
+    """Young Leases that are held by shards of their name, unless `holder` says otherwise."""
+    for number in range(many):
+        name = f"forged-{number}"
+        held = name if holder is None else holder
+        yield lease(name, holder=held, namespace=namespace, of=of, created=YOUNG)
+
+
+def watching(*leases: Lease, namespaces: tuple[str, ...] = ()) -> Membership:
+    membership = Membership(0.0)
+    membership.expect(DEMO, namespaces)
+    membership.replace(leases, AT)
+    return membership
+
+
+def kept(membership: Membership) -> int:
+    return len(membership.sightings(DEMO))
+
+
+def members(membership: Membership, at: float = AT, before: Members | None = None) -> Members:
+    return membership.members(DEMO, at, before=before)
+
+
+def test_a_bounded_number_of_leases_is_kept_whatever_they_are() -> None:
+    shards = watching(*forged())
+    released = watching(*forged(holder=""))
+    strangers = watching(*forged(holder="somebody"))
+    foreign = watching(*forged(namespace="evil"), namespaces=("default",))
+
+    assert kept(shards) == LIMITS[Tier.SHARD]
+    assert kept(released) == kept(strangers) == LIMITS[Tier.OTHER]
+    assert kept(foreign) == LIMITS[Tier.FOREIGN]
+
+
+def test_leases_of_rings_that_nobody_has_made_are_bounded_all_together() -> None:
+    membership = Membership(0.0)
+
+    for number in range(MANY):
+        membership.see(lease(of=f"ring-{number}", namespace=f"ns-{number}"), AT)
+
+    assert sum(len(membership.sightings(RingName(f"ring-{n}"))) for n in range(MANY)) == MAX_GUESTS
+
+
+def test_rings_that_nobody_has_made_leave_nothing_behind() -> None:
+    membership = Membership(0.0)
+
+    for number in range(10):
+        membership.see(lease(of=f"ring-{number}"), AT)
+        membership.forget(lease(of=f"ring-{number}"), AT)
+
+    assert membership._rings == {}
+
+
+def test_a_working_shard_keeps_its_place_and_a_new_one_is_not_kept_out_by_what_is_none() -> None:
+    membership = watching(lease(A, created=OLD), *forged(holder=""))
+
+    membership.see(lease(B, created=YOUNG), AT)
+
+    assert members(membership).available == {A, B}
+
+
+def test_some_shards_beyond_the_limit_are_told_that_there_are_too_many() -> None:
+    problems = members(watching(*forged())).roster.problems
+
+    assert len(problems) == LIMITS[Tier.SHARD] - MAX_LEASES > 0
+
+
+def test_the_oldest_shards_are_kept_in_whatever_order_they_are_seen() -> None:
+    young_first = watching(*forged())
+
+    young_first.see(lease(A, created=OLD), AT)
+
+    assert A in members(young_first).available
+    assert kept(young_first) == LIMITS[Tier.SHARD]
+
+
+def test_of_a_lease_that_was_forgotten_nothing_is_taken() -> None:
+    membership = watching(*forged())
+    membership.see(lease(A, created="2026-12-01T00:00:00Z"), AT)
+
+    assert membership.sighting(lease(A).metadata.ref) is None
+    assert members(membership).standing_of(A) is Standing.MISSING
+
+
+def test_a_shard_that_was_seen_at_work_is_gone_although_others_were_forgotten() -> None:
+    membership = watching(lease(A, created=OLD), *forged())
+
+    membership.see(lease(A, holder=SHARDER_IDENTITY, created=OLD), AT + 1)
+
+    assert members(membership).standing_of(A) is Standing.GONE
+
+
+def test_a_released_lease_that_never_worked_says_nothing_while_others_are_forgotten() -> None:
+    # The shard of that name may hold one of those, in another namespace.
+    membership = watching(*forged())
+
+    membership.see(lease(A, holder="", created=OLD), AT)
+
+    assert members(membership).standing_of(A) is Standing.MISSING
+
+
+def test_a_name_that_was_forgotten_in_one_namespace_is_missing_in_all() -> None:
+    membership = watching(lease(A, created=OLD), *forged(LIMITS[Tier.SHARD] - 1))
+    membership.see(lease(A, holder="", created=OLD), AT)
+    membership.see(lease(B, created=OLD), AT)
+
+    membership.see(lease(A, namespace="z", created="2026-12-01T00:00:00Z"), AT)
+
+    assert members(membership).standing_of(A) is Standing.MISSING
+
+
+def test_shards_that_worked_are_remembered_before_those_that_never_did() -> None:
+    membership = watching(lease(A, created=YOUNG), *forged(holder=""))
+
+    membership.see(lease(A, holder="", created=YOUNG), AT)
+
+    assert membership.sighting(lease(A).metadata.ref) is not None
+    assert members(membership).standing_of(A) is Standing.GONE
+
+
+def test_what_is_forged_outside_the_ring_s_namespaces_changes_no_standing() -> None:
+    membership = watching(lease(A), namespaces=("default",))
+    before = membership.members(DEMO, AT, namespaces=("default",))
+
+    for each in forged(namespace="evil"):
+        membership.see(each, AT)
+    after = membership.members(DEMO, AT, namespaces=("default",), before=before)
+
+    assert after == before
+    assert after.standing_of(C) is Standing.GONE
+
+
+def test_shards_in_a_namespace_that_is_given_up_are_not_taken_for_gone() -> None:
+    many = LIMITS[Tier.FOREIGN] + 1
+    membership = watching(*(lease(f"s-{n}", namespace="former") for n in range(many)))
+    before = members(membership)
+
+    after = membership.members(DEMO, AT, namespaces=("default",), before=before)
+
+    standings = {after.standing_of(ShardName(f"s-{number}")) for number in range(many)}
+    assert standings == {Standing.LEAVING, Standing.MISSING}
+
+
+# When there is room again
+
+
+def test_a_list_is_wanted_once_there_is_room_for_what_was_forgotten() -> None:
+    membership = watching(*forged(LIMITS[Tier.SHARD] + 1))
+    later = AT + RELIST_SECONDS
+    full = membership.wants_list(later)
+
+    membership.forget(lease("forged-0"), later)
+
+    assert not full
+    assert not membership.wants_list(later + 1)
+    assert membership.wants_list(later + 60)
+
+
+def test_after_a_list_with_room_for_all_strangers_are_gone_once_none_can_be_at_work() -> None:
+    membership = watching(*forged(LIMITS[Tier.SHARD] + 1))
+    crowded = members(membership).standing_of(C)
+
+    affected = membership.replace([lease(A)], AT + 1)
+
+    assert affected == {DEMO}
+    assert crowded is Standing.MISSING
+    assert members(membership, AT + 30.9).standing_of(C) is Standing.MISSING
+    assert members(membership, AT + 31).standing_of(C) is Standing.GONE
+
+
+def test_a_ring_that_is_made_later_knows_that_leases_of_it_were_forgotten() -> None:
+    membership = Membership(0.0)
+    membership.replace(list(forged(MAX_GUESTS + 1)), AT)
+
+    assert members(membership).standing_of(C) is Standing.MISSING
+
+
+def test_released_leases_of_rings_that_are_made_later_leave_no_doubt() -> None:
+    membership = Membership(0.0)
+    membership.replace(list(forged(MAX_GUESTS + 1, holder="")), AT)
+
+    assert members(membership).standing_of(C) is Standing.GONE
+
+
+def test_whether_a_lease_is_kept_can_be_asked() -> None:
+    membership = watching(lease(A))
+
+    assert membership.keeps(lease(A).metadata.ref)
+    assert not membership.keeps(lease(B).metadata.ref)
+
+
+def test_a_shard_whose_lease_has_gone_is_a_stranger_while_others_are_forgotten() -> None:
+    membership = Membership(AT)
+    membership.expect(DEMO, ())
+    membership.replace([lease(A, holder="", created=OLD), *forged()], AT)
+    membership.forget(lease(A, holder=""), AT + 1)
+
+    assert members(membership, AT + 2).standing_of(A) is Standing.MISSING
+
+
+def test_a_lease_that_left_before_its_ring_was_made_may_have_a_shard_at_work() -> None:
+    membership = Membership(0.0)
+    membership.see(lease(A), AT)
+    membership.forget(lease(A), AT)
+
+    assert members(membership, AT + 29).standing_of(A) is Standing.MISSING
+    assert members(membership, AT + 30).standing_of(A) is Standing.GONE
+
+
+def test_a_list_is_judged_in_pieces() -> None:
+    pieces = list(watching().replacing([lease(of="", namespace=f"n{i}") for i in range(500)], AT))
+
+    assert len(pieces) >= 500 / PIECE
+
+
+def test_a_ring_may_be_made_while_a_list_is_judged() -> None:
+    membership = watching(*forged(LIMITS[Tier.SHARD] + 1))
+
+    for number, _ in enumerate(membership.replacing([lease(A)], AT + 1)):
+        membership.expect(RingName(f"ring-{number}"), ())
+
+    assert members(membership, AT + 31).standing_of(C) is Standing.GONE
+
+
+# Departures
+
+
+def test_departures_are_bounded_and_who_is_forgotten_may_be_working_as_long() -> None:
+    membership = watching(lease(A))
+
+    for number in range(MAX_DEPARTED + 10):
+        membership.see(lease(f"x-{number}"), AT + number / 1000)
+        membership.forget(lease(f"x-{number}"), AT + 2)
+
+    first = ShardName("x-0")
+    assert len(membership._rings[DEMO].leases.departed) == MAX_DEPARTED
+    assert members(membership, AT + 3).standing_of(first) is Standing.MISSING
+    assert members(membership, AT + 60).standing_of(first) is Standing.GONE
+
+
+# What is worked out again
+
+
+def test_members_are_the_same_object_while_nothing_has_changed() -> None:
+    membership = watching(lease(A), lease(B, holder="x"))
+    before = members(membership)
+
+    membership.see(lease(A, renewed=NOW.replace(second=2)), AT + 2)
+    membership.see(lease(B, holder="x", labels={"touched": "1"}), AT + 2)
+    membership.see(lease(C, of="other"), AT + 2)
+
+    assert members(membership, AT + 2, before) is before
+
+
+def test_members_are_another_object_once_a_standing_has_run_out() -> None:
+    membership = watching(lease(A), lease(B))
+    membership.forget(lease(B), AT)
+    before = members(membership)
+
+    assert membership.due(AT, AT + 29) == frozenset()
+    assert membership.due(AT + 29, AT + 30) == {DEMO}
+    assert members(membership, AT + 29, before) is before
+    assert members(membership, AT + 30, before) is not before
+
+
+def test_a_shard_is_back_from_when_its_lease_is_seen_until_the_members_know() -> None:
+    membership = watching(lease(A, holder=""), lease(B))
+    members(membership)
+    membership.see(lease(A), AT)
+    membership.see(lease(C), AT)
+    found = [membership.is_back(DEMO, shard) for shard in (A, B, C)]
+    members(membership)
+
+    assert found == [True, False, True]
+    assert not membership.is_back(DEMO, A)
+
+
+def test_a_lease_that_is_forged_elsewhere_brings_no_shard_back() -> None:
+    membership = watching(lease(A, holder=""), namespaces=("default",))
+    membership.members(DEMO, AT, namespaces=("default",))
+
+    membership.see(lease(A, namespace="evil"), AT)
+
+    assert not membership.is_back(DEMO, A)
+    assert not membership.is_back(RingName("unknown"), A)

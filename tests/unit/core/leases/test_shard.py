@@ -1,0 +1,176 @@
+"""Facts about `sharder.core.leases.shard`: what shards say about themselves."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+import pytest
+from msgspec import structs
+
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import ObjectMeta
+from sharder.core.leases.shard import MAX_CEILING, Shard, invalid_annotations, shard_of
+from sharder.core.names import (
+    CAPACITY_ANNOTATION,
+    CORDONED_ANNOTATION,
+    EVACUATE_ANNOTATION,
+    EVACUATE_ON_STOP,
+    POOL_ANNOTATION,
+    REGION_LABEL,
+    REVISION_LABEL,
+    STATE_LABEL,
+    WEIGHT_ANNOTATION,
+    ZONE_LABEL,
+)
+from tests.support.values import NOW, A, lease
+from tests.support.values_placement import shard
+
+
+def saying(
+    annotations: Mapping[str, str] | None = None, labels: Mapping[str, str] | None = None
+) -> Lease:
+    """The Lease of the shard A."""
+    meta = ObjectMeta(name=A, annotations=dict(annotations or {}), labels=dict(labels or {}))
+    return Lease(metadata=meta, spec=lease().spec)
+
+
+def test_a_shard_that_says_nothing_is_like_any_other() -> None:
+    assert shard_of(saying()) == Shard(name=A)
+    assert list(invalid_annotations(saying())) == []
+
+
+def test_a_shard_says_where_it_is_and_how_large() -> None:
+    said = saying(
+        {
+            POOL_ANNOTATION: "large",
+            WEIGHT_ANNOTATION: "2.5",
+            CAPACITY_ANNOTATION: "objects=6000, cpu=4,memory=8Gi",
+            CORDONED_ANNOTATION: "true",
+        },
+        {REGION_LABEL: "eu", ZONE_LABEL: "eu-1"},
+    )
+
+    assert list(invalid_annotations(said)) == []
+    assert shard_of(said) == Shard(
+        name=A,
+        region="eu",
+        zone="eu-1",
+        pool="large",
+        weight=2.5,
+        capacity={
+            "objects": Decimal(6000),
+            "cpu": Decimal(4),
+            "memory": Decimal(8 * 1024**3),
+        },
+        cordoned=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "why"),
+    [
+        (POOL_ANNOTATION, "a b", "'a b' cannot be the value of a label, by which objects ask"),
+        (WEIGHT_ANNOTATION, "much", "'much' is no quantity such as 4, 500m or 8Gi"),
+        (WEIGHT_ANNOTATION, "-1", "'-1' is no quantity such as 4, 500m or 8Gi"),
+        (WEIGHT_ANNOTATION, "0", "'0' is not between 0.001 and 1000000"),
+        (WEIGHT_ANNOTATION, "1000001", "'1000001' is not between 0.001 and 1000000"),
+        (CAPACITY_ANNOTATION, "6000", "'6000' is not of the form resource=quantity"),
+        (CORDONED_ANNOTATION, "yes", "'yes' is neither true nor false"),
+    ],
+)
+def test_what_cannot_be_understood_is_ignored_and_named(key: str, text: str, why: str) -> None:
+    assert shard_of(saying({key: text})) == Shard(name=A)
+    assert list(invalid_annotations(saying({key: text}))) == [
+        f"the annotation {key} is ignored: {why}"
+    ]
+
+
+@pytest.mark.parametrize(
+    "key", [POOL_ANNOTATION, WEIGHT_ANNOTATION, CAPACITY_ANNOTATION, CORDONED_ANNOTATION]
+)
+def test_an_empty_annotation_says_nothing(key: str) -> None:
+    assert shard_of(saying({key: ""})) == Shard(name=A)
+    assert list(invalid_annotations(saying({key: ""}))) == []
+
+
+def test_a_shard_may_say_that_it_is_not_cordoned() -> None:
+    assert not shard_of(saying({CORDONED_ANNOTATION: "false"})).cordoned
+
+
+@pytest.mark.parametrize(("weight", "is_"), [("0.001", 0.001), ("1M", 1e6), ("500m", 0.5)])
+def test_weights_reach_from_a_thousandth_to_a_million(weight: str, is_: float) -> None:
+    assert shard_of(saying({WEIGHT_ANNOTATION: weight})).weight == is_
+
+
+@pytest.mark.parametrize(
+    ("state", "ready"), [("ready", True), ("", True), ("expired", False), ("uncertain", False)]
+)
+def test_a_shard_that_renews_late_is_not_ready(state: str, ready: bool) -> None:
+    assert shard_of(saying(labels={STATE_LABEL: state})).ready is ready
+
+
+def test_whether_a_shard_is_ready_makes_it_no_other_shard() -> None:
+    assert shard(A, ready=False) == shard(A)
+    assert hash(shard(A, room=3)) == hash(shard(A))
+
+
+def test_two_zones_of_one_name_in_two_regions_are_two() -> None:
+    assert shard(zone="1", region="eu").place != shard(zone="1", region="us").place
+
+
+@pytest.mark.parametrize(
+    ("capacity", "ceiling"),
+    [("objects=6k", 6000), ("objects=2500m", 2), ("objects=0", 0), ("cpu=4", None)],
+)
+def test_the_ceiling_is_the_whole_objects_that_a_shard_declares_room_for(
+    capacity: str, ceiling: int | None
+) -> None:
+    assert shard_of(saying({CAPACITY_ANNOTATION: capacity})).ceiling == ceiling
+
+
+@pytest.mark.parametrize("capacity", ["objects=1e99", f"objects={MAX_CEILING + 1}"])
+def test_a_ceiling_beyond_what_any_cluster_holds_is_as_good_as_none(capacity: str) -> None:
+    assert shard_of(saying({CAPACITY_ANNOTATION: capacity})).ceiling == MAX_CEILING
+
+
+def test_who_declares_too_long_a_list_declares_nothing() -> None:
+    said = saying({CAPACITY_ANNOTATION: ",".join(f"r-{n}=1" for n in range(10_000))})
+
+    assert shard_of(said) == Shard(name=A)
+    assert list(invalid_annotations(said)) == [
+        f"the annotation {CAPACITY_ANNOTATION} is ignored: "
+        "a list of quantities has at most 4096 characters"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "evacuating"), [("true", True), (EVACUATE_ON_STOP, True), ("false", False)]
+)
+def test_a_shard_is_evacuated_when_people_say_so_or_it_is_about_to_stop(
+    value: str, evacuating: bool
+) -> None:
+    said = saying({EVACUATE_ANNOTATION: value})
+
+    assert shard_of(said) == Shard(name=A, evacuating=evacuating)
+    assert list(invalid_annotations(said)) == []
+
+
+def test_who_is_to_be_evacuated_in_other_words_is_not() -> None:
+    said = saying({EVACUATE_ANNOTATION: "yes"})
+
+    assert not shard_of(said).evacuating
+    assert list(invalid_annotations(said)) == [
+        f"the annotation {EVACUATE_ANNOTATION} is ignored: 'yes' is neither true nor false"
+    ]
+
+
+def test_a_shard_that_says_its_revision_says_since_when_it_is_there() -> None:
+    said = saying(labels={REVISION_LABEL: "7f9c"})
+
+    assert shard_of(said) == Shard(name=A, revision="7f9c", since=NOW.timestamp())
+
+
+def test_a_revision_of_a_lease_that_was_never_taken_is_the_oldest() -> None:
+    said = saying(labels={REVISION_LABEL: "7f9c"})
+    never = structs.replace(said, spec=structs.replace(said.spec, acquire_time=None))
+
+    assert shard_of(never).since == 0.0

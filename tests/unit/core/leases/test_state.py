@@ -1,0 +1,248 @@
+"""Facts about `sharder.core.leases.state`: the state table at its edges, validity, and silence."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sharder.core.leases.state import (
+    DEFAULT_DURATION,
+    ObservedLease,
+    ShardState,
+    duration_of,
+    is_given_up,
+    is_held,
+    problem_of,
+    state_of,
+)
+from sharder.core.names import SHARDER_IDENTITY
+from tests.support.values import NOW, SELF, A, B, lease
+
+TICK = timedelta(microseconds=1)
+SECOND = timedelta(seconds=1)
+YEAR_1, YEAR_9999 = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+NOT_HELD = [None, "", SHARDER_IDENTITY, "somebody-else"]
+INT32 = (-(2**31), 2**31 - 1)
+
+
+@pytest.mark.parametrize(
+    ("age", "state"),
+    [
+        (-10 * SECOND, ShardState.READY),
+        (0 * SECOND, ShardState.READY),
+        (15 * SECOND - TICK, ShardState.READY),
+        (15 * SECOND, ShardState.EXPIRED),
+        (30 * SECOND - TICK, ShardState.EXPIRED),
+        (30 * SECOND, ShardState.UNCERTAIN),
+        (3650 * 86400 * SECOND, ShardState.UNCERTAIN),
+    ],
+)
+def test_a_held_lease_goes_from_ready_over_expired_to_uncertain(
+    age: timedelta, state: ShardState
+) -> None:
+    assert state_of(lease(seconds=15), NOW + age) is state
+
+
+@pytest.mark.parametrize("holder", NOT_HELD)
+@pytest.mark.parametrize(
+    ("age", "state"),
+    [
+        (-10 * SECOND, ShardState.DEAD),
+        (0 * SECOND, ShardState.DEAD),
+        (75 * SECOND - TICK, ShardState.DEAD),
+        (75 * SECOND, ShardState.ORPHANED),
+        (3650 * 86400 * SECOND, ShardState.ORPHANED),
+    ],
+)
+def test_a_lease_without_its_holder_is_dead_and_a_minute_after_its_end_orphaned(
+    holder: str | None, age: timedelta, state: ShardState
+) -> None:
+    assert state_of(lease(holder=holder, seconds=15), NOW + age) is state
+
+
+@pytest.mark.parametrize("lacks", ["acquired", "renewed", "seconds"])
+@pytest.mark.parametrize(("holder", "state"), [(SELF, ShardState.EXPIRED), ("", ShardState.DEAD)])
+def test_an_incomplete_lease_is_judged_as_expiring_now_at_any_time(
+    lacks: str, holder: str, state: ShardState
+) -> None:
+    incomplete = lease(
+        holder=holder,
+        acquired=None if lacks == "acquired" else NOW,
+        renewed=None if lacks == "renewed" else NOW,
+        seconds=None if lacks == "seconds" else 15,
+    )
+
+    states = {state_of(incomplete, at) for at in (YEAR_1, NOW, NOW + 500 * SECOND, YEAR_9999)}
+
+    assert states == {state}
+
+
+@pytest.mark.parametrize("now", [YEAR_1, NOW, YEAR_9999])
+@pytest.mark.parametrize("renewed", [YEAR_1, NOW, YEAR_9999])
+@pytest.mark.parametrize("holder", [SELF, "", SHARDER_IDENTITY])
+@pytest.mark.parametrize("seconds", [*INT32, -1, 0, 1, 3600, 7200])
+def test_absurd_times_and_durations_are_judged_without_failing(
+    now: datetime, renewed: datetime, holder: str, seconds: int
+) -> None:
+    absurd = lease(holder=holder, renewed=renewed, acquired=renewed, seconds=seconds)
+
+    assert state_of(absurd, now) in ShardState
+    assert (ObservedLease(absurd, 100.0).state_changes_in(now, 100.0) or 1) > 0
+
+
+def test_a_lease_renewed_in_the_far_future_is_ready() -> None:
+    assert state_of(lease(renewed=YEAR_9999), NOW) is ShardState.READY
+
+
+def test_states_are_written_in_lower_case_healthiest_first() -> None:
+    assert [str(s) for s in ShardState] == ["ready", "expired", "uncertain", "dead", "orphaned"]
+
+
+@pytest.mark.parametrize(
+    ("silence", "state", "wait"),
+    [
+        (0, ShardState.READY, 15),
+        (14, ShardState.READY, 1),
+        (15, ShardState.EXPIRED, 15),
+        (29, ShardState.EXPIRED, 1),
+        (30, ShardState.UNCERTAIN, None),
+    ],
+)
+@pytest.mark.parametrize("skew", [-3600 * SECOND, -40 * SECOND, 40 * SECOND, 3600 * SECOND])
+def test_a_held_lease_that_is_watched_is_judged_by_its_silence_whatever_its_times_say(
+    silence: float, state: ShardState, wait: float | None, skew: timedelta
+) -> None:
+    sighting = ObservedLease(lease(renewed=NOW + skew), since=100.0, renewed=True)
+
+    assert sighting.state(NOW, 100.0 + silence) is state
+    assert sighting.state_changes_in(NOW, 100.0 + silence) == wait
+
+
+@pytest.mark.parametrize(
+    ("age", "state", "wait"),
+    [
+        (0, ShardState.DEAD, 75),
+        (74, ShardState.DEAD, 1),
+        (75, ShardState.ORPHANED, None),
+    ],
+)
+@pytest.mark.parametrize("silence", [0, 500])
+def test_a_lease_without_its_holder_that_is_watched_is_judged_by_its_times(
+    age: int, state: ShardState, wait: float | None, silence: float
+) -> None:
+    sighting, now = ObservedLease(lease(holder=""), since=100.0), NOW + age * SECOND
+
+    assert sighting.state(now, 100.0 + silence) is state
+    assert sighting.state_changes_in(now, 100.0 + silence) == wait
+
+
+def test_the_state_of_an_incomplete_lease_without_its_holder_never_changes_by_itself() -> None:
+    assert (
+        ObservedLease(lease(renewed=None, holder=""), 100.0).state_changes_in(NOW, 500.0) is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("age", "silence", "state", "wait"),
+    [
+        (0, 0, ShardState.READY, 15),
+        (20, 0, ShardState.EXPIRED, 10),
+        (40, 14, ShardState.UNCERTAIN, 1),
+        (-40, 15, ShardState.EXPIRED, 15),
+    ],
+)
+def test_a_held_lease_that_was_not_seen_to_change_is_judged_by_its_times_too(
+    age: int, silence: float, state: ShardState, wait: float
+) -> None:
+    sighting, now = ObservedLease(lease(), since=100.0), NOW + age * SECOND
+
+    assert sighting.state(now, 100.0 + silence) is state
+    assert sighting.state_changes_in(now, 100.0 + silence) == wait
+
+
+def test_a_lease_is_held_only_by_the_shard_of_its_name() -> None:
+    assert is_held(lease(A))
+    assert not any(is_held(lease(A, holder=holder)) for holder in [*NOT_HELD, B, A.upper()])
+
+
+def test_a_lease_without_name_is_not_held_by_nobody() -> None:
+    assert not is_held(lease("", holder=""))
+
+
+def test_a_shard_is_given_up_when_it_released_its_lease_or_we_took_it() -> None:
+    assert [is_given_up(lease(holder=holder)) for holder in NOT_HELD] == [True, True, True, False]
+    assert not is_given_up(lease())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "duration"),
+    [
+        (1, SECOND),
+        (15, 15 * SECOND),
+        (3600, 3600 * SECOND),
+        (7200, 7200 * SECOND),
+        (7201, DEFAULT_DURATION),
+        (0, DEFAULT_DURATION),
+        (-1, DEFAULT_DURATION),
+        (None, DEFAULT_DURATION),
+        *((extreme, DEFAULT_DURATION) for extreme in INT32),
+    ],
+)
+def test_the_default_stands_in_for_a_duration_that_cannot_be(
+    seconds: int | None, duration: timedelta
+) -> None:
+    assert duration_of(lease(seconds=seconds)) == duration
+
+
+def test_the_default_stands_in_for_the_duration_of_an_incomplete_lease() -> None:
+    assert duration_of(lease(seconds=60, renewed=None)) == DEFAULT_DURATION
+    assert duration_of(lease(seconds=60, acquired=None)) == DEFAULT_DURATION
+
+
+@pytest.mark.parametrize("seconds", [1, 15, 3600])
+def test_a_held_lease_with_its_times_makes_a_shard(seconds: int) -> None:
+    assert problem_of(lease(seconds=seconds)) is None
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 3601, 7200, *INT32])
+def test_a_held_lease_with_a_duration_out_of_range_makes_no_shard(seconds: int) -> None:
+    assert problem_of(lease(seconds=seconds)) == "leaseDurationSeconds must be 1 to 3600"
+
+
+def test_a_held_lease_without_its_times_makes_no_shard() -> None:
+    incomplete = [lease(seconds=None), lease(acquired=None), lease(renewed=None)]
+
+    assert all("missing" in (problem_of(one) or "") for one in incomplete)
+
+
+def test_a_lease_that_we_hold_may_last_longer() -> None:
+    assert problem_of(lease(holder=SHARDER_IDENTITY, seconds=7200)) is None
+
+
+@pytest.mark.parametrize("holder", [SELF, ""])
+@pytest.mark.parametrize("name", ["x" * 64, "a..b/c", "-a", ""])
+def test_a_lease_whose_name_is_no_label_value_makes_no_shard(name: str, holder: str) -> None:
+    assert "label value" in (problem_of(lease(name, holder=holder)) or "")
+
+
+def test_no_shard_may_bear_the_name_of_the_sharder() -> None:
+    assert "reserved" in (problem_of(lease(SHARDER_IDENTITY)) or "")
+
+
+def test_a_lease_is_silent_after_two_durations_without_a_write() -> None:
+    assert ObservedLease(lease(seconds=20), since=100.0).silent_at() == 140.0
+
+
+def test_a_renewal_breaks_the_silence() -> None:
+    renewed = lease(renewed=NOW + SECOND)
+
+    after = ObservedLease(lease(), since=1.0).then(renewed, at=5.0)
+
+    assert after == ObservedLease(renewed, since=5.0, renewed=True)
+
+
+def test_a_write_of_metadata_does_not_break_the_silence() -> None:
+    labelled = lease(labels={"alpha.sharding.timebertt.dev/state": "expired"})
+
+    assert ObservedLease(lease(), since=1.0).then(labelled, at=5.0) == ObservedLease(
+        labelled, since=1.0
+    )

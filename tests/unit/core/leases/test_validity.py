@@ -1,0 +1,82 @@
+"""Facts about `sharder.core.leases.validity`: which Leases of a ring count."""
+
+import pytest
+
+from sharder.core.api.lease import Lease
+from sharder.core.leases.validity import MAX_LEASES, classify
+from sharder.core.names import ObjectRef
+from tests.support.values import SELF, A, B, C, lease
+
+
+def named(leases: tuple[Lease, ...]) -> list[str]:
+    return [each.metadata.name for each in leases]
+
+
+def test_a_ring_without_namespaces_has_its_shards_anywhere() -> None:
+    roster = classify([lease(A), lease(B, namespace="another")], ())
+
+    assert (named(roster.valid), roster.problems) == ([B, A], {})
+
+
+def test_a_lease_outside_the_ring_s_namespaces_makes_no_shard() -> None:
+    roster = classify([lease(A), lease(B, namespace="another")], ["default"])
+
+    assert named(roster.valid) == [A]
+    assert roster.problems == {ObjectRef("another", B): "the ring has its shards in default alone"}
+
+
+def test_an_invalid_lease_is_told_from_the_others() -> None:
+    roster = classify([lease(A), lease(B, seconds=0)], ())
+
+    assert named(roster.valid) == [A]
+    assert "leaseDurationSeconds" in roster.problems[ObjectRef("default", B)]
+
+
+def test_only_the_oldest_leases_count() -> None:
+    old = [lease(f"old-{n}", created="2026-01-01T00:00:00Z") for n in range(MAX_LEASES)]
+    young = [lease(f"a-{n}", created="2026-01-02T00:00:00Z") for n in range(2)]
+
+    roster = classify([*young, *old], ())
+
+    assert len(roster.valid) == MAX_LEASES
+    assert sorted(roster.problems) == [each.metadata.ref for each in young]
+
+
+@pytest.mark.parametrize(("holder", "seconds"), [("", 15), ("somebody-else", 15), (SELF, 0)])
+def test_leases_that_make_no_working_shard_push_none_out(holder: str, seconds: int) -> None:
+    forged = [
+        lease(f"f-{n}", holder=holder, seconds=seconds, created="2020-01-01T00:00:00Z")
+        for n in range(MAX_LEASES + 1)
+    ]
+
+    roster = classify([*forged, lease(A, created="2026-01-01T00:00:00Z")], ())
+
+    assert lease(A).metadata.ref not in roster.problems
+
+
+def test_foreign_leases_do_not_push_others_out() -> None:
+    foreign = [
+        lease(f"f-{n}", namespace="evil", created="2020-01-01T00:00:00Z")
+        for n in range(MAX_LEASES + 1)
+    ]
+
+    roster = classify([*foreign, lease(A, created="2026-01-01T00:00:00Z")], ["default"])
+
+    assert named(roster.valid) == [A]
+
+
+def test_a_name_that_is_held_twice_is_named_with_what_to_do() -> None:
+    roster = classify([lease(A), lease(A, namespace="another"), lease(B)], ())
+
+    assert roster.duplicate_names == {A}
+    assert roster.complaint is not None
+    assert A in roster.complaint
+    assert "shardNamespaces" in roster.complaint
+
+
+def test_a_name_held_once_or_elsewhere_is_no_twin() -> None:
+    released = [lease(A), lease(A, namespace="another", holder="")]
+    foreign = [lease(C), lease(C, namespace="another")]
+
+    assert classify(released, ()).complaint is None
+    assert classify(foreign, ["default"]).duplicate_names == frozenset()

@@ -1,0 +1,382 @@
+"""Facts about `sharder.core.movement.balance`: what of a ring is weighed, and what may be moved where."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import pytest
+
+from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import (
+    AntiAffinity,
+    GroupBy,
+    MovementSpec,
+    PlacementSpec,
+    RebalanceSpec,
+    RebalanceStrategy,
+    StrategyName,
+)
+from sharder.core.keys import main_key
+from sharder.core.movement import balance
+from sharder.core.movement.balance import Balance
+from sharder.core.names import (
+    CAPACITY_ANNOTATION,
+    CORDONED_ANNOTATION,
+    LOAD_ANNOTATION,
+    POOL_ANNOTATION,
+    REVISION_LABEL,
+    WANTED_ZONE_LABEL,
+    ZONE_LABEL,
+    ShardName,
+    pin_label,
+)
+from sharder.core.preview.observe import members_of
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot
+from tests.support.values import (
+    CONFIGMAPS,
+    DEMO,
+    NEXT,
+    SECRETS,
+    A,
+    B,
+    C,
+    lease,
+    obj,
+    ring,
+)
+
+EVEN = RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD)
+COUNTED = PlacementSpec(strategy=StrategyName.LEAST_LOADED)
+SAYS: Mapping[ShardName, Mapping[str, str]] = {A: {}, B: {}}
+
+
+def at(
+    objects: Iterable[PartialObject] = (),
+    *,
+    shards: Mapping[ShardName, Mapping[str, str]] = SAYS,
+    labels: Mapping[ShardName, Mapping[str, str]] | None = None,
+    placement: PlacementSpec = COUNTED,
+    rebalance: RebalanceSpec = EVEN,
+    paused: bool = False,
+    synced: bool = True,
+) -> RingSnapshot:
+    """The ring `demo` with its objects counted; `shards` has the annotations of the Leases."""
+    spec = msgspec.structs.replace(
+        ring().spec,
+        placement=placement,
+        rebalance=rebalance,
+        movement=MovementSpec(paused=paused),
+    )
+    of = msgspec.structs.replace(ring(), spec=spec)
+    leases = []
+    for name, says in shards.items():
+        held = lease(name, labels=(labels or {}).get(name))
+        metadata = msgspec.structs.replace(held.metadata, annotations=dict(says))
+        leases.append(msgspec.structs.replace(held, metadata=metadata))
+    snapshot = build(of, members=members_of(of, leases), namespaces=frozenset({"default"}))
+    if snapshot.tally is not None:
+        entries = {snapshot.identity_of(each): snapshot.entry_of(each) for each in objects}
+        snapshot.tally.replace("test", entries)
+        snapshot.tally.synced = synced
+    return snapshot
+
+
+def weighed(
+    objects: list[PartialObject],
+    *,
+    moved: tuple[str, ...] = (),
+    shards: Mapping[ShardName, Mapping[str, str]] = SAYS,
+    labels: Mapping[ShardName, Mapping[str, str]] | None = None,
+    placement: PlacementSpec = COUNTED,
+    rebalance: RebalanceSpec = EVEN,
+) -> Balance:
+    """The balance of a ring with these main objects."""
+    now = at(objects, shards=shards, labels=labels, placement=placement, rebalance=rebalance)
+    found = Balance(now, moved=moved)
+    for each in objects:
+        found.add(each)
+    return found
+
+
+def on(shard: ShardName, many: int, *, first: int = 0) -> list[PartialObject]:
+    return [obj(SECRETS, f"{shard}-{n}", owner=shard) for n in range(first, first + many)]
+
+
+def moves(of: Balance) -> dict[str, str]:
+    """Return where each object goes, by name."""
+    return {move.key.rpartition("/")[2]: move.target for move in of.outcome().moves}
+
+
+def measured(of: Balance) -> Mapping[ShardName, float]:
+    return of.outcome().before
+
+
+def test_objects_count_where_they_are() -> None:
+    assert measured(weighed([*on(A, 3), *on(B, 1)])) == {A: 3.0, B: 1.0}
+
+
+def test_what_has_no_shard_and_what_is_on_one_that_is_gone_does_not_count() -> None:
+    assert measured(weighed([obj(SECRETS, "s"), *on(C, 2), *on(A, 1)])) == {A: 1.0, B: 0.0}
+
+
+def test_objects_move_until_the_shards_are_even() -> None:
+    assert moves(weighed(on(A, 4))) == {"shard-a-0": B, "shard-a-1": B}
+
+
+def test_the_budget_is_that_of_the_ring() -> None:
+    one = RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD, max_moves_per_interval=1)
+
+    assert len(moves(weighed(on(A, 9), rebalance=one))) == 1
+
+
+def test_a_draining_object_counts_where_it_heads() -> None:
+    drains = obj(SECRETS, "s", owner=A, drain="true", annotations={NEXT: B})
+
+    assert measured(weighed([drains, *on(A, 1)])) == {A: 1.0, B: 1.0}
+
+
+@pytest.mark.parametrize("goal", [None, {NEXT: C}])
+def test_a_draining_object_counts_where_it_is_if_nobody_is_there_to_take_it(
+    goal: Mapping[str, str] | None,
+) -> None:
+    drains = obj(SECRETS, "s", owner=A, drain="true", annotations=goal)
+
+    assert measured(weighed([drains])) == {A: 1.0, B: 0.0}
+
+
+def test_an_object_that_goes_elsewhere_for_another_reason_counts_there() -> None:
+    found = Balance(at(on(A, 1)))
+
+    found.add(on(A, 1)[0], to=B)
+
+    assert measured(found) == {A: 0.0, B: 1.0}
+
+
+def test_a_new_object_counts_where_it_is_to_go() -> None:
+    found = Balance(at())
+
+    found.add(obj(SECRETS, "s"), to=A)
+
+    assert measured(found) == {A: 1.0, B: 0.0}
+
+
+BY_CPU = {A: {CAPACITY_ANNOTATION: "cpu=10"}, B: {CAPACITY_ANNOTATION: "cpu=10"}}
+
+
+def heavy(name: str, load: str, **of: str) -> PartialObject:
+    return obj(SECRETS, name, owner=A, annotations={LOAD_ANNOTATION: load, **of})
+
+
+def test_what_an_object_controls_counts_with_it() -> None:
+    found = weighed([heavy("s", "cpu=1"), *on(A, 1)], shards=BY_CPU)
+    for name, load in (("c", "cpu=2,memory=1"), ("d", "cpu=500m")):
+        child = obj(CONFIGMAPS, name, controlled_by="s", annotations={LOAD_ANNOTATION: load})
+        found.add_controlled(child)
+
+    assert measured(found) == {A: 0.35, B: 0.0}
+
+
+@pytest.mark.parametrize(
+    "child",
+    [
+        obj(CONFIGMAPS, "c", annotations={LOAD_ANNOTATION: "cpu=2"}),
+        obj(CONFIGMAPS, "c", controlled_by="s"),
+        obj(CONFIGMAPS, "c", controlled_by="x", annotations={LOAD_ANNOTATION: "cpu=2"}),
+    ],
+    ids=["controlled by nothing", "without load", "of an object that is not there"],
+)
+def test_other_controlled_objects_count_for_nothing(child: PartialObject) -> None:
+    found = weighed([heavy("s", "cpu=1")], shards=BY_CPU)
+
+    found.add_controlled(child)
+
+    assert measured(found) == {A: 0.1, B: 0.0}
+
+
+def test_loads_are_told_apart_though_there_are_more_of_them_than_are_remembered() -> None:
+    many = balance.MAX_SHARED + 5
+    objects = [heavy(f"s{n}", f"cpu={n}m") for n in range(many)]
+    found = weighed(objects, shards=BY_CPU)
+
+    assert measured(found)[A] == pytest.approx(sum(range(many)) / 10_000)
+
+
+PINNED = {pin_label(DEMO): A}
+
+
+@pytest.mark.parametrize(
+    ("kept", "why"),
+    [
+        (obj(SECRETS, "s", owner=A, labels=PINNED), "stays: it is pinned to its shard"),
+        (obj(SECRETS, "s", owner=A, drain="true"), "stays: it is being drained already"),
+        (
+            obj(SECRETS, "s", owner=B, drain="true", annotations={NEXT: A}),
+            "stays: it is on its way to another shard already",
+        ),
+        (obj(SECRETS, "moved", owner=A), "stays: it was moved less than two intervals ago"),
+    ],
+)
+def test_some_objects_are_kept_where_they_are(kept: PartialObject, why: str) -> None:
+    young = (main_key(obj(SECRETS, "moved")),)
+
+    found = weighed([kept, *on(A, 5)], moved=young)
+
+    assert kept.metadata.name not in moves(found)
+    assert found.verdict(kept) == why
+
+
+def test_an_object_that_is_being_deleted_is_kept() -> None:
+    gone = obj(SECRETS, "s", owner=A)
+    metadata = msgspec.structs.replace(gone.metadata, deletion_timestamp="2026-03-01T12:00:00Z")
+    gone = msgspec.structs.replace(gone, metadata=metadata)
+
+    assert weighed([gone, *on(A, 5)]).verdict(gone) == "stays: it is being deleted"
+
+
+def test_an_object_that_is_pinned_elsewhere_goes_there_alone() -> None:
+    pinned = obj(SECRETS, "0", owner=A, labels={pin_label(DEMO): B})
+
+    found = weighed([pinned, *on(A, 3), *on(B, 1)], shards={A: {}, B: {}, C: {}})
+
+    assert moves(found)["shard-a-0"] == C
+    assert moves(found).get("0", B) == B
+
+
+def test_a_shard_gets_no_more_than_it_declares() -> None:
+    shards = {A: {}, B: {CAPACITY_ANNOTATION: "objects=1"}}
+
+    assert len(moves(weighed(on(A, 6), shards=shards))) == 1
+
+
+def test_a_shard_gets_no_more_than_its_automatic_ceiling() -> None:
+    bounded = PlacementSpec(strategy=StrategyName.BOUNDED_LOAD)
+    heavies = [heavy(f"s{n}", "cpu=5") for n in range(2)]
+    light = [obj(SECRETS, f"l{n}", owner=B) for n in range(2)]
+
+    found = weighed([*heavies, *light], shards=BY_CPU, placement=bounded)
+
+    assert moves(found) == {}
+    assert found.verdict(heavies[0]).endswith(f"({B} has no room for its objects)")
+
+
+def test_a_cordoned_shard_gets_nothing_and_may_give() -> None:
+    cordoned = {CORDONED_ANNOTATION: "true"}
+
+    assert moves(weighed(on(A, 4), shards={A: {}, B: cordoned})) == {}
+    assert len(moves(weighed(on(A, 4), shards={A: cordoned, B: {}}))) == 2
+
+
+def test_an_object_goes_only_to_the_zone_that_it_asks_for() -> None:
+    wishes = {WANTED_ZONE_LABEL: "z"}
+    objects = [obj(SECRETS, f"s{n}", owner=A, labels=wishes) for n in range(4)]
+    labels = {A: {ZONE_LABEL: "z"}, B: {ZONE_LABEL: "y"}, C: {ZONE_LABEL: "z"}}
+
+    found = weighed(objects, shards={A: {}, B: {}, C: {}}, labels=labels)
+
+    assert moves(found) == {"s0": C, "s1": C}
+
+
+def test_a_full_pool_gets_nothing_from_elsewhere() -> None:
+    shards = {A: {}, B: {POOL_ANNOTATION: "p"}, C: {POOL_ANNOTATION: "p"}}
+    capped = PlacementSpec(strategy=StrategyName.LEAST_LOADED, pool_capacity=2)
+
+    found = weighed([*on(A, 6), *on(B, 2)], shards=shards, placement=capped)
+
+    assert moves(found) == {"shard-b-0": C}
+
+
+def test_two_of_a_group_do_not_meet_where_that_is_forbidden() -> None:
+    apart = PlacementSpec(
+        strategy=StrategyName.LEAST_LOADED,
+        group_by=GroupBy(labels=("app",)),
+        anti_affinity=AntiAffinity.REQUIRED,
+    )
+    web = {"app": "web"}
+    objects = [
+        obj(SECRETS, "on-b", owner=B, labels=web),
+        obj(SECRETS, "0", owner=A, labels=web),
+        *on(A, 3),
+    ]
+
+    found = weighed(objects, placement=apart)
+
+    assert set(moves(found).values()) == {B}
+    assert "0" not in moves(found)
+
+
+def test_it_is_said_of_an_object_that_it_would_move() -> None:
+    found = weighed(on(A, 2))
+
+    assert found.verdict(on(A, 1)[0]) == (
+        f"would move to {B}: the number of objects by weight of {A} goes from 2 to 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("now", "why"),
+    [
+        (at(placement=PlacementSpec()), balance.FOLLOWS),
+        (at(synced=False), balance.NOT_COUNTED),
+        (at(paused=True), balance.PAUSED),
+        (
+            at(labels={A: {REVISION_LABEL: "old"}, B: {REVISION_LABEL: "new"}}),
+            balance.ROLLOUT,
+        ),
+        (
+            at(rebalance=RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD, resources=())),
+            "rebalance.resources must not be empty: name some, e.g. cpu and memory",
+        ),
+    ],
+)
+def test_nothing_moves_and_it_is_said_why(now: RingSnapshot, why: str) -> None:
+    found = Balance(now)
+    for each in on(A, 4):
+        found.add(each)
+
+    outcome = found.outcome()
+
+    assert found.standstill() == outcome.why == why
+    assert (outcome.moves, outcome.before, outcome.noun) == ((), {}, "")
+    assert found.verdict(on(A, 1)[0]) == f"stays: {why}"
+
+
+def test_a_ring_that_may_be_balanced_does_not_stand_still() -> None:
+    assert Balance(at()).standstill() is None
+
+
+def test_an_object_that_is_shown_twice_leaves_the_same_behind_as_one_that_is_shown_once() -> None:
+    widget = obj(name="w", owner=A)
+    once, twice = Balance(at([widget])), Balance(at([widget]))
+    once.add(widget)
+    for owner in (B, A):
+        twice.add(obj(name="w", owner=owner))
+
+    left = [balance.settled_after(()) for balance in (once, twice)]
+
+    assert None not in left
+    assert left[0] == left[1]
+
+
+def test_a_namespace_whose_objects_rest_is_looked_at_again_though_nothing_changes_then() -> None:
+    widget = obj(name="w", owner=A)
+    settled = Balance(at()).settled_after(())
+    resting = Balance(at([widget]), moved={main_key(widget)}, settled=settled)
+    resting.add(widget)
+
+    left = resting.settled_after(())
+
+    assert left is not None
+    assert left.unchanged(left.terms, {"default": 1}) == frozenset()
+    assert dict(left.prints) == {}
+
+
+def test_nothing_is_settled_once_the_ring_asks_for_something_else() -> None:
+    widget = obj(name="w", owner=A)
+    balance = Balance(at([widget]))
+    balance.add(widget)
+
+    left = balance.settled_after(())
+
+    assert left is not None
+    assert left.unchanged(left.terms, left.prints) == {"default"}
+    assert left.unchanged("other terms", left.prints) == frozenset()

@@ -1,0 +1,210 @@
+"""Facts about how many drains may begin."""
+
+import pytest
+
+from sharder.core.api.ring import MovementSpec
+from sharder.core.movement.budget import MAX_LEAVERS, MINUTE, SOON, Budget, Lately, Leavers, Limit
+from sharder.core.names import ShardName
+from tests.support.values import A, B
+
+FREE = MovementSpec()
+TWO_A_MINUTE = MovementSpec(max_moves_per_minute=2)
+TWO_AT_A_TIME = MovementSpec(max_concurrent_drains=2)
+
+
+def drain(budget: Budget[str], name: str, shard: ShardName = A, now: float = 0.0) -> None:
+    """Begin a drain and write it at once."""
+    budget.begin(name, shard)
+    budget.written(name, now)
+
+
+def test_without_limits_every_drain_may_begin() -> None:
+    budget = Budget[str]()
+    for number in range(100):
+        drain(budget, f"o{number}")
+
+    assert budget.refusal(A, FREE, 0.0) is None
+
+
+def test_a_ring_begins_no_more_moves_a_minute_than_it_may() -> None:
+    budget = Budget[str]()
+    drain(budget, "x", A, 0.0)
+    drain(budget, "y", B, 10.0)
+
+    refusal = budget.refusal(A, TWO_A_MINUTE, 20.0)
+
+    assert refusal is not None
+    assert (refusal.limit, refusal.seconds) == (Limit.MOVES_PER_MINUTE, 40.0)
+    assert refusal.why == "the ring begins 2 moves a minute at most, the next in 40 s"
+
+
+def test_there_is_room_a_minute_after_the_first() -> None:
+    budget = Budget[str]()
+    drain(budget, "x", A, 0.0)
+    drain(budget, "y", A, 10.0)
+
+    assert budget.refusal(A, TWO_A_MINUTE, MINUTE - 0.001) is not None
+    assert budget.refusal(A, TWO_A_MINUTE, MINUTE) is None
+
+
+def test_what_was_let_go_since_has_been_begun_all_the_same() -> None:
+    budget = Budget[str]()
+    for name in ("x", "y"):
+        drain(budget, name)
+        budget.closed(name)
+
+    assert budget.refusal(A, TWO_A_MINUTE, 1.0) is not None
+
+
+def test_what_is_being_written_counts_and_is_begun_when_it_was_written() -> None:
+    budget = Budget[str]()
+    budget.begin("x", A)
+    budget.begin("y", A)
+
+    written = budget.refusal(A, TWO_A_MINUTE, 100.0)
+    budget.written("x", 150.0)
+    budget.written("y", 160.0)
+    later = budget.refusal(A, TWO_A_MINUTE, 200.0)
+
+    assert written is not None and written.seconds == SOON  # noqa: PT018 - narrows the type
+    assert later is not None and later.seconds == 10.0  # noqa: PT018
+
+
+def test_a_drain_that_failed_gives_its_place_back() -> None:
+    budget = Budget[str]()
+    for name in ("x", "y"):
+        budget.begin(name, A)
+        budget.give_back(name)
+
+    assert budget.refusal(A, TWO_A_MINUTE, 0.0) is None
+    assert budget.refusal(A, TWO_AT_A_TIME, 0.0) is None
+
+
+def test_a_limit_that_is_lowered_waits_for_as_many_as_are_above_it() -> None:
+    recent = Lately()
+    for now in (0.0, 1.0, 2.0):
+        recent.add(now)
+
+    assert [recent.wait(limit, 10.0) for limit in (4, 3, 2, 1)] == [0.0, 50.0, 51.0, 52.0]
+
+
+def test_a_shard_has_no_more_drains_open_than_it_may() -> None:
+    budget = Budget[str]()
+    drain(budget, "x")
+    budget.begin("y", A)
+
+    refusal = budget.refusal(A, TWO_AT_A_TIME, 0.0)
+
+    assert refusal is not None
+    assert refusal.limit is Limit.CONCURRENT_DRAINS
+    assert refusal.why == "shard-a is asked to let go of 2 objects at a time at most"
+    assert budget.refusal(B, TWO_AT_A_TIME, 0.0) is None
+
+
+def test_what_another_shard_is_being_asked_for_takes_no_place() -> None:
+    budget = Budget[str]()
+    budget.begin("x", B)
+
+    assert budget.open_on(A, 0.0) == 0
+    assert budget.open_on(B, 0.0) == 1
+
+
+def test_what_a_shard_lets_go_makes_room_at_once() -> None:
+    budget = Budget[str]()
+    drain(budget, "x")
+    drain(budget, "y")
+
+    budget.closed("x")
+    budget.closed("x")
+
+    assert budget.refusal(A, TWO_AT_A_TIME, 0.0) is None
+    assert budget.open_on(A, 0.0) == 1
+
+
+def test_a_drain_older_than_a_minute_does_not_count() -> None:
+    budget = Budget[str]()
+    drain(budget, "x", now=0.0)
+    drain(budget, "y", now=30.0)
+
+    assert [budget.open_on(A, now) for now in (59.9, 60.0, 90.0)] == [2, 1, 0]
+
+
+def test_what_others_have_begun_counts_by_when_it_was_seen() -> None:
+    budget = Budget[str]()
+    budget.opened("x", A, 0.0, 30.0)
+    budget.opened("x", A, 0.0, 31.0)
+    budget.opened("old", A, 0.0, 60.0)
+
+    assert [budget.open_on(A, now) for now in (59.0, 60.0)] == [0, 0]
+
+
+def test_a_drain_that_is_seen_again_counts_once() -> None:
+    budget = Budget[str]()
+    budget.opened("x", A, 0.0, 0.0)
+    budget.opened("x", A, 0.0, 1.0)
+
+    assert budget.open_on(A, 1.0) == 1
+
+
+@pytest.mark.parametrize("seen_first", [True, False])
+def test_a_drain_counts_once_whether_it_is_seen_before_the_answer_or_after(
+    *, seen_first: bool
+) -> None:
+    budget = Budget[str]()
+    budget.begin("x", A)
+
+    if seen_first:
+        budget.opened("x", A, 1.0, 1.0)
+    flying = budget.open_on(A, 1.0)
+    budget.written("x", 1.0)
+    if not seen_first:
+        budget.opened("x", A, 1.0, 1.0)
+
+    assert (flying, budget.open_on(A, 1.0)) == (1, 1)
+
+
+def test_a_drain_that_is_over_before_its_answer_comes_is_over() -> None:
+    budget = Budget[str]()
+    budget.begin("x", A)
+    budget.opened("x", A, 1.0, 1.0)
+    budget.closed("x")
+    budget.written("x", 2.0)
+
+    assert budget.open_on(A, 2.0) == 0
+
+
+def test_an_object_that_another_shard_is_asked_for_counts_there() -> None:
+    budget = Budget[str]()
+    drain(budget, "x", A)
+
+    budget.opened("x", B, 1.0, 1.0)
+
+    assert (budget.open_on(A, 1.0), budget.open_on(B, 1.0)) == (0, 1)
+
+
+def test_an_object_that_leads_others_is_on_its_way_for_a_minute_or_until_it_has_arrived() -> None:
+    leavers = Leavers[str]()
+
+    leavers.begin("slow", A, 0)
+    leavers.begin("slow", B, 30)
+    leavers.begin("quick", B, 30)
+    known = [leavers.shard(each, 31) for each in ("slow", "quick", "other")]
+    leavers.end("quick")
+    leavers.end("other")
+
+    assert known == [A, B, None]
+    assert leavers.any(MINUTE - 1)
+    assert not leavers.any(MINUTE)
+
+
+def test_no_more_leave_at_once_than_are_handed_over_in_a_moment() -> None:
+    leavers = Leavers[int]()
+    for number in range(MAX_LEAVERS):
+        assert leavers.refusal(0) is None
+        leavers.begin(number, A, 0)
+
+    refusal = leavers.refusal(1)
+
+    assert refusal is not None
+    assert refusal.limit is Limit.HAND_OVER
+    assert leavers.refusal(MINUTE) is None

@@ -1,0 +1,379 @@
+"""Where an object belongs when the ring's strategy sticks, and when it follows."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from sharder.core.api.meta import OwnerReference, PartialObject, Resource
+from sharder.core.api.ring import ControllerRing, PlacementSpec, StrategyName
+from sharder.core.keys import main_key
+from sharder.core.leases.membership import Members, Standing
+from sharder.core.leases.shard import Shard
+from sharder.core.movement.desired import (
+    NOT_COUNTED,
+    admit,
+    choose,
+    choose_anew,
+    expected_of,
+    is_one_too_many,
+    reservation_on,
+)
+from sharder.core.names import ShardName, pin_label
+from sharder.core.placement.demand import identity_of
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.tally import Reservation, Tally
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot
+from tests.support.values import (
+    CONFIGMAPS,
+    DEMO,
+    NEXT,
+    SECRETS,
+    WIDGETS,
+    A,
+    B,
+    C,
+    members,
+    obj,
+    ring,
+)
+
+AVAILABLE, MISSING, GONE = Standing.AVAILABLE, Standing.MISSING, Standing.GONE
+PIN = pin_label(DEMO)
+DRAINING = "true"
+SERVED = (
+    Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),
+    Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=True),
+)
+
+
+def placed_by(strategy: StrategyName, capacity: int | None = None) -> ControllerRing:
+    placement = PlacementSpec(strategy=strategy, per_shard_capacity=capacity)
+    spec = msgspec.structs.replace(ring().spec, placement=placement)
+    return msgspec.structs.replace(ring(), spec=spec)
+
+
+def sticking(
+    held: Mapping[ShardName | None, int],
+    *,
+    capacity: int | None = None,
+    standings: Mapping[ShardName, Standing] | None = None,
+    cordoned: ShardName | None = None,
+    synced: bool = True,
+) -> tuple[RingSnapshot, Tally]:
+    """The ring with BoundedLoad and its tally; each of A and B holds what `held` says."""
+    known = members(standings or {A: AVAILABLE, B: AVAILABLE})
+    shards = {n: Shard(name=n, cordoned=n == cordoned) for n in known.standings}
+    snapshot = build(
+        placed_by(StrategyName.BOUNDED_LOAD, capacity),
+        members=Members(
+            standings=known.standings,
+            stranger=known.stranger,
+            namespaces=known.namespaces,
+            shards=shards,
+        ),
+        namespaces=frozenset({"default"}),
+        served=SERVED,
+    )
+    tally = snapshot.tally
+    assert tally is not None
+    for shard, many in held.items():
+        for number in range(many):
+            tally.see("others", identity_of(f"{shard}-{number}"), Entry(shard))
+    tally.synced = synced
+    return snapshot, tally
+
+
+def following(*shards: ShardName, cordoned: ShardName | None = None) -> RingSnapshot:
+    known = members(dict.fromkeys(shards, AVAILABLE))
+    described = {n: Shard(name=n, cordoned=n == cordoned) for n in shards}
+    return build(
+        placed_by(StrategyName.RENDEZVOUS),
+        members=Members(
+            standings=known.standings,
+            stranger=known.stranger,
+            namespaces=known.namespaces,
+            shards=described,
+        ),
+        namespaces=frozenset({"default"}),
+        served=SERVED,
+    )
+
+
+def foreign_child(owner: str) -> PartialObject:
+    """What a ReplicaSet controls, which is no resource of the ring."""
+    child = obj(CONFIGMAPS, "child")
+    reference = OwnerReference(
+        api_version="apps/v1", kind="ReplicaSet", name=owner, uid=owner, controller=True
+    )
+    meta = msgspec.structs.replace(child.metadata, owner_references=[reference])
+    return msgspec.structs.replace(child, metadata=meta)
+
+
+def seen(tally: Tally, found: PartialObject, entry: Entry) -> PartialObject:
+    tally.see("widgets", identity_of(main_key(found)), entry)
+    return found
+
+
+def test_an_object_stays_where_it_is_whatever_its_key_would_rather_have() -> None:
+    snapshot, _ = sticking({A: 0, B: 0})
+
+    assert {choose(snapshot, obj(WIDGETS, f"w-{n}", owner=A)).shard for n in range(20)} == {A}
+
+
+def test_an_object_stays_on_a_shard_that_is_full_or_cordoned() -> None:
+    snapshot, _ = sticking({A: 5, B: 0}, capacity=5, cordoned=A)
+
+    assert choose(snapshot, obj(owner=A)).shard == A
+
+
+def test_the_objects_of_a_shard_that_is_gone_are_placed_on_another() -> None:
+    snapshot, _ = sticking({A: 1}, standings={A: GONE, B: AVAILABLE})
+
+    assert choose(snapshot, obj(owner=A)).shard == B
+
+
+def test_an_object_without_owner_goes_where_there_is_room() -> None:
+    snapshot, _ = sticking({A: 5, B: 4}, capacity=5)
+
+    assert {choose(snapshot, obj(WIDGETS, f"w-{n}")).shard for n in range(20)} == {B}
+
+
+def test_an_object_for_which_there_is_no_room_has_no_shard_but_a_reason() -> None:
+    snapshot, _ = sticking({A: 5, B: 5}, capacity=5)
+
+    choice = choose(snapshot, obj())
+
+    assert choice.shard is None
+    assert "it is full: 5 of 5 objects" in choice.reason
+
+
+def test_nothing_is_placed_before_everything_is_counted_but_what_has_an_owner_stays() -> None:
+    snapshot, _ = sticking({}, synced=False)
+
+    assert choose(snapshot, obj()) == NOT_COUNTED
+    assert choose_anew(snapshot, obj(owner=A)) == NOT_COUNTED
+    assert choose(snapshot, obj(owner=A)).shard == A
+    assert choose(snapshot, obj(owner=A, drain=DRAINING)) == NOT_COUNTED
+
+
+def test_what_was_promised_is_kept_while_that_shard_is_available() -> None:
+    snapshot, tally = sticking({A: 0, B: 5}, capacity=5)
+    new = obj()
+
+    tally.assume(Reservation(snapshot.identity_of(new), Entry(B)))
+
+    assert choose(snapshot, new).shard == B
+    assert choose_anew(snapshot, new).shard == B
+
+
+def test_a_request_to_let_go_that_is_still_on_its_way_is_no_promise() -> None:
+    snapshot, tally = sticking({A: 5, B: 0}, capacity=5)
+    leaving = seen(tally, obj(owner=A), Entry(A))
+
+    tally.assume(Reservation(snapshot.identity_of(leaving), Entry(A, draining=True)))
+
+    assert choose_anew(snapshot, leaving).shard == B
+
+
+def test_a_promise_of_a_shard_that_is_gone_counts_for_nothing() -> None:
+    snapshot, tally = sticking({}, standings={A: AVAILABLE, B: GONE})
+    new = obj()
+
+    tally.assume(Reservation(snapshot.identity_of(new), Entry(B)))
+
+    assert choose(snapshot, new).shard == A
+
+
+def test_a_pin_overrides_sticking_while_its_shard_is_available() -> None:
+    snapshot, _ = sticking({})
+
+    assert choose(snapshot, obj(owner=A, labels={PIN: B})).shard == B
+    assert choose(snapshot, obj(owner=A, labels={PIN: "elsewhere"})).shard == A
+
+
+def test_a_promise_does_not_override_a_pin() -> None:
+    snapshot, tally = sticking({})
+    pinned = obj(labels={PIN: B})
+
+    tally.assume(Reservation(snapshot.identity_of(pinned), Entry(A)))
+
+    assert choose(snapshot, pinned).shard == B
+
+
+def test_a_pin_to_a_cordoned_shard_leaves_a_new_object_without_one() -> None:
+    snapshot, _ = sticking({}, cordoned=B)
+
+    assert choose(snapshot, obj(labels={PIN: B})).shard is None
+
+
+def test_an_object_that_has_a_shard_stays_while_the_one_it_is_pinned_to_is_cordoned() -> None:
+    snapshot, _ = sticking({}, cordoned=B)
+
+    assert choose(snapshot, obj(owner=A, labels={PIN: B})).shard == A
+    assert choose(snapshot, obj(owner=B, labels={PIN: B})).shard == B
+
+
+def test_an_object_that_had_a_shard_does_not_wait_for_the_cordoned_one_it_is_pinned_to() -> None:
+    snapshot, _ = sticking({}, cordoned=B)
+
+    assert choose(snapshot, obj(owner=C, labels={PIN: B})).shard == A
+    assert choose_anew(snapshot, obj(owner=A, labels={PIN: B})).shard == A
+
+
+def test_an_object_that_is_asked_to_go_stays_if_there_is_room_after_all() -> None:
+    snapshot, tally = sticking({A: 4, B: 0}, capacity=5)
+    leaving = seen(tally, obj(owner=A, drain=DRAINING), Entry(A, draining=True))
+
+    assert choose(snapshot, leaving).shard == A
+
+
+def test_an_object_that_is_asked_to_go_belongs_elsewhere_while_there_is_no_room() -> None:
+    snapshot, tally = sticking({A: 5, B: 0}, capacity=5)
+    leaving = seen(tally, obj(owner=A, drain=DRAINING), Entry(A, draining=True))
+
+    assert choose(snapshot, leaving).shard == B
+
+
+def test_an_object_that_is_asked_to_go_stays_on_a_shard_that_was_cordoned_meanwhile() -> None:
+    snapshot, tally = sticking({A: 5, B: 0}, capacity=5, cordoned=A)
+    leaving = seen(tally, obj(owner=A, drain=DRAINING), Entry(A, draining=True))
+
+    assert choose(snapshot, leaving).shard == A
+
+
+def test_a_shard_has_too_many_only_above_its_ceiling() -> None:
+    snapshot, _ = sticking({A: 6, B: 5}, capacity=5)
+
+    assert [is_one_too_many(snapshot, obj(owner=s), s) for s in (A, B)] == [True, False]
+    assert not is_one_too_many(snapshot, obj(), ShardName("gone"))
+    assert not is_one_too_many(following(A, B), obj(owner=A), A)
+
+
+def test_a_strategy_that_follows_wants_its_shard_again_and_again() -> None:
+    snapshot = following(A, B, C)
+    wanted = {choose_anew(snapshot, obj(WIDGETS, f"w-{n}")).shard for n in range(30)}
+    there = [choose(snapshot, obj(WIDGETS, f"w-{n}", owner=A)).shard for n in range(30)]
+
+    assert wanted == {A, B, C}
+    assert there == [choose_anew(snapshot, obj(WIDGETS, f"w-{n}")).shard for n in range(30)]
+
+
+def test_a_cordoned_shard_keeps_what_follows_to_it_and_gets_nothing_new() -> None:
+    free, cordoned = following(A, B), following(A, B, cordoned=A)
+    names = [f"w-{n}" for n in range(30)]
+    on_a = [n for n in names if choose_anew(free, obj(WIDGETS, n)).shard == A]
+
+    assert {choose(cordoned, obj(WIDGETS, n, owner=A)).shard for n in on_a} == {A}
+    assert {choose_anew(cordoned, obj(WIDGETS, n)).shard for n in names} == {B}
+
+
+@pytest.mark.parametrize("owner", [None, B])
+def test_a_child_is_expected_where_its_owner_is_counted(owner: ShardName | None) -> None:
+    snapshot, tally = sticking({})
+    if owner is not None:
+        tally.see("secrets", identity_of("/Secret/default/parent"), Entry(owner))
+
+    child = obj(CONFIGMAPS, "child", controlled_by="parent")
+
+    assert expected_of(snapshot, child) == owner
+
+
+def test_a_child_of_what_is_no_main_object_is_expected_where_the_key_of_that_is_drawn() -> None:
+    snapshot, tally = sticking({A: 0, B: 0})
+    children = [foreign_child(f"owner-{number}") for number in range(20)]
+    before = [expected_of(snapshot, child) for child in children]
+
+    for number in range(9):
+        tally.see("more", number, Entry(A))
+
+    assert set(before) == {A, B}
+    assert [expected_of(snapshot, child) for child in children] == before
+    assert expected_of(sticking({}, standings={A: GONE})[0], children[0]) is None
+
+
+def test_a_child_waits_while_it_is_not_known_what_kinds_the_ring_has() -> None:
+    snapshot, _ = sticking({A: 0, B: 0})
+    unknown = replace(snapshot, kinds={})
+
+    assert expected_of(unknown, foreign_child("owner")) is None
+
+
+def test_an_object_that_is_there_already_is_not_counted_anew_when_it_is_created() -> None:
+    snapshot, tally = sticking({A: 0, B: 0})
+    there, bare = obj(WIDGETS, "there"), obj(WIDGETS, "bare")
+    seen(tally, there, Entry(A))
+    seen(tally, bare, Entry(None))
+
+    assert admit(snapshot, there)[1] is None
+    assert admit(snapshot, bare) == (
+        choose_anew(snapshot, bare),
+        Reservation(snapshot.identity_of(bare), Entry(choose_anew(snapshot, bare).shard)),
+    )
+
+
+def test_room_for_a_pinned_object_is_taken_while_it_is_on_its_way() -> None:
+    snapshot, tally = sticking({A: 0, B: 2}, capacity=3)
+    first, second = (obj(WIDGETS, name, owner=A, labels={PIN: B}) for name in ("first", "second"))
+    for pinned in (first, second):
+        seen(tally, pinned, Entry(A))
+    reservation = reservation_on(snapshot, first, A, draining=True, heading=B)
+    assert reservation is not None
+
+    before = choose(snapshot, second).shard
+    tally.assume(reservation)
+    under_way = obj(
+        WIDGETS, "first", owner=A, drain=DRAINING, labels={PIN: B}, annotations={NEXT: B}
+    )
+
+    assert before == B
+    assert choose(snapshot, second).shard is None
+    assert choose(snapshot, under_way).shard == B
+    assert choose_anew(snapshot, under_way).shard == B
+    assert snapshot.entry_of(under_way) == reservation.entry
+
+
+def test_what_a_shard_that_is_gone_was_to_let_go_of_takes_no_room_from_each_other() -> None:
+    snapshot, tally = sticking({B: 0}, capacity=1, standings={A: GONE, B: AVAILABLE})
+    lost = [
+        obj(WIDGETS, name, owner=A, drain=DRAINING, labels={PIN: B})
+        for name in ("first", "second")
+    ]
+    for one in lost:
+        seen(tally, one, snapshot.entry_of(one))
+
+    first = choose(snapshot, lost[0])
+    reservation = reservation_on(snapshot, lost[0], B)
+    assert reservation is not None
+    tally.assume(reservation)
+
+    assert first.shard == B
+    assert choose(snapshot, lost[1]).shard is None
+
+
+def test_an_object_on_its_way_to_a_pin_without_room_had_better_stay() -> None:
+    snapshot, tally = sticking({A: 0, B: 3}, capacity=3)
+    under_way = obj(owner=A, drain=DRAINING, labels={PIN: B})
+    seen(tally, under_way, snapshot.entry_of(under_way))
+
+    assert choose(snapshot, under_way).shard == A
+
+
+def test_a_child_is_expected_where_the_key_of_its_owner_leads() -> None:
+    snapshot = following(A, B)
+    child = obj(CONFIGMAPS, "child", controlled_by="parent")
+
+    assert expected_of(snapshot, child) == choose_anew(snapshot, obj(SECRETS, "parent")).shard
+    assert expected_of(snapshot, obj(CONFIGMAPS, "orphan")) is None
+
+
+def test_a_reservation_says_how_the_object_will_count() -> None:
+    snapshot, _ = sticking({})
+    pinned = obj(labels={PIN: A})
+
+    assert reservation_on(snapshot, pinned, A, draining=True) == Reservation(
+        snapshot.identity_of(pinned), Entry(A, draining=True, pinned=True)
+    )
+    assert reservation_on(following(A), pinned, A) is None

@@ -1,0 +1,251 @@
+"""Facts about `sharder.core.movement.planner`: whole rings, and children that follow their owners."""
+
+import pytest
+from msgspec import structs
+
+from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
+from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
+from sharder.core.keys import main_key
+from sharder.core.leases.membership import Members, Standing
+from sharder.core.movement.planner import Owners, plan_controlled, plan_main
+from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Step, Withdraw
+from sharder.core.names import ShardName
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot
+
+A, B, C = ShardName("shard-a"), ShardName("shard-b"), ShardName("shard-c")
+RING = ControllerRing(
+    metadata=ObjectMeta(name="demo"),
+    spec=RingSpec(
+        resources=(
+            RingResource(
+                resource="secrets",
+                controlled_resources=(ControlledResource(resource="configmaps"),),
+            ),
+        )
+    ),
+)
+OWNER_LABEL = "shard.alpha.sharding.timebertt.dev/demo"
+DRAIN_LABEL = "drain.alpha.sharding.timebertt.dev/demo"
+
+
+def ring(**standings: Standing) -> RingSnapshot:
+    """The ring with shard-a, shard-b … in these standings; strangers are gone."""
+    known = {ShardName(f"shard-{letter}"): standing for letter, standing in standings.items()}
+    namespaces = {n: "default" for n, s in known.items() if s is Standing.AVAILABLE}
+    members = Members(standings=known, stranger=Standing.GONE, namespaces=namespaces)
+    return build(RING, members=members, namespaces=frozenset({"default"}))
+
+
+BOTH = ring(a=Standing.AVAILABLE, b=Standing.AVAILABLE)
+
+
+def secret(name: str, shard: ShardName | None, *, draining: bool = False) -> PartialObject:
+    labels: dict[str, str] = {OWNER_LABEL: shard} if shard else {}
+    if draining:
+        labels[DRAIN_LABEL] = "true"
+    meta = ObjectMeta(name=name, namespace="default", labels=labels)
+    return PartialObject(api_version="v1", kind="Secret", metadata=meta)
+
+
+def child(owner: str | None, shard: ShardName | None, *, draining: bool = False) -> PartialObject:
+    controller = OwnerReference(api_version="v1", kind="Secret", name=owner or "", controller=True)
+    meta = secret("child", shard, draining=draining).metadata
+    return PartialObject(
+        api_version="v1",
+        kind="ConfigMap",
+        metadata=ObjectMeta(
+            name=meta.name,
+            namespace=meta.namespace,
+            labels=meta.labels,
+            owner_references=[controller] if owner else None,
+        ),
+    )
+
+
+def belonging_to(shard: ShardName, snapshot: RingSnapshot) -> str:
+    """A Secret's name that the ring wants on `shard`."""
+    names = (f"secret-{number}" for number in range(1000))
+    return next(n for n in names if snapshot.wanted(main_key(secret(n, None))) == shard)
+
+
+def plan_pair(
+    snapshot: RingSnapshot, owner: PartialObject, follower: PartialObject
+) -> tuple[Step, Step]:
+    """The steps of an owner and of an object that it controls, as a resync finds them."""
+    owners = Owners()
+    step = plan_main(snapshot, owner)
+    owners.note(snapshot, owner, step)
+    return step, plan_controlled(snapshot, follower, owners)
+
+
+def test_an_object_on_another_running_shard_is_drained() -> None:
+    name = belonging_to(B, BOTH)
+
+    step = plan_main(BOTH, secret(name, A))
+
+    assert step == Drain(A)
+
+
+def test_an_object_without_shard_goes_where_its_key_hashes() -> None:
+    step = plan_main(BOTH, secret(belonging_to(B, BOTH), None))
+
+    assert step == Assign(B)
+
+
+def test_a_drain_that_is_no_longer_wanted_is_withdrawn() -> None:
+    step = plan_main(BOTH, secret(belonging_to(B, BOTH), B, draining=True))
+
+    assert step == Withdraw()
+
+
+def test_children_stay_with_an_owner_that_still_drains() -> None:
+    name = belonging_to(B, BOTH)
+
+    steps = plan_pair(BOTH, secret(name, A, draining=True), child(name, A))
+
+    assert steps == (Keep("waiting for its shard to let go"), Keep("in place"))
+
+
+def test_children_elsewhere_are_brought_to_the_shard_their_owner_is_on() -> None:
+    name = belonging_to(B, BOTH)
+
+    steps = plan_pair(BOTH, secret(name, A), child(name, B))
+
+    assert steps == (Drain(A), Relabel(A))
+
+
+def test_children_of_an_owner_in_place_go_where_it_is_without_a_drain() -> None:
+    name = belonging_to(B, BOTH)
+
+    steps = plan_pair(BOTH, secret(name, B), child(name, A))
+
+    assert steps == (Keep("in place"), Relabel(B))
+
+
+def test_children_leave_a_lost_shard_together_with_their_owner() -> None:
+    name = belonging_to(B, BOTH)
+
+    steps = plan_pair(BOTH, secret(name, C), child(name, C))
+
+    assert steps == (Assign(B), Assign(B))
+
+
+def test_children_of_an_owner_without_shard_go_where_it_will_be() -> None:
+    name = belonging_to(B, BOTH)
+
+    steps = plan_pair(BOTH, secret(name, None), child(name, A))
+
+    assert steps == (Assign(B), Relabel(B))
+
+
+def test_children_of_an_owner_that_is_not_there_go_where_its_key_hashes() -> None:
+    step = plan_controlled(BOTH, child(belonging_to(A, BOTH), None), Owners())
+
+    assert step == Assign(A)
+
+
+def test_a_drain_on_a_child_is_withdrawn_while_it_is_with_its_owner() -> None:
+    name = belonging_to(B, BOTH)
+
+    _, step = plan_pair(BOTH, secret(name, A), child(name, A, draining=True))
+
+    assert step == Withdraw()
+
+
+@pytest.mark.parametrize("standing", [Standing.MISSING, Standing.LEAVING])
+@pytest.mark.parametrize("present", [None, A])
+def test_children_wait_while_the_shard_of_their_owner_gets_nothing_new(
+    standing: Standing, present: ShardName | None
+) -> None:
+    snapshot = ring(a=Standing.AVAILABLE, c=standing)
+    name = belonging_to(A, snapshot)
+
+    _, step = plan_pair(snapshot, secret(name, C), child(name, present))
+
+    assert step == Keep("the shard of its owner gets nothing new")
+
+
+def test_children_on_the_missing_shard_of_their_owner_stay_there() -> None:
+    snapshot = ring(a=Standing.AVAILABLE, c=Standing.MISSING)
+    name = belonging_to(A, snapshot)
+
+    steps = plan_pair(snapshot, secret(name, C), child(name, C))
+
+    assert steps == (Keep("its shard is missing and may still be working"), Keep("in place"))
+
+
+def test_an_object_that_nothing_controls_loses_its_owner_and_gets_none() -> None:
+    assert plan_controlled(BOTH, child(None, A), Owners()) == Release()
+    assert plan_controlled(BOTH, child(None, None), Owners()) == Keep("nothing controls it")
+
+
+def test_nothing_moves_while_no_shard_is_available() -> None:
+    steps = plan_pair(ring(), secret("any", A), child("any", A))
+
+    assert steps == (Keep("no shard is available"), Keep("no shard is available"))
+
+
+def test_owners_in_place_are_not_remembered() -> None:
+    name = belonging_to(B, BOTH)
+    owners = Owners()
+
+    owners.note(ring(a=Standing.AVAILABLE), secret(name, A), Keep("in place"))
+
+    assert owners.shard_for(BOTH, child(name, None)) == B
+
+
+def test_an_object_that_nothing_controls_belongs_to_no_shard() -> None:
+    assert Owners().shard_for(BOTH, child(None, A)) is None
+
+
+def test_an_owner_waits_if_it_is_displaced() -> None:
+    moving, settled = secret(belonging_to(B, BOTH), A), secret(belonging_to(A, BOTH), A)
+    owners = Owners()
+
+    for owner in (moving, settled):
+        owners.note(BOTH, owner, plan_main(BOTH, owner))
+
+    assert (owners.waits(moving), owners.waits(settled)) == (True, False)
+
+
+# Directed objects
+
+
+def directed(of: PartialObject, shard: ShardName) -> PartialObject:
+    meta = structs.replace(of.metadata, annotations={BOTH.next_annotation: shard})
+    return structs.replace(of, metadata=meta)
+
+
+def test_a_drain_towards_another_shard_is_wanted() -> None:
+    here = secret(belonging_to(A, BOTH), A, draining=True)
+
+    assert plan_main(BOTH, here) == Withdraw()
+    assert plan_main(BOTH, directed(here, B)) == Keep("waiting for its shard to let go")
+
+
+@pytest.mark.parametrize("towards", [A, C])
+def test_a_drain_towards_its_own_shard_or_one_that_is_not_there_is_withdrawn(
+    towards: ShardName,
+) -> None:
+    here = secret(belonging_to(A, BOTH), A, draining=True)
+
+    assert plan_main(BOTH, directed(here, towards)) == Withdraw()
+
+
+def test_an_object_without_owner_goes_where_it_was_sent_and_its_children_with_it() -> None:
+    name, owners = belonging_to(A, BOTH), Owners()
+    sent = directed(secret(name, None), B)
+
+    step = plan_main(BOTH, sent)
+    owners.note(BOTH, sent, step)
+
+    assert step == Assign(B)
+    assert plan_controlled(BOTH, child(name, A), owners) == Relabel(B)
+    assert not owners.waits(sent)
+
+
+def test_a_direction_alone_moves_nothing() -> None:
+    here = secret(belonging_to(A, BOTH), A)
+
+    assert plan_main(BOTH, directed(here, B)) == Keep("in place")

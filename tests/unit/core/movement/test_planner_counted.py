@@ -1,0 +1,216 @@
+"""Plans of a ring whose strategy sticks: promises are kept, full shards are relieved."""
+
+import msgspec
+import pytest
+
+from sharder.core.leases.membership import Members, Standing
+from sharder.core.movement.planner import (
+    Owners,
+    Reservations,
+    keep_priority_of,
+    plan_displaced,
+    reservation_of,
+)
+from sharder.core.movement.step import Assign, Drain, Keep, Step, Withdraw
+from sharder.core.names import pin_label
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.tally import Reservation, Tally
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot
+from tests.support.counting import bounded
+from tests.support.values import (
+    CONFIGMAPS,
+    DEMO,
+    SECRETS,
+    WIDGETS,
+    A,
+    B,
+    C,
+    available,
+    members,
+    obj,
+    snapshot,
+)
+
+PIN = pin_label(DEMO)
+
+
+def counted(capacity: int, of: Members | None = None) -> tuple[RingSnapshot, Tally]:
+    found = build(
+        bounded(capacity),
+        members=available(A, B) if of is None else of,
+        namespaces=frozenset({"default"}),
+    )
+    assert found.tally is not None
+    found.tally.synced = True
+    return found, found.tally
+
+
+def fill(tally: Tally, shard: str, many: int) -> None:
+    for number in range(many):
+        tally.see(shard, hash((shard, number)), Entry(A if shard == A else B))
+
+
+def test_what_was_promised_counts_at_once_and_is_given_back_if_it_was_not_written() -> None:
+    ring, tally = counted(1)
+    promises = Reservations(ring)
+
+    steps = [promises.plan(obj(WIDGETS, name)) for name in "xyz"]
+    promised = tally.by_shard()
+    promises.give_back()
+
+    assert [type(step) for step in steps] == [Assign, Assign, Keep]
+    assert promised == {A: 1, B: 1}
+    assert tally.by_shard() == {}
+
+
+def test_a_promise_is_kept_when_it_counts_no_more_and_others_have_taken_the_room() -> None:
+    ring, tally = counted(1)
+    promises = Reservations(ring)
+    fill(tally, B, 1)
+    first = promises.plan(obj())
+    promises.give_back()
+    tally.forget(ring.identity_of(obj()))
+    fill(tally, A, 1)
+
+    assert first == promises.keep(obj()) == Assign(A)
+    assert promises.goal_of(obj()) == A
+
+
+def test_a_promise_of_a_shard_that_left_is_not_kept() -> None:
+    ring, tally = counted(5)
+    promises = Reservations(ring)
+    promised = promises.plan(obj())
+    assert isinstance(promised, Assign)
+    standings = {A: Standing.AVAILABLE, B: Standing.AVAILABLE, promised.shard: Standing.GONE}
+    later, _ = counted(5, members(standings))
+    promises._snapshot = later
+    tally.synced = True
+
+    assert promises.keep(obj()) != promised
+
+
+def test_an_object_that_has_got_an_owner_meanwhile_is_left_alone() -> None:
+    ring, _ = counted(5)
+    promises = Reservations(ring)
+    promises.plan(obj())
+
+    assert promises.keep(obj(owner=B)) == Keep("in place")
+    assert promises.goal_of(obj(owner=B)) == B
+
+
+def test_without_a_promise_an_object_is_planned_as_it_is() -> None:
+    ring = snapshot()
+
+    assert Reservations(ring).keep(obj(WIDGETS, "w")) == Reservations(ring).plan(obj(WIDGETS, "w"))
+    assert Reservations(ring).goal_of(obj(WIDGETS, "w")) == ring.wanted(
+        "example.com/Widget/default/w"
+    )
+
+
+def test_a_promise_is_kept_to_an_object_whose_shard_is_gone() -> None:
+    ring, tally = counted(1, members({A: Standing.AVAILABLE, B: Standing.AVAILABLE}))
+    lost, promises = obj(owner=C), Reservations(ring)
+    fill(tally, B, 1)
+    first = promises.plan(lost)
+    promises.give_back()
+    tally.forget(ring.identity_of(lost))
+    fill(tally, A, 1)
+
+    assert first == promises.keep(lost) == Assign(A)
+
+
+@pytest.mark.parametrize(
+    ("drain", "step"),
+    [(None, Drain(A)), ("true", Keep("waiting for its shard to let go"))],
+    ids=["asked for now", "asked for before"],
+)
+def test_an_owner_that_is_to_leave_waits_though_it_counts_where_it_is(
+    drain: str | None, step: Step
+) -> None:
+    ring, tally = counted(5)
+    owners, secret = Owners(), obj(SECRETS, "s", owner=A, drain=drain)
+    tally.see(SECRETS, ring.identity_of(secret), Entry(A))
+
+    owners.note(ring, secret, step)
+
+    assert owners.waits(secret)
+
+
+def test_a_pin_to_another_shard_does_not_speak_for_staying() -> None:
+    ring, _ = counted(5)
+
+    assert keep_priority_of(ring, obj(labels={PIN: A}, owner=A), A).pinned
+    assert not keep_priority_of(ring, obj(labels={PIN: B}, owner=A), A).pinned
+
+
+def test_what_a_promised_object_controls_follows_it_though_the_promise_is_forgotten() -> None:
+    ring, tally = counted(5)
+    owners, promises, secret = Owners(), Reservations(ring), obj(SECRETS, "s")
+
+    step = promises.plan(secret)
+    owners.note(ring, secret, step)
+    tally.forget(ring.identity_of(secret))
+
+    assert isinstance(step, Assign)
+    assert owners.shard_for(ring, obj(CONFIGMAPS, "c", controlled_by="s")) == step.shard
+
+
+@pytest.mark.parametrize(
+    ("owner", "drain", "step"),
+    [
+        (A, None, Drain(A)),
+        (A, "true", Keep("it is not in the way any more")),
+        (B, None, Keep("it is not in the way any more")),
+    ],
+)
+def test_what_a_shard_has_too_many_is_drained_once(
+    owner: str, drain: str | None, step: Step
+) -> None:
+    ring, tally = counted(2)
+    fill(tally, A, 3)
+
+    assert plan_displaced(ring, obj(owner=owner, drain=drain), A) == step
+
+
+def test_what_has_room_again_is_not_drained() -> None:
+    ring, tally = counted(2)
+    fill(tally, A, 2)
+
+    assert plan_displaced(ring, obj(owner=A), A) == Keep("its shard has room for it again")
+
+
+def test_what_is_being_deleted_is_not_displaced() -> None:
+    ring, tally = counted(2)
+    fill(tally, A, 3)
+    metadata = msgspec.structs.replace(obj(owner=A).metadata, deletion_timestamp="2026-03-01")
+
+    step = plan_displaced(ring, msgspec.structs.replace(obj(), metadata=metadata), A)
+
+    assert step == Keep("it is not in the way any more")
+
+
+@pytest.mark.parametrize(
+    ("step", "entry"),
+    [
+        (Assign(B), Entry(B)),
+        (Drain(A, B), Entry(A, draining=True, heading=B)),
+        (Drain(A), Entry(A, draining=True)),
+        (Withdraw(), Entry(A)),
+        (Keep("in place"), None),
+    ],
+)
+def test_a_step_says_how_its_object_will_count(step: Step, entry: Entry | None) -> None:
+    ring, _ = counted(2)
+    known = obj(owner=A)
+
+    expected = None if entry is None else Reservation(ring.identity_of(known), entry)
+
+    assert reservation_of(ring, known, step) == expected
+
+
+def test_a_request_to_let_go_of_nothing_is_withdrawn_without_a_count() -> None:
+    ring, _ = counted(2)
+
+    assert reservation_of(ring, obj(), Withdraw()) is None
+    assert reservation_of(snapshot(), obj(owner=C), Drain(C)) is None

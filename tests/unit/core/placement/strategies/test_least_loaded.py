@@ -1,0 +1,644 @@
+"""Facts and promises of `sharder.core.placement.strategies.least_loaded`."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sharder.core.api.ring import AntiAffinity, PlacementSpec, StrategyName
+from sharder.core.leases.shard import OBJECTS, Shard
+from sharder.core.names import ShardName
+from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.hashing import WeightedRendezvous, best, draw_by_hash, weights
+from sharder.core.placement.placer import Placer
+from sharder.core.placement.strategies.least_loaded import LeastLoaded
+from sharder.core.placement.strategy import Choice, Layout
+from sharder.core.placement.tally import Reservation, Tally
+from tests.support.values_placement import cuts_of
+
+WEB = 7
+"""A group."""
+
+Held = Mapping[Shard, int]
+
+
+def spec(
+    *,
+    required: bool = False,
+    min_zones: int = 1,
+    pool_capacity: int | None = None,
+    per_shard_capacity: int | None = None,
+) -> PlacementSpec:
+    return PlacementSpec(
+        strategy=StrategyName.LEAST_LOADED,
+        anti_affinity=AntiAffinity.REQUIRED if required else AntiAffinity.PREFERRED,
+        min_zones=min_zones,
+        pool_capacity=pool_capacity,
+        per_shard_capacity=per_shard_capacity,
+    )
+
+
+def shard(
+    name: str, zone: str = "", *, region: str = "r", pool: str = "", room: int | None = None
+) -> Shard:
+    capacity = {} if room is None else {OBJECTS: Decimal(room)}
+    return Shard(name=ShardName(name), region=region, zone=zone, pool=pool, capacity=capacity)
+
+
+class Ring:
+    """Shards with objects on them."""
+
+    def __init__(
+        self,
+        available: Sequence[Shard],
+        placement: PlacementSpec | None = None,
+        *,
+        lost: Sequence[Shard] = (),
+    ) -> None:
+        self.layout = Layout(
+            spec=placement or spec(), shards=(*available, *lost), available=tuple(available)
+        )
+        self.placer = Placer(self.layout, LeastLoaded(self.layout))
+        self.tally = Tally()
+        self._next = 1
+
+    def put(self, where: Shard, many: int, group: int = NO_GROUP) -> None:
+        """Count objects on a shard."""
+        for _ in range(many):
+            self.tally.see(None, self._next, Entry(where.name, (group,) if group else ()))
+            self._next += 1
+
+    def create(self, group: int = NO_GROUP) -> Choice:
+        """Place a new object and count it where it goes."""
+        identity = self._next
+        self._next += 1
+        choice = self.placer.place(demand(f"key-{identity}", identity, group=group), self.tally)
+        if choice.shard is not None:
+            entry = Entry(choice.shard, (group,) if group else ())
+            self.tally.assume(Reservation(identity, entry))
+        return choice
+
+    def left(self, group: int = NO_GROUP) -> list[str]:
+        """Return which shards are left for a new object, the fullest first."""
+        cuts = cuts_of(self.layout, demand(group=group), self.layout.available, self.tally)
+        return [shard.name for shard in cuts[-1].kept]
+
+    def place(self, group: int = NO_GROUP) -> Choice:
+        """Place a new object that is not counted."""
+        return self.placer.place(demand(group=group), self.tally)
+
+
+def demand(key: str = "key", identity: int = 0, *, group: int = NO_GROUP) -> Demand:
+    return Demand(key, identity, group=group)
+
+
+def ring(held: Held, placement: PlacementSpec | None = None) -> Ring:
+    """Return a ring whose shards hold so many objects of no group."""
+    scene = Ring(tuple(held), placement)
+    for where, many in held.items():
+        scene.put(where, many)
+    return scene
+
+
+def full(**percent: float) -> Held:
+    """Return shards with room for 1000 objects that are so full."""
+    return {shard(name, room=1000): round(share * 10) for name, share in percent.items()}
+
+
+SIX = tuple(shard(f"{zone}-{number}", zone) for zone in ("a", "b", "c") for number in (1, 2))
+
+
+# Groups, regions and zones
+
+
+def test_groups_of_three_land_in_three_zones() -> None:
+    scene = Ring(SIX)
+    groups = [group for group in range(1, 41) for _ in range(3)]
+    Random(1).shuffle(groups)
+    zones: dict[int, Counter[str]] = {group: Counter() for group in groups}
+
+    for group in groups:
+        zones[group][str(scene.create(group).shard)[0]] += 1
+
+    assert all(found == {"a": 1, "b": 1, "c": 1} for found in zones.values())
+
+
+def test_groups_of_any_size_are_even_over_zones_and_over_the_shards_of_each() -> None:
+    scene = Ring(SIX)
+
+    for _ in range(20):
+        scene.create(WEB)
+
+    held = [scene.tally.members_on(WEB, shard.name) for shard in SIX]
+    zones = [sum(held[index : index + 2]) for index in (0, 2, 4)]
+    assert sorted(held) == [3, 3, 3, 3, 4, 4]
+    assert sorted(zones) == [6, 7, 7]
+
+
+def test_a_group_with_more_members_than_shards_leaves_the_surplus_without() -> None:
+    scene = Ring(SIX, spec(required=True))
+
+    choices = [scene.create(WEB) for _ in range(8)]
+
+    assert {choice.shard for choice in choices[:6]} == {shard.name for shard in SIX}
+    why = "antiAffinity Required: every shard that may have it (6) holds a member of its group"
+    assert choices[6:] == [Choice(None, why)] * 2
+
+
+def test_members_that_may_share_a_shard_do_so_only_where_there_is_nothing_else() -> None:
+    scene = Ring(SIX)
+
+    shards = [scene.create(WEB).shard for _ in range(7)]
+
+    assert len(set(shards[:6])) == 6
+    assert shards[6] is not None
+
+
+def test_strangers_share_a_shard_where_members_must_not() -> None:
+    a = shard("a")
+    scene = Ring([a], spec(required=True))
+    scene.put(a, 1, group=WEB)
+
+    assert scene.place(WEB + 1).shard == "a"
+    assert scene.place(NO_GROUP).shard == "a"
+
+
+def test_a_group_keeps_to_its_region() -> None:
+    here, full_here, there = shard("a", "z1"), shard("b", "z1"), shard("c", "z2", region="r2")
+    scene = ring({here: 5, full_here: 50, there: 0})
+    scene.put(here, 1, group=WEB)
+
+    assert scene.left(WEB) == ["b"]
+    assert set(scene.left()) == {"a", "b", "c"}
+
+
+def test_a_group_keeps_to_the_region_of_members_whose_shard_is_lost() -> None:
+    lost = shard("lost", "z1", region="r2")
+    scene = Ring([shard("a", "z1"), shard("b", "z1", region="r2")], lost=[lost])
+    scene.put(lost, 1, group=WEB)
+
+    assert scene.left(WEB) == ["b"]
+
+
+def test_a_group_whose_region_has_no_shard_waits() -> None:
+    lost = shard("lost", region="r2")
+    scene = Ring([shard("a"), shard("b")], lost=[lost])
+    scene.put(lost, 1, group=WEB)
+
+    assert scene.place(WEB) == Choice(
+        None, "the group is in the region r2, no shard that may have it (2) is there"
+    )
+
+
+def test_a_group_in_two_regions_may_use_both() -> None:
+    one, two, three = (shard(region, region=region) for region in ("r1", "r2", "r3"))
+    scene = Ring([one, two, three])
+    scene.put(one, 2, group=WEB)
+    scene.put(two, 1, group=WEB)
+
+    assert scene.left(WEB) == ["r2"]
+
+
+def test_an_object_is_not_bound_by_itself() -> None:
+    lost = shard("lost", "z1", region="r2")
+    scene = Ring([shard("a", "z1")], spec(required=True, min_zones=2), lost=[lost])
+    scene.put(lost, 1, group=WEB)
+    itself = demand(identity=1, group=WEB)
+
+    assert scene.placer.place(itself, scene.tally).shard == "a"
+    assert scene.place(WEB).shard is None
+
+
+def test_the_second_member_waits_until_the_group_may_use_enough_zones() -> None:
+    a = shard("a", "z1")
+    scene = Ring([a, shard("b", "z1")], spec(min_zones=3))
+
+    first, second = scene.create(WEB), scene.create(WEB)
+
+    assert first.shard is not None
+    assert second == Choice(None, "the group may use 1 zone, minZones is 3")
+
+
+def test_zones_that_a_group_uses_already_are_zones_that_it_may_use() -> None:
+    lost = shard("lost", "z2")
+    scene = Ring([shard("a", "z1")], spec(min_zones=2), lost=[lost])
+    scene.put(lost, 1, group=WEB)
+
+    assert scene.place(WEB).shard == "a"
+
+
+def test_zones_of_one_name_in_two_regions_are_two() -> None:
+    one, two = shard("one", "z1", region="r1"), shard("two", "z1", region="r2")
+    scene = Ring([one, two], spec(min_zones=3))
+    scene.put(one, 1, group=WEB)
+    scene.put(two, 1, group=WEB)
+
+    assert scene.place(WEB).reason == "the group may use 2 zones, minZones is 3"
+
+
+def test_a_ring_without_zones_needs_none() -> None:
+    scene = Ring([shard("a"), shard("b")])
+
+    assert {scene.create(WEB).shard, scene.create(WEB).shard} == {"a", "b"}
+
+
+def test_a_ring_without_zones_has_not_two_of_them() -> None:
+    scene = Ring([shard("a"), shard("b")], spec(min_zones=2))
+    scene.create(WEB)
+
+    assert scene.create(WEB).reason == "the group may use 0 zones, minZones is 2"
+
+
+def test_a_zone_without_members_beats_a_lower_load() -> None:
+    used, empty, far = shard("a", "z1"), shard("b", "z1"), shard("c", "z2")
+    scene = ring({used: 1, empty: 0, far: 90})
+    scene.put(used, 1, group=WEB)
+
+    assert scene.left(WEB) == ["c"]
+
+
+def test_zones_are_compared_by_mean_load() -> None:
+    home = shard("home", "z0")
+    scene = ring({home: 10, shard("a", "z1"): 10, shard("b", "z1"): 10, shard("c", "z2"): 15})
+    scene.put(home, 1, group=WEB)
+
+    assert scene.left(WEB) == ["a", "b"]
+
+
+def test_mean_loads_are_compared_exactly() -> None:
+    home = shard("home", "z0")
+    third, sixth = shard("a", "z1", room=3), shard("b", "z1", room=6)
+    half, other = shard("c", "z2", room=4), shard("d", "z2", room=12)
+    scene = ring({third: 1, sixth: 2, half: 1, other: 5, home: 0})
+    scene.put(home, 1, group=WEB)
+
+    assert sorted(scene.left(WEB)) == ["a", "b", "c", "d"]
+
+
+def test_shards_without_zone_are_not_compared_by_region() -> None:
+    low, high, far = shard("a"), shard("b"), shard("c", region="r2")
+    scene = ring({low: 0, high: 20, far: 5})
+    for where in (low, high, far):
+        scene.put(where, 1, group=WEB)
+
+    assert scene.left(WEB) == ["b", "c", "a"]
+
+
+def test_a_member_on_a_shard_without_region_binds_the_group_to_none() -> None:
+    nowhere, there = shard("a", region=""), shard("b")
+    scene = Ring([nowhere, there])
+    scene.put(nowhere, 1, group=WEB)
+
+    assert scene.left(WEB) == ["b"]
+
+
+def test_a_zone_whose_shards_are_full_is_not_compared() -> None:
+    near, full_up = shard("a", "z1"), shard("b", "z2", room=1)
+    scene = Ring([near, shard("c", "z1"), full_up], spec())
+    scene.put(near, 1, group=WEB)
+    scene.put(full_up, 1)
+
+    assert scene.place(WEB).shard == "c"
+
+
+def test_what_leaves_a_shard_is_no_member_there() -> None:
+    a, b = shard("a"), shard("b")
+    scene = Ring([a, b], spec(required=True))
+    scene.tally.see(None, 1, Entry(a.name, (WEB,), draining=True))
+    scene.tally.see(None, 2, Entry(b.name, (WEB,)))
+
+    assert scene.place(WEB).shard == "a"
+
+
+def test_shards_in_a_zone_come_first() -> None:
+    assert ring({shard("a"): 0, shard("b", "z1"): 80}).left() == ["b"]
+
+
+def test_shards_in_a_pool_come_first() -> None:
+    assert ring({shard("a"): 1, shard("b", pool="p"): 80}).left() == ["b"]
+
+
+# Load and pools
+
+
+@pytest.mark.parametrize(
+    ("percent", "left"),
+    [
+        ({"a": 99, "b": 1, "c": 50, "d": 60}, "adcb"),
+        ({"a": 90, "b": 10, "c": 20, "d": 30, "e": 40}, "edcb"),
+        ({"a": 90, "b": 91, "c": 92, "d": 1, "e": 93}, "cbad"),
+        (dict.fromkeys("abcd", 5) | dict.fromkeys("efgh", 6), "efghabcd"),
+        (dict.fromkeys("abcd", 98) | dict.fromkeys("efgh", 99), "abcd"),
+        (dict.fromkeys("abcdef", 0), "abcdef"),
+        ({"a": 7}, "a"),
+    ],
+)
+def test_what_is_fuller_than_the_mean_is_dropped_but_four_are_left(
+    percent: dict[str, float], left: str
+) -> None:
+    assert "".join(ring(full(**percent)).left()) == left
+
+
+def test_of_many_shards_a_fifth_is_left_whatever_the_mean() -> None:
+    percent = dict.fromkeys((f"full-{index:02}" for index in range(28)), 90.0) | {
+        "empty": 0,
+        "z": 0,
+    }
+
+    left = ring(full(**percent)).left()
+
+    assert left == ["full-24", "full-25", "full-26", "full-27", "empty", "z"]
+
+
+@pytest.mark.parametrize(
+    ("room", "left"),
+    [
+        ((50, 5000), "8654321 0"),
+        ((50, 2000), "8654321 0"),
+        ((3000, 5000), "987654321 0"),
+        ((5000, 5000), "987654321 0"),
+    ],
+)
+def test_of_pools_that_are_more_than_half_full_a_fifth_is_dropped_where_room_is_least(
+    room: tuple[int, int], left: str
+) -> None:
+    odd, even = shard("odd", pool="odd"), shard("even", pool="even")
+    shards = [shard(str(index), pool=("even", "odd")[index % 2], room=1000) for index in range(10)]
+    scene = Ring(shards, spec(pool_capacity=6000), lost=[odd, even])
+    for where in shards:
+        scene.put(where, 100 + int(where.name))
+    for rest, free in zip((odd, even), room, strict=True):
+        held = sum(scene.tally.on(shard.name) for shard in scene.layout.pools[rest.pool])
+        scene.put(rest, 6000 - free - held)
+
+    assert scene.left() == [*left.replace(" ", "")]
+
+
+def test_no_more_shards_are_dropped_than_are_in_pools_without_room() -> None:
+    full_up = shard("rest", pool="p")
+    shards = [shard(str(index), pool="p" if index == 4 else "q") for index in range(10)]
+    scene = Ring(shards, spec(pool_capacity=100), lost=[full_up])
+    scene.put(full_up, 51)
+
+    assert scene.left() == [*"012356789"]
+
+
+def test_pools_without_limit_are_all_as_roomy() -> None:
+    shards = [shard(f"n{index}", pool=f"p{index % 2}", room=1000) for index in range(10)]
+    scene = ring(dict.fromkeys(shards, 1) | {shards[1]: 2})
+
+    assert len(scene.left()) == 10
+
+
+def test_shards_in_no_pool_are_not_compared_by_room() -> None:
+    shards = [shard(str(index)) for index in range(10)]
+    scene = ring(dict.fromkeys(shards, 10), spec(pool_capacity=10))
+
+    assert len(scene.left()) == 10
+
+
+def test_a_pool_of_50_refuses_the_51st() -> None:
+    scene = Ring([shard("a", pool="p"), shard("b", pool="p")], spec(pool_capacity=50))
+
+    choices = [scene.create() for _ in range(51)]
+
+    assert Counter(choice.shard is None for choice in choices) == {False: 50, True: 1}
+    assert "its pool p is full: 50 of 50 objects" in choices[-1].reason
+
+
+def test_a_pool_counts_what_its_lost_shards_hold() -> None:
+    lost = shard("lost", pool="p")
+    scene = Ring([shard("a", pool="p")], spec(pool_capacity=50), lost=[lost])
+    scene.put(lost, 50)
+
+    assert scene.place().shard is None
+
+
+def test_an_object_that_a_pool_has_moves_within_it_though_it_is_full() -> None:
+    lost = shard("lost", pool="p")
+    scene = Ring([shard("a", pool="p")], spec(pool_capacity=50), lost=[lost])
+    scene.put(lost, 50)
+
+    assert scene.placer.place(demand(identity=1), scene.tally).shard == "a"
+
+
+def test_the_lower_one_of_two_capacities_says_what_is_full() -> None:
+    shards = {shard("a", room=200): 20, shard("b", room=50): 20, shard("c"): 30}
+
+    assert ring(shards, spec(per_shard_capacity=100)).left() == ["b", "c", "a"]
+
+
+def test_without_a_capacity_the_largest_holder_is_full() -> None:
+    scene = ring({shard("a", room=10): 6, shard("b"): 20, shard("c"): 10})
+
+    remarks = scene.placer.explain(demand(), scene.tally).remarks
+
+    assert [remarks[ShardName(name)].split(";")[0] for name in "abc"] == [
+        "active load 60 %",
+        "active load 100 %",
+        "active load 50 %",
+    ]
+
+
+def test_a_shard_with_room_for_nothing_is_full_with_the_object_that_it_may_keep() -> None:
+    nothing = shard("a", room=0)
+    scene = ring({nothing: 3})
+
+    explained = scene.placer.explain(Demand("key", 1, current=nothing.name), scene.tally)
+
+    assert explained.choice.shard == "a"
+    assert explained.remarks[nothing.name].startswith("active load 300 %")
+
+
+def test_shards_fill_up_to_what_they_have_room_for() -> None:
+    shards = [shard("a", room=10), shard("b", room=20), shard("c", room=30)]
+    scene = Ring(shards)
+
+    choices = [scene.create() for _ in range(61)]
+
+    assert [scene.tally.on(where.name) for where in shards] == [10, 20, 30]
+    assert choices[-1].shard is None
+
+
+def test_the_fullest_of_three_still_gets_two_of_nine() -> None:
+    shards = [shard("a", room=100), shard("b", room=200), shard("c", room=300)]
+    scene = Ring(shards)
+
+    for _ in range(270):
+        scene.create()
+
+    held = [scene.tally.on(where.name) for where in shards]
+    assert held == [pytest.approx(expected, abs=12) for expected in (60, 90, 120)]
+
+
+# The draw
+
+
+def test_of_keys_in_a_row_each_shard_gets_its_weight() -> None:
+    scene = ring(full(a=40, b=30, c=20, d=10))
+    keys = 14_000
+
+    drawn = Counter(
+        scene.placer.place(demand(f"/Secret/default/s-{index}"), scene.tally).shard
+        for index in range(keys)
+    )
+
+    # Four standard deviations of the largest share.
+    assert [drawn[ShardName(name)] for name in "abcd"] == [
+        pytest.approx(weight * 1000, abs=230) for weight in weights(4)
+    ]
+
+
+def test_the_draw_is_independent_of_rendezvous() -> None:
+    shards = tuple(full(a=0, b=0))
+    ranking = WeightedRendezvous()
+
+    def both(key: str) -> tuple[bool, bool]:
+        return best(ranking, key, shards) is shards[0], draw_by_hash(demand(key), 2) == 0
+
+    found = Counter(both(f"/Secret/default/s-{index}") for index in range(10_000))
+
+    assert all(many == pytest.approx(2500, abs=4 * 44) for many in found.values())
+    assert len(found) == 4
+
+
+@given(st.text(), st.integers(1, 10**6))
+def test_what_is_drawn_is_below_the_total(key: str, total: int) -> None:
+    assert 0 <= draw_by_hash(demand(key), total) < total
+
+
+# Explanations
+
+
+def test_every_candidate_is_told_by_which_cut_it_was_dropped() -> None:
+    home = shard("home", "z1")
+    near, far, high = shard("near", "z1"), shard("far", "z2"), shard("high", "z3")
+    abroad, nowhere = shard("abroad", "z1", region="r2"), shard("nowhere")
+    scene = ring({home: 1, near: 1, far: 5, high: 40, abroad: 0, nowhere: 0}, spec(required=True))
+    scene.put(home, 1, group=WEB)
+
+    remarks = scene.placer.explain(demand(group=WEB), scene.tally).remarks
+
+    assert remarks == {
+        "home": "active load 5 %, 1 of its group here, 1 in its zone; dropped by antiAffinity: "
+        "it holds a member of the group",
+        "near": "active load 2.5 %, 0 of its group here, 1 in its zone; dropped by members in "
+        "zone: another zone has fewer of the group",
+        "far": "active load 12.5 %, 0 of its group here, 0 in its zone; in the draw with a weight "
+        "of 1 of 1",
+        "high": "active load 100 %, 0 of its group here, 0 in its zone; dropped by load of zone: "
+        "the mean load of another zone is lower",
+        "abroad": "active load 0 %, 0 of its group here, 0 in its zone; dropped by region: the "
+        "group is in the region r",
+        "nowhere": "active load 0 %, 0 of its group here, it has no zone; dropped by zoned: it "
+        "has no zone, others have",
+    }
+
+
+def test_where_no_shard_is_left_the_remarks_say_as_much_as_the_reason() -> None:
+    a, b = shard("a", "z1"), shard("b", "z1")
+    scene = Ring([a, b], spec(min_zones=2))
+    scene.put(a, 1, group=WEB)
+
+    explained = scene.placer.explain(demand(group=WEB), scene.tally)
+
+    assert explained.choice.shard is None
+    assert all(explained.choice.reason in remark for remark in explained.remarks.values())
+
+
+# Promises
+
+SHARDS = st.builds(
+    shard,
+    st.sampled_from([f"s{number}" for number in range(12)]),
+    st.sampled_from(["", "z1", "z2", "z3"]),
+    region=st.sampled_from(["", "r1", "r2"]),
+    pool=st.sampled_from(["", "p1", "p2"]),
+    room=st.sampled_from([None, 0, 10, 30]),
+)
+SPECS = st.builds(
+    spec,
+    required=st.booleans(),
+    min_zones=st.integers(1, 3),
+    pool_capacity=st.none() | st.integers(1, 60),
+    per_shard_capacity=st.none() | st.integers(1, 20),
+)
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> tuple[PlacementSpec, list[tuple[Shard, bool, int, int]]]:
+    """Return a spec; and shards, whether each is available, and its strangers and members."""
+    shards = draw(st.lists(SHARDS, min_size=1, max_size=12, unique_by=lambda shard: shard.name))
+    facts = st.tuples(st.booleans(), st.sampled_from([0, 5, 15]), st.integers(0, 2))
+    return draw(SPECS), [(shard, *draw(facts)) for shard in shards]
+
+
+def built(
+    placement: PlacementSpec, shards: Sequence[tuple[Shard, bool, int, int]]
+) -> tuple[Layout, list[Shard], Tally]:
+    """Return what is asked, whatever the order of `shards`."""
+    available = [shard for shard, is_available, _, _ in shards if is_available]
+    tally = Tally()
+    for where, _, strangers, members in shards:
+        for index in range(strangers + members):
+            entry = Entry(where.name, (WEB,) if index < members else ())
+            tally.see(None, identity_of(f"{where.name}/{index}"), entry)
+    layout = Layout(
+        spec=placement, shards=tuple(shard for shard, *_ in shards), available=tuple(available)
+    )
+    return layout, available, tally
+
+
+@given(scenes(), st.randoms(use_true_random=False), st.sampled_from([WEB, NO_GROUP]), st.text())
+def test_no_order_of_input_matters(
+    scene: tuple[PlacementSpec, list[tuple[Shard, bool, int, int]]],
+    random: Random,
+    group: int,
+    key: str,
+) -> None:
+    placement, shards = scene
+    layout, available, tally = built(placement, shards)
+    random.shuffle(shards)
+    reordered, otherwise, recounted = built(placement, shards)
+    strategy, again = LeastLoaded(layout), LeastLoaded(reordered)
+    asked = demand(key, group=group)
+
+    if available:
+        assert strategy.choose(asked, available, tally) == again.choose(
+            asked, otherwise, recounted
+        )
+        assert strategy.remarks(asked, available, tally) == again.remarks(
+            asked, otherwise, recounted
+        )
+
+
+@given(scenes(), st.sampled_from([WEB, NO_GROUP]), st.text())
+def test_the_answer_is_a_candidate_or_a_reason(
+    scene: tuple[PlacementSpec, list[tuple[Shard, bool, int, int]]], group: int, key: str
+) -> None:
+    layout, available, tally = built(*scene)
+
+    if available:
+        choice = LeastLoaded(layout).choose(demand(key, group=group), available, tally)
+        assert choice.shard in {shard.name for shard in available} or (
+            choice.shard is None and choice.reason and group == WEB
+        )
+
+
+@given(scenes(), st.text())
+def test_each_cut_keeps_some_of_what_the_one_before_kept(
+    scene: tuple[PlacementSpec, list[tuple[Shard, bool, int, int]]], key: str
+) -> None:
+    layout, available, tally = built(*scene)
+
+    if available:
+        kept = set(available)
+        for cut in cuts_of(layout, demand(key, group=WEB), available, tally):
+            assert set(cut.kept) <= kept
+            assert len(cut.kept) == len(set(cut.kept))
+            kept = set(cut.kept)

@@ -1,0 +1,99 @@
+"""Facts about `sharder.core.placement.hashing`: which shard a key belongs to."""
+
+from xxhash import xxh64_intdigest
+
+from sharder.core.names import ShardName
+from sharder.core.placement.hashing import TOKENS_PER_MEMBER, ConsistentHash
+
+# Computed with pkg/sharding/consistenthash of the reference.
+VECTORS = {
+    "/Secret/default/secret-0": "shard-1",
+    "/Secret/default/secret-12": "shard-0",
+    "/Secret/default/secret-14": "shard-2",
+    "apps/Deployment/team-0/web": "shard-0",
+    "apps/Deployment/team-10/web": "shard-2",
+    "apps/Deployment/team-23/web": "shard-1",
+    "rbac.authorization.k8s.io/ClusterRole//role-0": "shard-0",
+    "rbac.authorization.k8s.io/ClusterRole//role-12": "shard-1",
+    "rbac.authorization.k8s.io/ClusterRole//role-16": "shard-2",
+    "webhosting.timebertt.dev/Website/project-0/homepage-0": "shard-0",
+    "webhosting.timebertt.dev/Website/project-0/homepage-21": "shard-1",
+    "webhosting.timebertt.dev/Website/project-1/homepage-15": "shard-2",
+}
+ONE, ELEVEN = ShardName("op-1"), ShardName("op-11")
+
+
+def test_the_hash_is_xxh64_with_seed_0() -> None:
+    # The test value of the XXH64 specification for no input, doc/xxhash_spec.md.
+    assert xxh64_intdigest(b"") == 0xEF46DB3751D8E999
+
+
+def test_keys_go_where_the_reference_puts_them() -> None:
+    ring = ConsistentHash(ShardName(f"shard-{number}") for number in range(3))
+
+    owners = {key: ring.owner(key) for key in VECTORS}
+
+    assert owners == VECTORS
+
+
+def test_a_ring_without_members_owns_nothing() -> None:
+    assert ConsistentHash([]).owner("/Secret/default/s") is None
+
+
+def test_a_single_member_owns_everything() -> None:
+    ring = ConsistentHash([ONE])
+
+    assert {ring.owner(f"key-{number}") for number in range(100)} == {ONE}
+
+
+def test_a_key_that_hashes_to_a_token_belongs_to_it() -> None:
+    ring = ConsistentHash([ShardName("a"), ShardName("b")])
+
+    owners = {ring.owner(f"a{index}") for index in range(TOKENS_PER_MEMBER)}
+
+    assert owners == {ShardName("a")}
+
+
+def test_a_key_behind_the_last_token_wraps_to_the_first() -> None:
+    names = [ShardName("a"), ShardName("b")]
+    tokens = {xxh64_intdigest(f"{n}{i}".encode()): n for n in names for i in range(100)}
+    behind = next(k for k in map(str, range(100_000)) if xxh64_intdigest(k.encode()) > max(tokens))
+
+    assert ConsistentHash(names).owner(behind) == tokens[min(tokens)]
+
+
+def test_a_shared_token_belongs_to_the_last_member_in_order() -> None:
+    # `op-1` + `10` and `op-11` + `0` are the same bytes.
+    assert ConsistentHash([ELEVEN, ONE]).owner("op-110") == ELEVEN
+    assert ConsistentHash([ONE, ELEVEN]).owner("op-110") == ELEVEN
+
+
+def test_every_member_has_100_tokens() -> None:
+    # `b-` + `99` is a key that hashes to the last token of `b-`.
+    ring = ConsistentHash([ShardName("a"), ShardName("b-")])
+
+    assert [ring.owner("a99"), ring.owner("b-99")] == ["a", "b-"]
+    assert TOKENS_PER_MEMBER == 100
+
+
+def test_members_are_kept_once_and_in_order() -> None:
+    assert ConsistentHash([ELEVEN, ONE, ELEVEN]).members == (ONE, ELEVEN)
+
+
+def test_a_walk_meets_every_member_once() -> None:
+    members = [ShardName(f"shard-{number}") for number in range(9)]
+    ring = ConsistentHash(members)
+
+    assert all(sorted(ring.walk(key)) == members for key in VECTORS)
+    assert list(ConsistentHash([]).walk("key")) == []
+
+
+def test_for_a_member_more_only_its_own_tokens_are_hashed() -> None:
+    members = [ShardName(f"shard-{number}") for number in range(50)]
+    before = ConsistentHash(members)
+
+    after = before.of([*members, ShardName("one-more")])
+
+    assert len(after.members) == 51
+    hashed = {id(token) for token in after._tokens} - {id(token) for token in before._tokens}
+    assert len(hashed) == TOKENS_PER_MEMBER

@@ -1,0 +1,537 @@
+"""Facts about `sharder.core.placement.tally`: what is counted, and what is assumed."""
+
+import pytest
+
+from sharder.core.placement.assumption import BRIEF_LIVES, LIVES, MAX_BRIEF
+from sharder.core.placement.entries import Entries, Entry
+from sharder.core.placement.tally import STEP, Reservation, Tally
+from tests.support.values import A, B, C
+
+WIDGETS, SECRETS = "widgets", "secrets"
+"""Parts."""
+X, Y = 7, 8
+"""Groups."""
+
+
+def counted(*entries: Entry) -> Tally:
+    """Widgets that are numbered from 0."""
+    tally = Tally()
+    for identity, entry in enumerate(entries):
+        tally.see(WIDGETS, identity, entry)
+    return tally
+
+
+def drop(tally: Tally, part: str) -> None:
+    for _ in tally.dropping(part):
+        pass
+
+
+def sums(tally: Tally) -> dict[str, object]:
+    """All that is summed up."""
+    return {
+        "objects": tally.objects,
+        "unassigned": tally.unassigned,
+        "draining": tally.draining,
+        "on": {s: tally.on(s) for s in (A, B, C) if tally.on(s)},
+        "staying": {s: tally.staying_on(s) for s in (A, B, C) if tally.staying_on(s)},
+        "pinned": {s: tally.pinned_on(s) for s in (A, B, C) if tally.pinned_on(s)},
+        "members": {
+            (g, s): tally.members_on(g, s)
+            for g in (X, Y)
+            for s in (A, B, C)
+            if tally.members_on(g, s)
+        },
+    }
+
+
+def test_nothing_is_known_at_first() -> None:
+    tally = Tally()
+
+    assert not tally.synced
+    assert not tally.holds(1)
+    assert tally.objects == tally.unassigned == tally.on(A) == tally.members_on(X, A) == 0
+    assert tally.shard_of(1) is None
+    assert tally.where_counted(1, X) is None
+    assert tally.by_shard() == {}
+
+
+def test_objects_are_counted_with_and_without_shard() -> None:
+    tally = counted(Entry(A), Entry(A), Entry(B), Entry(None))
+
+    assert (tally.objects, tally.unassigned) == (4, 1)
+    assert tally.by_shard() == {A: 2, B: 1}
+    assert tally.holds(3)
+    assert tally.shard_of(2) == B
+    assert tally.shard_of(3) is None
+
+
+@pytest.mark.parametrize("entry", [Entry(A, (X,), draining=True), Entry(A, (X,), deleting=True)])
+def test_what_is_leaving_is_on_its_shard_and_does_not_stay(entry: Entry) -> None:
+    tally = counted(Entry(A, (X,)), entry)
+
+    assert tally.on(A) == 2
+    assert tally.staying_on(A) == tally.members_on(X, A) == 1
+    assert tally.where_counted(0, X) == A
+    assert tally.where_counted(1, X) is None
+
+
+def test_members_are_counted_for_each_of_their_groups() -> None:
+    tally = counted(Entry(A, (X, Y)), Entry(A, (X,)), Entry(B, (Y,)), Entry(None, (X,)))
+
+    assert [tally.members_on(X, s) for s in (A, B)] == [2, 0]
+    assert [tally.members_on(Y, s) for s in (A, B)] == [1, 1]
+    assert tally.where_counted(1, Y) is None
+    assert tally.where_counted(3, X) is None
+
+
+def test_what_is_pinned_counts_while_it_stays() -> None:
+    tally = counted(Entry(A, pinned=True), Entry(A), Entry(A, pinned=True, draining=True))
+
+    assert tally.pinned_on(A) == 1
+    assert tally.draining == 1
+
+
+@pytest.mark.parametrize(
+    "entry", [Entry(A, (X,), pinned=True), Entry(A, draining=True), Entry(None)]
+)
+def test_what_is_gone_leaves_no_trace(entry: Entry) -> None:
+    tally = counted(entry)
+
+    tally.see(WIDGETS, 0, None)
+
+    assert sums(tally) == sums(Tally())
+    assert not tally.holds(0)
+
+
+def test_an_object_of_which_nothing_was_known_may_go() -> None:
+    tally = counted(Entry(A))
+
+    tally.see(SECRETS, 9, None)
+
+    assert tally.objects == 1
+
+
+def test_an_object_that_changes_counts_as_it_is_now() -> None:
+    tally = counted(Entry(A, (X,), pinned=True))
+
+    tally.see(WIDGETS, 0, Entry(B, (Y,)))
+
+    assert sums(tally) == sums(counted(Entry(B, (Y,))))
+
+
+def test_changes_and_departures_are_counted() -> None:
+    tally = counted(Entry(A))
+    tally.see(WIDGETS, 0, Entry(A))
+    assert (tally.changes, tally.departures) == (1, 0)
+
+    tally.see(WIDGETS, 0, Entry(A, draining=True))
+    assert (tally.changes, tally.departures) == (2, 0)
+
+    tally.see(WIDGETS, 0, Entry(B))
+    assert (tally.changes, tally.departures) == (3, 1)
+
+    tally.see(WIDGETS, 0, None)
+    assert (tally.changes, tally.departures) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("after", "left"),
+    [
+        (Entry(A, (X,)), 1),
+        (Entry(A, (X, Y), draining=True), 1),
+        (Entry(A, (X, Y), deleting=True), 1),
+        (Entry(B, (X, Y)), 1),
+        (Entry(A, (X, Y), pinned=True), 0),
+        (Entry(A, (X, Y, 9)), 0),
+    ],
+)
+def test_a_member_that_a_shard_has_no_more_departs_though_the_object_stays(
+    after: Entry, left: int
+) -> None:
+    tally = counted(Entry(A, (X, Y)))
+
+    tally.see(WIDGETS, 0, after)
+
+    assert tally.departures == left
+
+
+def test_who_goes_nowhere_any_more_departs_from_there() -> None:
+    tally = counted(Entry(A, draining=True, heading=B))
+
+    tally.see(WIDGETS, 0, Entry(A, draining=True, heading=B, pinned=True))
+    before = tally.departures
+    tally.see(WIDGETS, 0, Entry(A))
+
+    assert (before, tally.departures) == (0, 1)
+
+
+def test_a_member_departs_once_though_its_object_goes_step_by_step() -> None:
+    tally = counted(Entry(A, (X,)))
+
+    tally.see(WIDGETS, 0, Entry(A, (X,), draining=True))
+    tally.see(WIDGETS, 0, Entry(A, (X,), draining=True, deleting=True))
+
+    assert tally.departures == 1
+
+
+def test_what_is_assumed_counts_at_once_and_once() -> None:
+    tally = counted(Entry(A))
+
+    for _ in range(3):
+        tally.assume(Reservation(9, Entry(B, (X,))))
+
+    assert tally.objects == 2
+    assert (tally.on(B), tally.members_on(X, B)) == (1, 1)
+    assert tally.reserved(9) == tally.shard_of(9) == B
+    assert tally.reserved(0) is None
+
+
+def test_an_assumption_may_be_replaced_by_another_one() -> None:
+    tally = counted(Entry(A))
+
+    tally.assume(Reservation(0, Entry(B)))
+    tally.assume(Reservation(0, Entry(C)))
+
+    assert sums(tally) == sums(counted(Entry(C)))
+
+
+def test_the_watch_confirms_an_assumption() -> None:
+    tally = counted()
+    tally.assume(Reservation(9, Entry(B)))
+
+    tally.see(WIDGETS, 9, Entry(B))
+
+    assert tally.reserved(9) is None
+    assert sums(tally) == sums(counted(Entry(B)))
+
+
+def test_the_watch_confirms_an_assumption_that_changed_no_owner() -> None:
+    tally = counted(Entry(A))
+    tally.assume(Reservation(0, Entry(A, draining=True)))
+
+    tally.see(WIDGETS, 0, Entry(A, draining=True))
+
+    assert tally.reserved(0) is None
+    assert tally.draining == 1
+
+
+def test_an_old_event_does_not_refute_an_assumption() -> None:
+    tally = counted(Entry(A))
+    tally.assume(Reservation(0, Entry(B)))
+
+    tally.see(WIDGETS, 0, Entry(A, deleting=True))
+
+    assert tally.reserved(0) == B
+    assert sums(tally) == sums(counted(Entry(B)))
+
+
+def test_an_old_event_does_not_refute_the_second_of_two_assumptions() -> None:
+    tally = counted(Entry(A))
+    tally.assume(Reservation(0, Entry(B)))
+    tally.assume(Reservation(0, Entry(C)))
+
+    tally.see(WIDGETS, 0, Entry(A))
+
+    assert tally.reserved(0) == C
+
+
+def test_the_first_of_two_moves_does_not_refute_what_was_assumed_of_the_second() -> None:
+    tally = counted(Entry(A))
+    tally.assume(Reservation(0, Entry(B)))
+    tally.assume(Reservation(0, Entry(B, draining=True)))
+
+    tally.see(WIDGETS, 0, Entry(B))
+    assert tally.draining == 1
+
+    tally.see(WIDGETS, 0, Entry(B, pinned=True))
+    assert tally.draining == 0
+
+
+@pytest.mark.parametrize("seen", [Entry(C), None])
+def test_another_outcome_refutes_an_assumption(seen: Entry | None) -> None:
+    tally = counted(Entry(A))
+    tally.assume(Reservation(0, Entry(B)))
+
+    tally.see(WIDGETS, 0, seen)
+
+    assert tally.reserved(0) is None
+    assert sums(tally) == sums(counted(*([] if seen is None else [seen])))
+
+
+def test_that_the_old_shard_has_let_go_does_not_refute_where_the_object_is_to_go() -> None:
+    tally = counted(Entry(A))
+    tally.assume(Reservation(0, Entry(B)))
+
+    tally.see(WIDGETS, 0, Entry(None))
+
+    assert tally.reserved(0) == B
+    assert sums(tally) == sums(counted(Entry(B)))
+
+
+@pytest.mark.parametrize("draining", [True, False])
+def test_that_the_shard_has_let_go_refutes_that_it_stays_there(draining: bool) -> None:
+    tally = counted(Entry(A))
+    tally.assume(Reservation(0, Entry(A, draining=draining)))
+
+    tally.see(WIDGETS, 0, Entry(None))
+
+    assert tally.reserved(0) is None
+    assert sums(tally) == sums(counted(Entry(None)))
+
+
+def test_a_reservation_that_is_given_back_never_was() -> None:
+    tally = counted(Entry(A, (X,)))
+    tally.assume(Reservation(0, Entry(B, (X,))))
+    tally.assume(Reservation(9, Entry(B)))
+
+    for identity in (0, 9, 9):
+        tally.forget(identity)
+
+    assert sums(tally) == sums(counted(Entry(A, (X,))))
+    assert not tally.holds(9)
+
+
+def test_a_reservation_is_given_back_unless_another_has_taken_its_place() -> None:
+    tally = Tally()
+    promised, written = Reservation(9, Entry(B)), Reservation(9, Entry(B))
+
+    tally.assume(promised)
+    tally.assume(written)
+    tally.give_back(promised)
+    assert tally.on(B) == 1
+
+    tally.give_back(written)
+    tally.give_back(written)
+    assert tally.on(B) == 0
+
+
+def test_what_the_watch_does_not_show_is_forgotten_after_a_while() -> None:
+    tally = Tally()
+    tally.assume(Reservation(9, Entry(B)))
+
+    for _ in range(LIVES):
+        tally.age()
+    assert tally.on(B) == 1
+
+    tally.age()
+    assert tally.on(B) == 0
+
+
+def test_a_request_that_is_not_seen_carried_out_is_given_up_soon_while_the_watch_is_live() -> None:
+    tally = Tally()
+    tally.assume(Reservation(9, Entry(B)), brief=True)
+    tally.assume(Reservation(8, Entry(B)))
+
+    for number in range(BRIEF_LIVES):
+        tally.see(WIDGETS, number, Entry(A))
+        tally.age()
+    assert tally.on(B) == 2
+
+    tally.see(WIDGETS, 7, Entry(A))
+    tally.age()
+    assert tally.on(B) == 1
+
+
+def test_a_request_that_is_not_seen_carried_out_is_waited_for_while_nothing_is_shown() -> None:
+    tally = Tally()
+    tally.assume(Reservation(9, Entry(B)), brief=True)
+
+    for _ in range(LIVES):
+        tally.age()
+    assert tally.on(B) == 1
+
+    tally.see(WIDGETS, 7, Entry(A))
+    tally.age()
+    assert tally.on(B) == 0
+
+
+def test_of_too_many_requests_the_latest_are_assumed() -> None:
+    tally = Tally()
+    tally.assume(Reservation(-1, Entry(A)))
+
+    for number in range(2500):
+        tally.assume(Reservation(number, Entry(B)), brief=True)
+
+    assert (tally.on(A), tally.on(B)) == (1, MAX_BRIEF)
+    assert tally.reserved(2499) == B
+
+
+def test_what_is_assumed_is_not_settled_until_it_is_shown() -> None:
+    tally = counted(Entry(A), Entry(A))
+    tally.assume(Reservation(9, Entry(A)))
+    tally.assume(Reservation(1, Entry(B)))
+    assert (tally.settled_on(A), tally.settled_on(B)) == (1, 0)
+    changes = tally.changes
+
+    tally.see(WIDGETS, 9, Entry(A))
+    tally.see(WIDGETS, 1, Entry(B))
+
+    assert (tally.settled_on(A), tally.settled_on(B)) == (2, 1)
+    assert tally.changes > changes
+
+
+def test_who_loses_its_pin_is_a_guest_until_it_goes_or_is_pinned_again() -> None:
+    tally = counted(Entry(A, pinned=True), Entry(A))
+    tally.see(WIDGETS, 0, Entry(A))
+    tally.see(WIDGETS, 0, Entry(A, deleting=True))
+    assert [tally.is_guest(number) for number in (0, 1)] == [True, False]
+
+    tally.see(WIDGETS, 0, Entry(A, pinned=True))
+    assert not tally.is_guest(0)
+
+    tally.see(WIDGETS, 0, Entry(A))
+    tally.see(WIDGETS, 0, Entry(B))
+    assert not tally.is_guest(0)
+
+
+def test_guests_are_counted_where_they_stay() -> None:
+    tally = counted(*[Entry(A, pinned=True)] * 4, Entry(A))
+    for number in range(4):
+        tally.see(WIDGETS, number, Entry(A))
+    assert tally.guests_on(A) == 4
+
+    tally.see(WIDGETS, 0, Entry(A, pinned=True))
+    tally.see(WIDGETS, 1, Entry(B))
+    tally.see(WIDGETS, 2, None)
+    assert (tally.guests_on(A), tally.guests_on(B)) == (1, 0)
+
+    tally.assume(Reservation(3, Entry(A, draining=True, heading=B)))
+    assert tally.guests_on(A) == 0
+    tally.forget(3)
+    assert tally.guests_on(A) == 1
+    tally.clear()
+    assert tally.guests_on(A) == 0
+
+
+@pytest.mark.parametrize("brief", [True, False])
+def test_what_is_assumed_is_known_as_it_was_assumed(brief: bool) -> None:
+    tally = counted(Entry(A))
+    tally.assume(Reservation(0, Entry(B)), brief=brief)
+
+    pending = tally.pending(0)
+
+    assert pending is not None
+    assert (pending.entry, pending.brief) == (Entry(B), brief)
+    assert tally.pending(1) is None
+
+
+def test_an_assumption_that_is_repeated_lives_on() -> None:
+    tally = Tally()
+
+    for _ in range(3 * LIVES):
+        tally.assume(Reservation(9, Entry(B)))
+        tally.age()
+
+    assert tally.on(B) == 1
+
+
+def test_time_changes_nothing_that_was_seen() -> None:
+    entries = [Entry(A, (X,)), Entry(B, pinned=True), Entry(None), Entry(C, draining=True)]
+    tally = counted(*entries)
+    tally.see(WIDGETS, 99, Entry(C))
+    tally.see(WIDGETS, 99, None)
+
+    for _ in range(2 * LIVES):
+        tally.age()
+
+    assert sums(tally) == sums(counted(*entries))
+
+
+def test_a_new_list_takes_the_place_of_what_was_known_of_a_part() -> None:
+    tally = counted(Entry(A, (X,)), Entry(A), Entry(B))
+    tally.see(SECRETS, 50, Entry(C))
+
+    tally.replace(WIDGETS, {1: Entry(B), 2: Entry(B), 3: Entry(None)})
+
+    assert sums(tally) == sums(counted(Entry(B), Entry(B), Entry(None), Entry(C)))
+    assert not tally.holds(0)
+
+
+def test_a_new_list_settles_assumptions_as_events_do() -> None:
+    tally = counted(Entry(A), Entry(A), Entry(A))
+    for identity in (0, 1, 2, 9):
+        tally.assume(Reservation(identity, Entry(B)))
+
+    tally.replace(WIDGETS, Entries({0: Entry(B), 1: Entry(A)}))
+
+    assert [tally.reserved(identity) for identity in (0, 1, 2, 9)] == [None, B, None, B]
+    assert tally.by_shard() == {B: 3}
+
+
+def test_a_part_that_is_listed_no_more_is_dropped() -> None:
+    tally = counted(Entry(A), Entry(B))
+    tally.see(SECRETS, 50, Entry(C))
+
+    drop(tally, WIDGETS)
+
+    assert sums(tally) == sums(counted(Entry(C)))
+
+
+def test_all_parts_are_dropped_at_once() -> None:
+    tally = counted(Entry(A), Entry(B))
+    tally.see(SECRETS, 50, Entry(C))
+
+    tally.clear()
+
+    assert sums(tally) == sums(Tally())
+
+
+@pytest.mark.parametrize("assumed", [False, True])
+def test_what_two_parts_show_counts_once_until_both_are_dropped(assumed: bool) -> None:
+    tally = Tally()
+    if assumed:
+        tally.assume(Reservation(1, Entry(B)))
+    for part in ("old", "new"):
+        tally.replace(part, {1: Entry(A, (X,))})
+    assert tally.objects == 1
+
+    drop(tally, "old")
+    assert sums(tally) == sums(counted(Entry(A, (X,))))
+
+    drop(tally, "new")
+    assert sums(tally) == sums(Tally())
+
+
+def test_what_an_older_part_shows_stands_until_that_is_dropped() -> None:
+    tally = Tally()
+    tally.see("old", 1, Entry(A))
+    tally.see("new", 1, Entry(B))
+    assert tally.by_shard() == {A: 1}
+
+    tally.see("old", 1, Entry(C))
+    assert tally.by_shard() == {C: 1}
+
+    drop(tally, "old")
+    assert tally.by_shard() == {B: 1}
+
+
+def test_a_part_that_is_dropped_empties_beside_a_new_one_of_its_name() -> None:
+    tally = counted(Entry(A), Entry(A))
+
+    leaving = tally.dropping(WIDGETS)
+    tally.see(WIDGETS, 1, Entry(B))
+    for _ in leaving:
+        pass
+
+    assert sums(tally) == sums(counted(Entry(B)))
+
+
+def test_others_have_their_turn_while_much_is_forgotten() -> None:
+    many = {number: Entry(A) for number in range(3 * STEP)}
+    tally = Tally()
+    tally.replace(WIDGETS, many)
+
+    seen = [tally.objects for _ in tally.removing(WIDGETS, range(STEP))]
+    seen += [tally.objects for _ in tally.dropping(WIDGETS)]
+
+    assert seen == [2 * STEP, STEP, 0]
+
+
+def test_what_is_assumed_while_a_part_is_dropped_stands_if_nothing_was_known_before() -> None:
+    tally = Tally()
+    tally.replace(WIDGETS, {number: Entry(A) for number in range(STEP + 1)})
+
+    for _ in tally.dropping(WIDGETS):
+        tally.assume(Reservation(STEP + 1, Entry(B)))
+
+    assert tally.by_shard() == {B: 1}

@@ -1,0 +1,176 @@
+"""Facts about `sharder.core.preview.report`: counts per shard, before and after."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from sharder.core.api.ring import PlacementSpec, StrategyName
+from sharder.core.leases.membership import Standing
+from sharder.core.leases.state import ShardState
+from sharder.core.movement.planner import Owners
+from sharder.core.names import ShardName
+from sharder.core.preview.plan import Action, Planned, plan_object, plan_ring
+from sharder.core.preview.report import report
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot, Role
+from tests.support.values import (
+    CONFIGMAPS,
+    SECRETS,
+    WIDGETS,
+    A,
+    B,
+    C,
+    members,
+    named,
+    obj,
+    ring,
+    snapshot,
+)
+
+NOW = snapshot()
+ON_B = named(WIDGETS, B, NOW)
+
+
+def planned(owner: str | None, *, at: RingSnapshot = NOW, name: str = ON_B) -> Planned:
+    return plan_object(at, obj(WIDGETS, name, owner=owner), Role.MAIN, Owners())
+
+
+def placing(placement: PlacementSpec, standings: Mapping[ShardName, Standing]) -> RingSnapshot:
+    spec = msgspec.structs.replace(ring().spec, placement=placement)
+    return build(
+        msgspec.structs.replace(ring(), spec=spec),
+        members=members(standings),
+        namespaces=frozenset({"default"}),
+        custom={"mine": lambda _demand, _shards, _counts: None},
+    )
+
+
+def test_a_report_is_json_as_documented() -> None:
+    states = {B: ShardState.EXPIRED, A: ShardState.READY, C: ShardState.DEAD}
+    plan = [planned(A), planned(None, name=named(WIDGETS, A, NOW))]
+
+    encoded = msgspec.json.decode(msgspec.json.encode(report(NOW, plan, states)))
+
+    assert encoded == {
+        "ring": "demo",
+        "strategy": "ConsistentHash",
+        "paused": False,
+        "problem": None,
+        "shards": [
+            {"name": A, "state": "ready", "objects": 1, "load": None, "capacity": None},
+            {"name": B, "state": "expired", "objects": 1, "load": None, "capacity": None},
+            {"name": C, "state": "dead", "objects": 0, "load": None, "capacity": None},
+        ],
+        "assignments": [
+            {
+                "object": f"example.com/Widget/default/{name}",
+                "from": origin,
+                "to": to,
+                "action": action,
+            }
+            for name, origin, to, action in sorted(
+                [(ON_B, A, B, "drain"), (named(WIDGETS, A, NOW), None, A, "assign")]
+            )
+        ],
+        "unassigned": [],
+        "reasons": {},
+        "refusals": [],
+        "rebalance": None,
+        "summary": {
+            "objects": 2,
+            "moves": 2,
+            "imbalanceBefore": 2.0,
+            "imbalanceAfter": 1.0,
+        },
+    }
+
+
+def test_objects_are_unassigned_if_no_shard_works_on_them_in_the_end() -> None:
+    at = snapshot(members({}))
+
+    result = report(at, [planned(C, at=at, name="y"), planned(None, at=at, name="x")], {})
+
+    assert (
+        result.unassigned
+        == tuple(result.reasons)
+        == (
+            "example.com/Widget/default/x",
+            "example.com/Widget/default/y",
+        )
+    )
+    assert set(result.reasons.values()) == {"no shard is available"}
+
+
+def test_what_nothing_controls_is_listed_but_not_counted() -> None:
+    plan = plan_object(NOW, obj(CONFIGMAPS, "c"), Role.CONTROLLED, Owners())
+
+    result = report(NOW, [plan], {})
+
+    assert [(a.object, a.action) for a in result.assignments] == [
+        ("/ConfigMap/default/c", Action.NONE)
+    ]
+    assert (result.unassigned, result.summary.objects) == ((), 0)
+
+
+def test_a_strategy_that_sticks_shows_what_shards_have_and_may_have() -> None:
+    at = placing(
+        PlacementSpec(strategy=StrategyName.BOUNDED_LOAD),
+        {A: Standing.AVAILABLE, B: Standing.AVAILABLE, C: Standing.MISSING},
+    )
+    main = [(Role.LEADING, obj(SECRETS, f"s{i}", owner=A)) for i in range(3)]
+    child = (Role.CONTROLLED, obj(CONFIGMAPS, "c", owner=A, controlled_by="s0"))
+
+    plan = plan_ring(at, [*main, child, (Role.MAIN, obj(WIDGETS, "w", owner=C))])
+    result = report(at, plan, dict.fromkeys((A, B, C), ShardState.READY))
+
+    assert result.strategy == "BoundedLoad"
+    assert {s.name: (s.load, s.capacity) for s in result.shards} == {
+        A: ({"objects": 2}, {"objects": 2}),
+        B: ({"objects": 1}, {"objects": 2}),
+        C: ({"objects": 1}, None),
+    }
+
+
+def test_where_there_is_no_ceiling_there_is_no_capacity() -> None:
+    at = placing(PlacementSpec(strategy=StrategyName.SPREAD), {})
+
+    result = report(at, [], {A: ShardState.READY})
+
+    assert [(s.load, s.capacity) for s in result.shards] == [({"objects": 0}, None)]
+
+
+def test_a_controlled_object_is_unassigned_for_the_reason_of_its_step() -> None:
+    at = snapshot(members({A: Standing.AVAILABLE, C: Standing.MISSING}))
+    owners, child = Owners(), obj(CONFIGMAPS, "c", controlled_by="s")
+    owner = plan_object(at, obj(SECRETS, "s", owner=C), Role.LEADING, owners)
+
+    result = report(at, [owner, plan_object(at, child, Role.CONTROLLED, owners)], {})
+
+    assert result.reasons == {"/ConfigMap/default/c": "the shard of its owner gets nothing new"}
+
+
+def test_what_would_be_refused_of_the_ring_is_told() -> None:
+    at = placing(PlacementSpec(strategy=StrategyName.RENDEZVOUS, per_shard_capacity=7), {})
+
+    (refusal,) = report(at, [], {}).refusals
+
+    assert refusal.startswith("spec.placement.perShardCapacity: Invalid value: 7: ")
+
+
+def test_an_installed_strategy_is_not_refused() -> None:
+    at = placing(PlacementSpec(strategy=StrategyName.CUSTOM, custom="mine"), {})
+
+    assert report(at, [], {}).refusals == ()
+
+
+def test_what_is_on_a_lost_shard_with_its_owner_is_unassigned_for_that_reason() -> None:
+    at, owners = snapshot(members({})), Owners()
+    main = plan_object(at, obj(SECRETS, "s", owner=C), Role.LEADING, owners)
+    child = obj(CONFIGMAPS, "c", owner=C, controlled_by="s")
+
+    result = report(at, [main, plan_object(at, child, Role.CONTROLLED, owners)], {})
+
+    assert result.reasons == {
+        "/ConfigMap/default/c": "no shard works on the object that controls it",
+        "/Secret/default/s": "no shard is available",
+    }

@@ -1,0 +1,76 @@
+"""Facts about how fast a status follows what is counted."""
+
+from sharder.core.api.ring import Condition
+from sharder.core.status.conditions import DesiredCondition
+from sharder.core.status.status import COUNTS_SECONDS, SETTLE_SECONDS, StatusThrottle
+
+OWNED = DesiredCondition(type="Covered", holds=True, reason="AllOwned", counted=True)
+UNASSIGNED = DesiredCondition(
+    type="Covered", holds=False, reason="ObjectsUnassigned", counted=True
+)
+NO_SHARDS = DesiredCondition(type="Covered", holds=False, reason="NoShards")
+KNOWN_OWNED = Condition(type="Covered", status="True", reason="AllOwned")
+
+
+def test_the_first_word_is_believed_at_once() -> None:
+    assert StatusThrottle().believes(UNASSIGNED, None, 100)
+
+
+def test_what_rests_on_more_than_counts_is_believed_at_once() -> None:
+    assert StatusThrottle().believes(NO_SHARDS, KNOWN_OWNED, 100)
+
+
+def test_what_is_said_already_is_believed() -> None:
+    pace = StatusThrottle()
+
+    assert pace.believes(OWNED, KNOWN_OWNED, 100)
+    assert pace.settles_in(100) is None
+
+
+def test_what_would_flip_a_condition_is_believed_once_it_has_lasted() -> None:
+    pace = StatusThrottle()
+
+    believed = [
+        pace.believes(UNASSIGNED, KNOWN_OWNED, 100 + seconds)
+        for seconds in (0, SETTLE_SECONDS - 0.1, SETTLE_SECONDS)
+    ]
+
+    assert believed == [False, False, True]
+
+
+def test_what_was_otherwise_in_between_has_not_lasted() -> None:
+    pace = StatusThrottle()
+
+    believed = [
+        pace.believes(claim, KNOWN_OWNED, 100 + seconds)
+        for claim, seconds in ((UNASSIGNED, 0), (OWNED, 3), (UNASSIGNED, 6), (UNASSIGNED, 10))
+    ]
+
+    assert believed == [False, True, False, False]
+
+
+def test_another_reason_is_another_doubt() -> None:
+    pace, known = StatusThrottle(), Condition(type="Covered", status="False", reason="NoShards")
+
+    believed = [
+        pace.believes(claim, known, 100 + seconds)
+        for claim, seconds in ((UNASSIGNED, 0), (OWNED, 4), (OWNED, 6), (OWNED, 9))
+    ]
+
+    assert believed == [False, False, False, True]
+
+
+def test_a_doubt_is_to_be_looked_at_when_it_may_be_right() -> None:
+    pace = StatusThrottle()
+    pace.believes(UNASSIGNED, KNOWN_OWNED, 100)
+
+    assert [pace.settles_in(at) for at in (100, 103, 105)] == [5, 2, None]
+
+
+def test_counts_are_due_at_once_and_then_at_most_every_30_seconds() -> None:
+    pace = StatusThrottle()
+    first = pace.counts_due_in(100)
+    pace.wrote(100)
+
+    assert first == 0
+    assert [pace.counts_due_in(at) for at in (100, 110, 130, 200)] == [COUNTS_SECONDS, 20, 0, 0]

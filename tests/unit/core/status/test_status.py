@@ -1,0 +1,303 @@
+"""Facts about the status of a ring."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from sharder.core.api.ring import (
+    Condition,
+    LastRebalance,
+    LastResync,
+    PlannedMove,
+    RebalanceSpec,
+    RebalanceStrategy,
+    RingStatus,
+    ShardStatus,
+)
+from sharder.core.status.conditions import DesiredCondition, ready
+from sharder.core.status.stats import ObjectStats, ResyncReport
+from sharder.core.status.status import (
+    encode_status,
+    is_urgent,
+    status_of,
+    with_counts,
+    with_rebalance,
+)
+from tests.support.values import NOW, ring
+
+EMPTY = RingStatus()
+
+
+def status(
+    before: RingStatus = EMPTY,
+    problem: str | None = None,
+    *,
+    claims: Iterable[DesiredCondition] = (),
+    available: int = 2,
+    generation: int = 3,
+    at: int = 0,
+) -> RingStatus:
+    return status_of(
+        ring(generation=generation),
+        before,
+        shards=3,
+        available=available,
+        claims=[ready(problem), *claims],
+        now=NOW + timedelta(seconds=at),
+    )
+
+
+def counts(
+    before: RingStatus = EMPTY,
+    *,
+    unassigned: int = 0,
+    draining: int = 0,
+    shards: tuple[ShardStatus, ...] = (),
+    resync: ResyncReport | None = None,
+    at: int = 0,
+) -> RingStatus:
+    figures = ObjectStats(
+        objects=10,
+        unassigned=unassigned,
+        draining=draining,
+        by_shard={},
+        has_room=None,
+        unowned=unassigned,
+    )
+    now = NOW + timedelta(seconds=at)
+    return with_counts(before, figures, shards=shards, resync=resync, now=now)
+
+
+def shard(name: str, objects: int) -> ShardStatus:
+    return ShardStatus(name=name, state="ready", objects=objects)
+
+
+def full(message: str, *, holds: bool = True) -> DesiredCondition:
+    return DesiredCondition(
+        type="CapacityExhausted", holds=holds, reason="Why", message=message, counted=True
+    )
+
+
+RESYNC = ResyncReport(
+    time=NOW + timedelta(microseconds=123456),
+    seconds=0.12345678,
+    assigned=1,
+    moved=2,
+    drained=3,
+    conflicts=4,
+)
+
+
+LOOK = LastRebalance(
+    time="2026-03-01T12:00:00Z",
+    dry_run=True,
+    moves=1,
+    why="1 move",
+    planned=(PlannedMove(object="/Secret/default/s", source="a", target="b"),),
+)
+EVEN = RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD)
+
+
+def test_a_ring_without_problems_is_ready() -> None:
+    assert status() == RingStatus(
+        observed_generation=3,
+        shards=3,
+        available_shards=2,
+        conditions=(
+            Condition(
+                type="Ready",
+                status="True",
+                reason="ReconciliationSucceeded",
+                message="the ring works",
+                observed_generation=3,
+                last_transition_time="2026-03-01T12:00:00Z",
+            ),
+        ),
+    )
+
+
+def test_a_problem_is_said() -> None:
+    (ready,) = status(problem="cannot read widgets").conditions
+
+    assert (ready.status, ready.reason, ready.message) == (
+        "False",
+        "ReconciliationFailed",
+        "cannot read widgets",
+    )
+
+
+def test_nothing_new_to_say_is_the_same_status() -> None:
+    assert status(status(), at=60) == status()
+
+
+def test_the_transition_time_changes_when_the_condition_flips_and_only_then() -> None:
+    before = status(problem="first")
+    worse = status(before, "second", at=60)
+    well = status(worse, at=120)
+
+    times = [s.conditions[0].last_transition_time for s in (before, worse, well)]
+    assert times == ["2026-03-01T12:00:00Z", "2026-03-01T12:00:00Z", "2026-03-01T12:02:00Z"]
+
+
+def test_the_conditions_of_others_are_kept_in_order() -> None:
+    theirs = (Condition(type="Zoned", status="True"), Condition(type="Audited", status="False"))
+
+    after = status(RingStatus(conditions=theirs))
+
+    assert [condition.type for condition in after.conditions] == ["Audited", "Ready", "Zoned"]
+
+
+def test_a_status_is_written_as_a_merge_patch_that_reads_back_as_it_was() -> None:
+    body = encode_status(status(problem="x"))
+
+    assert isinstance(body, dict)
+    assert list(body) == ["status"]
+    assert msgspec.convert(body["status"], RingStatus) == status(problem="x")
+
+
+def test_a_condition_that_does_not_apply_is_taken_away() -> None:
+    before = status(claims=[full("x")])
+
+    after = status(before, claims=[DesiredCondition(type="CapacityExhausted", holds=None)])
+
+    assert [condition.type for condition in before.conditions] == ["CapacityExhausted", "Ready"]
+    assert after == status()
+
+
+def test_conditions_and_counts_leave_each_other_as_they_are() -> None:
+    counted = counts(status(), unassigned=1, shards=(shard("a", 9),), resync=RESYNC)
+
+    assert status(counted) == counted
+    assert counts(counted, unassigned=1, shards=(shard("a", 9),), resync=RESYNC) == counted
+
+
+def test_objects_have_an_owner_or_none() -> None:
+    after = counts(unassigned=3, draining=2)
+
+    assert (after.objects, after.assigned, after.unassigned, after.draining) == (10, 7, 3, 2)
+
+
+def test_since_when_objects_wait_stays_until_none_waits() -> None:
+    first = counts(unassigned=3, draining=1)
+    second = counts(first, unassigned=1, draining=5, at=60)
+    third = counts(second, at=120)
+    fourth = counts(third, unassigned=1, draining=1, at=180)
+
+    assert [s.oldest_unassigned_since for s in (first, second, third, fourth)] == [
+        "2026-03-01T12:00:00Z",
+        "2026-03-01T12:00:00Z",
+        None,
+        "2026-03-01T12:03:00Z",
+    ]
+    assert [s.oldest_drain_since for s in (first, second, third, fourth)] == [
+        "2026-03-01T12:00:00Z",
+        "2026-03-01T12:00:00Z",
+        None,
+        "2026-03-01T12:03:00Z",
+    ]
+
+
+def test_what_is_over_is_deleted_by_the_merge_patch() -> None:
+    body = encode_status(counts())
+
+    assert isinstance(body, dict)
+    written = body["status"]
+    assert isinstance(written, dict)
+    assert written["oldestUnassignedSince"] is None
+    assert written["unassigned"] == 0
+
+
+def test_the_fullest_shards_come_first_then_the_names() -> None:
+    after = counts(shards=(shard("b", 1), shard("c", 5), shard("a", 1)))
+
+    assert [s.name for s in after.shard_statuses] == ["c", "a", "b"]
+    assert not after.shard_statuses_truncated
+
+
+def test_no_more_than_200_shards_are_listed() -> None:
+    exactly = counts(shards=tuple(shard(f"s{n:03}", n) for n in range(200)))
+    more = counts(shards=tuple(shard(f"s{n:03}", n) for n in range(201)))
+
+    assert (len(exactly.shard_statuses), exactly.shard_statuses_truncated) == (200, False)
+    assert (len(more.shard_statuses), more.shard_statuses_truncated) == (200, True)
+    assert [more.shard_statuses[0].name, more.shard_statuses[-1].name] == ["s200", "s001"]
+
+
+def test_the_last_resync_is_told_and_kept_by_whoever_has_done_none() -> None:
+    first = counts(resync=RESYNC)
+
+    assert first.last_resync == LastResync(
+        time="2026-03-01T12:00:00Z",
+        duration_seconds=0.123,
+        assigned=1,
+        moved=2,
+        drained=3,
+        conflicts=4,
+    )
+    assert counts(first).last_resync == first.last_resync
+
+
+def test_the_last_look_at_the_balance_is_told_and_kept_by_whoever_has_not_looked() -> None:
+    first = with_rebalance(status(), EVEN, LOOK)
+
+    assert first.last_rebalance == LOOK
+    assert with_rebalance(first, EVEN, None) == first
+
+
+def test_of_a_ring_that_is_balanced_no_more_no_look_is_told() -> None:
+    before = with_rebalance(status(), EVEN, LOOK)
+
+    assert [with_rebalance(before, RebalanceSpec(), last) for last in (None, LOOK)] == [
+        status(),
+        status(),
+    ]
+
+
+def test_a_look_at_the_balance_is_written_as_the_crd_names_it() -> None:
+    body = encode_status(with_rebalance(status(), EVEN, LOOK))
+
+    assert isinstance(body, dict)
+    written = body["status"]
+    assert isinstance(written, dict)
+    assert written["lastRebalance"] == {
+        "time": "2026-03-01T12:00:00Z",
+        "dryRun": True,
+        "moves": 1,
+        "why": "1 move",
+        "planned": ({"object": "/Secret/default/s", "from": "a", "to": "b"},),
+    }
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        status(available=1),
+        status(generation=4),
+        status(problem="x"),
+        status(claims=[full("3 objects")]),
+    ],
+    ids=["availability", "generation", "problem", "condition"],
+)
+def test_what_is_not_counted_is_urgent(after: RingStatus) -> None:
+    assert is_urgent(after, status())
+    assert not is_urgent(after, after)
+
+
+def test_a_look_at_the_balance_is_not_urgent() -> None:
+    assert not is_urgent(with_rebalance(status(), EVEN, LOOK), status())
+
+
+def test_the_first_counts_are_urgent_and_others_are_not() -> None:
+    first = counts(status())
+
+    assert is_urgent(first, status())
+    assert not is_urgent(counts(status(), unassigned=1, resync=RESYNC), first)
+
+
+def test_a_number_in_a_message_is_not_urgent_but_what_the_condition_says_is() -> None:
+    three = status(claims=[full("3 objects")])
+
+    assert not is_urgent(status(claims=[full("4 objects")]), three)
+    assert is_urgent(status(claims=[full("none", holds=False)]), three)

@@ -1,0 +1,751 @@
+"""Facts about `sharder.core.admission`: the rules (a) to (f) of docs/protocol.md, "Admission"."""
+
+import re
+
+import pytest
+from msgspec import structs
+
+from sharder.core.admission import PASS, Decision, Review, Writer, decide
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.ring import ControllerRing
+from sharder.core.api.selector import LabelSelector
+from sharder.core.leases.membership import Members, Standing
+from sharder.core.names import (
+    LOAD_ANNOTATION,
+    MOVE_COST_ANNOTATION,
+    POOL_LABEL,
+    GroupResource,
+    ShardName,
+)
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot
+from tests.support.json_patch import admitted
+from tests.support.values import (
+    CONFIGMAPS,
+    DRAIN,
+    NEXT,
+    OWNER,
+    SECRETS,
+    WIDGETS,
+    A,
+    B,
+    C,
+    available,
+    members,
+    named,
+    obj,
+    ring,
+    snapshot,
+)
+
+SHARDER = "system:serviceaccount:sharding-system:sharder"
+PERSON = Writer(username="alice")
+THE_SHARDER = Writer(username=SHARDER)
+OWNERS_POD = Writer(username="system:serviceaccount:elsewhere:operator", pod_name=A)
+OWNERS_ACCOUNT = Writer(username="system:serviceaccount:default:operator")
+OTHER_POD = Writer(username="system:serviceaccount:elsewhere:operator", pod_name=B)
+STRANGE_ACCOUNT = Writer(username="system:serviceaccount:kube-system:gitops")
+
+RING = snapshot()
+EMPTY = snapshot(available())
+TO_B = named(WIDGETS, B, RING)
+"""A Widget that the ring wants on shard b."""
+SECRET_TO_B = named(SECRETS, B, RING)
+
+
+def create(
+    new: PartialObject,
+    *,
+    of: GroupResource = WIDGETS,
+    writer: Writer = PERSON,
+    by: RingSnapshot = RING,
+) -> Decision:
+    review = Review(operation="CREATE", resource=of, obj=new, old=None, writer=writer)
+    return decide(review, by, frozenset({SHARDER}))
+
+
+def update(
+    old: PartialObject,
+    new: PartialObject,
+    *,
+    of: GroupResource = WIDGETS,
+    writer: Writer = PERSON,
+    by: RingSnapshot = RING,
+) -> Decision:
+    review = Review(operation="UPDATE", resource=of, obj=new, old=old, writer=writer)
+    return decide(review, by, frozenset({SHARDER}))
+
+
+def stored(new: PartialObject, decision: Decision) -> ObjectMeta:
+    return admitted(new, decision.operations).metadata
+
+
+# What is not ours
+
+
+def test_a_resource_that_the_ring_does_not_name_passes_with_a_warning() -> None:
+    decision = create(obj(), of=GroupResource("apps", "deployments"))
+
+    assert decision == Decision(
+        outcome="unknown_resource",
+        warning="ControllerRing demo has no resource deployments.apps",
+    )
+
+
+def test_an_update_without_the_old_object_passes_as_it_is() -> None:
+    review = Review(
+        operation="UPDATE", resource=WIDGETS, obj=obj(owner=B), old=None, writer=PERSON
+    )
+
+    decision = decide(review, RING, frozenset())
+
+    assert decision.operations == ()
+    assert decision.outcome == "incomplete"
+    assert decision.warning
+
+
+def test_an_update_of_an_object_without_metadata_passes_as_it_is() -> None:
+    decision = update(obj(owner=A), PartialObject(kind="Widget"))
+
+    assert (decision.outcome, decision.operations) == ("incomplete", ())
+
+
+@pytest.mark.parametrize("labels", [{OWNER: "a b"}, {OWNER: A, DRAIN: "a b"}])
+def test_labels_that_no_server_would_take_are_not_put_back(labels: dict[str, str]) -> None:
+    assert update(obj(labels=labels), obj(owner=labels[OWNER])) == PASS
+
+
+# (a) the sharder itself
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (obj(name=TO_B, owner=A), obj(name=TO_B, owner=C)),
+        (obj(name=TO_B, owner=A), obj(name=TO_B, owner=A, drain="true")),
+        (obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B, owner=A)),
+        (obj(name=TO_B), obj(name=TO_B, owner=A)),
+    ],
+    ids=["assigns", "drains", "withdraws a drain", "assigns what nobody owns"],
+)
+def test_what_the_sharder_writes_stands(old: PartialObject, new: PartialObject) -> None:
+    assert update(old, new, writer=THE_SHARDER) == PASS
+
+
+def test_what_the_sharder_leaves_without_owner_is_judged_like_any_other_write() -> None:
+    old, new = obj(name=TO_B, owner=A), obj(name=TO_B)
+
+    assert stored(new, update(old, new, writer=THE_SHARDER)).labels == {OWNER: A}
+
+
+# (b) the owner is untouched
+
+
+def test_an_update_that_touches_neither_owner_nor_drain_passes() -> None:
+    old = obj(name=TO_B, owner=A, labels={"x": "1"})
+    new = obj(name=TO_B, owner=A, labels={"x": "2"})
+
+    assert update(old, new) == PASS
+
+
+@pytest.mark.parametrize("value", ["true", ""])
+def test_a_drain_label_that_somebody_adds_is_taken_off(value: str) -> None:
+    old, new = obj(owner=A), obj(owner=A, drain=value)
+
+    decision = update(old, new)
+
+    assert decision.outcome == "restored"
+    assert stored(new, decision).labels == {OWNER: A}
+
+
+@pytest.mark.parametrize("value", ["true", "", "no"])
+@pytest.mark.parametrize("writer", [PERSON, OWNERS_POD])
+def test_a_drain_label_that_somebody_removes_is_put_back_with_its_value(
+    value: str, writer: Writer
+) -> None:
+    old, new = obj(owner=A, drain=value), obj(owner=A)
+
+    assert stored(new, update(old, new, writer=writer)).labels == {OWNER: A, DRAIN: value}
+
+
+def test_a_drain_label_that_somebody_rewrites_gets_its_value_back() -> None:
+    old, new = obj(owner=A, drain="true"), obj(owner=A, drain="false")
+
+    assert stored(new, update(old, new)).labels == {OWNER: A, DRAIN: "true"}
+
+
+# (c) the owner is changed by somebody who may not
+
+
+@pytest.mark.parametrize("of", [WIDGETS, SECRETS, CONFIGMAPS])
+@pytest.mark.parametrize("asked", [None, B, C, "", "no such shard"])
+def test_an_owner_that_somebody_changes_is_put_back(of: GroupResource, asked: str | None) -> None:
+    old = obj(of, owner=A, controlled_by="s")
+    new = obj(of, owner=asked, controlled_by="s")
+
+    decision = update(old, new, of=of)
+
+    assert decision.outcome == "restored"
+    assert decision.assigned is None
+    assert stored(new, decision).labels == {OWNER: A}
+
+
+@pytest.mark.parametrize("standing", Standing)
+def test_an_owner_is_put_back_whatever_its_standing(standing: Standing) -> None:
+    # Only the leader moves the objects of shards that are gone.
+    by = snapshot(members({A: standing, B: Standing.AVAILABLE}))
+
+    assert stored(obj(), update(obj(owner=A), obj(), by=by)).labels == {OWNER: A}
+
+
+def test_an_owner_that_nobody_knows_is_put_back() -> None:
+    assert stored(obj(), update(obj(owner="stranger"), obj(), by=EMPTY)).labels == {
+        OWNER: "stranger"
+    }
+
+
+def test_replacing_a_draining_object_puts_owner_and_drain_back() -> None:
+    old, new = obj(owner=A, drain="true", labels={"x": "1"}), obj(labels={"x": "2"})
+
+    assert stored(new, update(old, new)).labels == {OWNER: A, DRAIN: "true", "x": "2"}
+
+
+# (d) the acknowledgement
+
+
+@pytest.mark.parametrize(
+    "writer",
+    [
+        OWNERS_POD,
+        OWNERS_ACCOUNT,
+        PERSON,
+        Writer(username="system:node:n1"),
+        Writer(username="x:system:serviceaccount:kube-system:gitops"),
+    ],
+    ids=[
+        "the owner's pod",
+        "a ServiceAccount of the Lease's namespace",
+        "a user",
+        "a node",
+        "a user with a misleading name",
+    ],
+)
+@pytest.mark.parametrize("value", ["true", ""])
+def test_an_object_that_its_shard_lets_go_is_assigned(writer: Writer, value: str) -> None:
+    old, new = obj(name=TO_B, owner=A, drain=value), obj(name=TO_B)
+
+    decision = update(old, new, writer=writer)
+
+    assert decision.assigned == B
+    assert stored(new, decision).labels == {OWNER: B}
+
+
+@pytest.mark.parametrize(
+    "writer",
+    [STRANGE_ACCOUNT, OTHER_POD],
+    ids=["a ServiceAccount of another namespace", "another shard's pod"],
+)
+def test_nobody_lets_go_for_somebody_elses_shard(writer: Writer) -> None:
+    old, new = obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B)
+
+    decision = update(old, new, writer=writer)
+
+    assert stored(new, decision).labels == {OWNER: A, DRAIN: "true"}
+
+
+def test_a_write_that_lets_go_for_another_shard_is_warned_that_it_does_not_count() -> None:
+    old, new = obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B)
+
+    decision = update(old, new, writer=OTHER_POD)
+
+    assert decision.warning == (
+        f"drain not acknowledged, labels restored: the writer is not shard {A}: it is neither a "
+        "pod of that name nor a ServiceAccount of the namespace of the shard's Lease"
+    )
+
+
+def test_an_acknowledgement_that_changes_other_labels_is_warned_that_it_does_not_count() -> None:
+    old = obj(name=TO_B, owner=A, drain="true", labels={"x": "1", "y": "1"})
+    new = obj(name=TO_B, labels={"x": "2", "z": "1"})
+
+    assert update(old, new, writer=OWNERS_POD).warning == (
+        "drain not acknowledged, labels restored: "
+        "the update changes other labels too, for example x"
+    )
+
+
+def test_a_person_who_changes_annotations_as_well_is_warned_that_it_does_not_count() -> None:
+    old, new = obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B, annotations={"x": "1"})
+
+    decision = update(old, new, writer=PERSON)
+
+    assert stored(new, decision).labels == {OWNER: A, DRAIN: "true"}
+    assert decision.warning == (
+        "drain not acknowledged, labels restored: "
+        "the update changes annotations too, for example x"
+    )
+
+
+@pytest.mark.parametrize("writer", [OWNERS_POD, OWNERS_ACCOUNT])
+def test_a_shard_lets_go_although_another_webhook_touches_an_annotation(writer: Writer) -> None:
+    old = obj(name=TO_B, owner=A, drain="true", annotations={"touched": "1"})
+    new = obj(name=TO_B, annotations={"touched": "2"})
+
+    assert update(old, new, writer=writer).assigned == B
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (obj(name=TO_B, owner=A), obj(name=TO_B)),
+        (obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B, drain="true")),
+        (obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B, owner=A)),
+    ],
+    ids=["not draining", "drain label left", "owner left"],
+)
+def test_an_update_that_does_not_look_like_an_acknowledgement_gets_no_warning(
+    old: PartialObject, new: PartialObject
+) -> None:
+    assert update(old, new, writer=OTHER_POD).warning == ""
+
+
+@pytest.mark.parametrize("standing", [Standing.LEAVING, Standing.MISSING, Standing.GONE])
+def test_a_shard_that_is_not_available_lets_go_like_any_other(standing: Standing) -> None:
+    by = snapshot(members({A: standing, B: Standing.AVAILABLE}))
+    old, new = obj(owner=A, drain="true"), obj()
+
+    assert stored(new, update(old, new, writer=OWNERS_ACCOUNT, by=by)).labels == {OWNER: B}
+
+
+def test_no_service_account_but_its_own_pod_speaks_for_a_shard_without_lease() -> None:
+    by = snapshot(members({B: Standing.AVAILABLE}, stranger=Standing.MISSING))
+    old, new = obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B)
+
+    assert update(old, new, writer=OWNERS_ACCOUNT, by=by).outcome == "restored"
+    assert update(old, new, writer=OWNERS_POD, by=by).assigned == B
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        obj(name=TO_B, labels={"x": "2"}),
+        obj(name=TO_B, labels={"x": "1", "y": "1"}),
+        obj(name=TO_B),
+        obj(name=TO_B, labels={"x": "1"}, drain="true"),
+        obj(name=TO_B, labels={"x": "1"}, owner=C),
+    ],
+    ids=[
+        "changes a label",
+        "adds a label",
+        "removes a label",
+        "leaves the drain label",
+        "names another owner",
+    ],
+)
+def test_a_write_that_does_more_or_less_than_let_go_is_no_acknowledgement(
+    new: PartialObject,
+) -> None:
+    old = obj(name=TO_B, owner=A, drain="true", labels={"x": "1"})
+
+    decision = update(old, new, writer=OWNERS_POD)
+
+    labels = stored(new, decision).labels or {}
+    assert (labels[OWNER], labels[DRAIN]) == (A, "true")
+
+
+def test_what_is_let_go_without_having_been_asked_for_is_put_back() -> None:
+    old, new = obj(name=TO_B, owner=A), obj(name=TO_B)
+
+    assert stored(new, update(old, new, writer=OWNERS_POD)).labels == {OWNER: A}
+
+
+@pytest.mark.parametrize(
+    ("shards", "owner"),
+    [((A, B, C), C), ((A, B), B)],
+    ids=["honoured while available", "ignored when it is not"],
+)
+def test_an_object_goes_where_the_sharder_directed_it(
+    shards: tuple[ShardName, ...], owner: ShardName
+) -> None:
+    by = snapshot(available(*shards))
+    name = named(WIDGETS, B, by)
+    old = obj(name=name, owner=A, drain="true", annotations={NEXT: C, "x": "1"})
+    new = obj(name=name, annotations={NEXT: C, "x": "1"})
+
+    decision = update(old, new, writer=OWNERS_POD, by=by)
+
+    assert stored(new, decision).labels == {OWNER: owner}
+    assert stored(new, decision).annotations == {"x": "1"}
+
+
+@pytest.mark.parametrize("standing", [Standing.LEAVING, Standing.MISSING, Standing.GONE])
+def test_no_object_is_directed_to_a_shard_that_gets_nothing_new(standing: Standing) -> None:
+    by = snapshot(members({A: standing, B: Standing.AVAILABLE}))
+    old, new = obj(owner=C, drain="true", annotations={NEXT: A}), obj(annotations={NEXT: A})
+
+    assert update(old, new, by=by).assigned == B
+
+
+@pytest.mark.parametrize("written", [A, None], ids=["rewritten", "removed"])
+def test_who_lets_go_has_no_say_in_where_the_object_goes(written: str | None) -> None:
+    by = snapshot(available(A, B, C))
+    name = named(WIDGETS, B, by)
+    old = obj(name=name, owner=A, drain="true", annotations={NEXT: C})
+    new = obj(name=name, annotations=None if written is None else {NEXT: written})
+
+    assert update(old, new, writer=OWNERS_POD, by=by).assigned == C
+
+
+def test_a_leading_object_that_is_let_go_is_left_to_the_leader_with_its_direction() -> None:
+    old = obj(SECRETS, SECRET_TO_B, owner=A, drain="true", annotations={NEXT: B})
+    new = obj(SECRETS, SECRET_TO_B, annotations={NEXT: B})
+
+    decision = update(old, new, of=SECRETS, writer=OWNERS_POD)
+
+    assert decision == Decision(outcome="left_to_leader")
+
+
+def test_a_controlled_object_is_never_let_go() -> None:
+    old = obj(CONFIGMAPS, owner=A, drain="true", controlled_by=SECRET_TO_B)
+    new = obj(CONFIGMAPS, controlled_by=SECRET_TO_B)
+
+    decision = update(old, new, of=CONFIGMAPS, writer=OWNERS_POD)
+
+    assert stored(new, decision).labels == {OWNER: A, DRAIN: "true"}
+
+
+def test_an_object_that_is_let_go_while_no_shard_is_available_has_no_owner() -> None:
+    old, new = obj(owner=A, drain="true"), obj()
+
+    assert update(old, new, by=EMPTY) == Decision(outcome="no_shard")
+
+
+def test_an_acknowledgement_that_is_asked_about_twice_counts_once() -> None:
+    old, new = obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B)
+    first = update(old, new, writer=OWNERS_POD)
+
+    assert update(old, admitted(new, first.operations), writer=OWNERS_POD) == PASS
+
+
+# An update of an object without owner
+
+
+def test_an_object_that_missed_admission_is_assigned_by_its_next_update() -> None:
+    decision = update(obj(name=TO_B), obj(name=TO_B))
+
+    assert decision.assigned == B
+    assert stored(obj(name=TO_B), decision).labels == {OWNER: B}
+
+
+@pytest.mark.parametrize("of", [WIDGETS, SECRETS])
+def test_nobody_else_gives_an_owner_to_an_object_without_one(of: GroupResource) -> None:
+    name = named(of, B, RING)
+    new = obj(of, name, owner=A, drain="true")
+
+    owner = (stored(new, update(obj(of, name), new, of=of)).labels or {}).get(OWNER)
+
+    assert owner == (B if of is WIDGETS else None)
+
+
+def test_a_leading_object_without_owner_is_left_to_the_leader() -> None:
+    # It may have just been let go, and the objects that it controls go first.
+    bare = obj(SECRETS, SECRET_TO_B)
+
+    assert update(bare, bare, of=SECRETS) == Decision(outcome="left_to_leader")
+
+
+def test_a_controlled_object_without_owner_follows_the_key_of_what_controls_it() -> None:
+    bare = obj(CONFIGMAPS, controlled_by=SECRET_TO_B)
+
+    assert update(bare, bare, of=CONFIGMAPS).assigned == B
+
+
+def test_a_controlled_object_without_owner_stays_with_the_shard_that_updates_it() -> None:
+    bare = obj(CONFIGMAPS, controlled_by=SECRET_TO_B)
+    pod = Writer(username="system:serviceaccount:default:controller", pod_name=A)
+
+    assert update(bare, bare, of=CONFIGMAPS, writer=pod).assigned == A
+
+
+@pytest.mark.parametrize("old", [obj(CONFIGMAPS), obj(CONFIGMAPS, owner=A)])
+def test_an_owner_that_somebody_gives_to_what_nothing_controls_is_taken_off(
+    old: PartialObject,
+) -> None:
+    new = obj(CONFIGMAPS, owner=B, drain="true", labels={"x": "1"})
+
+    decision = update(old, new, of=CONFIGMAPS)
+
+    assert (decision.outcome, decision.assigned) == ("no_controller", None)
+    assert stored(new, decision).labels == {"x": "1"}
+
+
+def test_the_sharder_may_take_the_owner_off_what_nothing_controls() -> None:
+    old, new = obj(CONFIGMAPS, owner=A), obj(CONFIGMAPS)
+
+    decision = update(old, new, of=CONFIGMAPS, writer=THE_SHARDER)
+
+    assert decision == Decision(outcome="no_controller")
+
+
+def test_an_empty_owner_label_is_no_owner() -> None:
+    old, new = obj(name=TO_B, owner=""), obj(name=TO_B, owner="")
+
+    assert stored(new, update(old, new)).labels == {OWNER: B}
+
+
+# (e) main objects are created
+
+
+@pytest.mark.parametrize("of", [WIDGETS, SECRETS])
+@pytest.mark.parametrize(
+    "labels", [None, {}, {"x": "1"}, {OWNER: A}, {OWNER: A, DRAIN: "true"}, {OWNER: "bad value!"}]
+)
+def test_a_new_object_gets_the_owner_that_its_key_hashes_to(
+    of: GroupResource, labels: dict[str, str] | None
+) -> None:
+    named_new = obj(of, named(of, B, RING), annotations={NEXT: A})
+    new = replace_labels(named_new, labels)
+
+    decision = create(new, of=of, writer=OWNERS_POD)
+
+    other = {key: value for key, value in (labels or {}).items() if key == "x"}
+    assert decision.assigned == B
+    assert stored(new, decision).labels == {**other, OWNER: B}
+    assert stored(new, decision).annotations == {}
+
+
+def test_a_new_object_that_bears_the_right_owner_already_is_not_counted_again() -> None:
+    assert create(obj(name=TO_B, owner=B)) == PASS
+
+
+def test_a_new_object_loses_its_owner_while_no_shard_is_available() -> None:
+    new = obj(owner=A, drain="true", labels={"x": "1"})
+
+    decision = create(new, by=EMPTY)
+
+    assert decision.outcome == "no_shard"
+    assert decision.assigned is None
+    assert stored(new, decision).labels == {"x": "1"}
+
+
+@pytest.mark.parametrize("labels", [None, {OWNER: A, DRAIN: "true"}])
+def test_an_object_whose_name_is_yet_to_be_generated_is_named_and_assigned_by_that_name(
+    labels: dict[str, str] | None,
+) -> None:
+    decision = create(unnamed(labels, generate_name="w-"))
+
+    after = stored(unnamed(labels, generate_name="w-"), decision)
+    assert decision.outcome == "assigned"
+    assert re.fullmatch("w-[bcdfghjklmnpqrstvwxz2456789]{10}", after.name)
+    assert after.labels == {OWNER: RING.wanted(f"/Widget/default/{after.name}")}
+
+
+def test_a_generated_name_is_no_longer_than_kubernetes_own() -> None:
+    new = unnamed(None, generate_name="w" * 70)
+
+    assert len(stored(new, create(new)).name) == 63
+
+
+def test_a_request_that_is_called_twice_gets_the_same_name() -> None:
+    new = unnamed(None, generate_name="w-")
+
+    assert create(new) == create(new)
+
+
+def test_an_object_without_any_name_passes_without_owner() -> None:
+    new = unnamed({OWNER: A})
+
+    decision = create(new)
+
+    assert decision.outcome == "unnamed"
+    assert "neither name nor generateName" in decision.warning
+    assert not stored(new, decision).labels
+
+
+def unnamed(labels: dict[str, str] | None, *, generate_name: str = "") -> PartialObject:
+    meta = ObjectMeta(generate_name=generate_name, namespace="default", labels=labels)
+    return PartialObject(api_version="v1", kind="Widget", metadata=meta)
+
+
+# (f) controlled objects are created
+
+
+@pytest.mark.parametrize(
+    ("asked", "writer", "owner"),
+    [
+        (A, OWNERS_POD, A),
+        (A, OWNERS_ACCOUNT, A),
+        (A, PERSON, A),
+        (A, OTHER_POD, B),
+        (A, STRANGE_ACCOUNT, B),
+        (C, OWNERS_POD, A),
+        (None, OWNERS_POD, A),
+        (None, OTHER_POD, B),
+        (None, Writer(username="x", pod_name=C), B),
+        (None, PERSON, B),
+        (C, PERSON, B),
+        ("", PERSON, B),
+        ("no such shard", PERSON, B),
+    ],
+    ids=[
+        "the owner stays that its pod names",
+        "the owner stays that an account of its namespace names",
+        "the owner stays that a person names",
+        "another pod names nobody but itself",
+        "an account of another namespace names nobody",
+        "another owner yields to the creator's pod",
+        "the creator's pod",
+        "the creator's pod, another one",
+        "a pod that is no shard yields to the owner's key",
+        "the owner's key",
+        "an unavailable owner yields to the owner's key",
+        "an empty owner yields to the owner's key",
+        "an invalid owner yields to the owner's key",
+    ],
+)
+def test_a_new_controlled_object_belongs_where_its_creator_is(
+    asked: str | None, writer: Writer, owner: ShardName
+) -> None:
+    new = obj(CONFIGMAPS, owner=asked, drain="true", controlled_by=SECRET_TO_B)
+
+    decision = create(new, of=CONFIGMAPS, writer=writer)
+
+    assert stored(new, decision).labels == {OWNER: owner}
+
+
+@pytest.mark.parametrize("standing", [Standing.LEAVING, Standing.MISSING, Standing.GONE])
+def test_a_new_controlled_object_never_goes_to_a_shard_that_gets_nothing_new(
+    standing: Standing,
+) -> None:
+    by = snapshot(members({A: standing, B: Standing.AVAILABLE}))
+    new = obj(CONFIGMAPS, owner=A, controlled_by="s")
+
+    assert create(new, of=CONFIGMAPS, writer=OWNERS_POD, by=by).assigned == B
+
+
+def test_a_controlled_object_stamped_by_its_creator_passes() -> None:
+    new = obj(CONFIGMAPS, owner=A, controlled_by=SECRET_TO_B)
+
+    assert create(new, of=CONFIGMAPS, writer=OWNERS_POD) == PASS
+
+
+def test_a_controlled_object_whose_name_is_generated_is_assigned_all_the_same() -> None:
+    new = obj(CONFIGMAPS, "", controlled_by=SECRET_TO_B)
+
+    assert create(new, of=CONFIGMAPS).assigned == B
+
+
+def test_a_new_object_that_nothing_controls_is_not_assigned() -> None:
+    assert create(obj(CONFIGMAPS), of=CONFIGMAPS) == Decision(outcome="no_controller")
+
+
+def test_a_new_object_that_nothing_controls_loses_an_owner_that_it_brings() -> None:
+    new = obj(CONFIGMAPS, owner=A, drain="true")
+
+    decision = create(new, of=CONFIGMAPS, writer=OWNERS_POD)
+
+    assert decision.outcome == "no_controller"
+    assert not stored(new, decision).labels
+
+
+def test_a_new_controlled_object_loses_its_owner_while_no_shard_is_available() -> None:
+    new = obj(CONFIGMAPS, owner=A, controlled_by="s")
+
+    decision = create(new, of=CONFIGMAPS, writer=OWNERS_POD, by=EMPTY)
+
+    assert decision.outcome == "no_shard"
+    assert stored(new, decision).labels == {}
+
+
+def replace_labels(of: PartialObject, labels: dict[str, str] | None) -> PartialObject:
+    meta = ObjectMeta(
+        name=of.metadata.name,
+        namespace=of.metadata.namespace,
+        labels=labels,
+        annotations=of.metadata.annotations,
+    )
+    return PartialObject(api_version=of.api_version, kind=of.kind, metadata=meta)
+
+
+# Objects that come into the scope of an objectSelector, or leave it
+
+BLUE = {"team": "blue"}
+
+
+def selecting(of: Members | None = None) -> RingSnapshot:
+    """The ring over blue objects alone."""
+    spec = structs.replace(ring().spec, object_selector=LabelSelector(match_labels=BLUE))
+    return build(
+        ControllerRing(metadata=ring().metadata, spec=spec),
+        members=of or available(A, B),
+        namespaces=frozenset({"default"}),
+    )
+
+
+def test_an_object_that_comes_into_scope_with_an_owner_that_is_gone_is_assigned() -> None:
+    old, new = obj(name=TO_B, owner=C), obj(name=TO_B, owner=C, labels=BLUE)
+
+    assert update(old, new, by=selecting()).assigned == B
+    left = update(
+        obj(SECRETS, owner=C), obj(SECRETS, owner=C, labels=BLUE), of=SECRETS, by=selecting()
+    )
+    assert left.outcome == "left_to_leader"
+
+
+def test_an_object_that_comes_into_scope_with_an_owner_that_works_keeps_it() -> None:
+    old, new = obj(name=TO_B, owner=A), obj(name=TO_B, owner=A, labels=BLUE)
+
+    assert update(old, new, by=selecting()) == PASS
+
+
+def test_an_object_without_owner_that_leaves_the_scope_is_left_alone() -> None:
+    old, new = obj(name=TO_B, labels=BLUE), obj(name=TO_B)
+
+    assert update(old, new, by=selecting()) == Decision(outcome="out_of_scope")
+
+
+def test_an_object_that_leaves_the_scope_keeps_its_owner() -> None:
+    old, new = obj(name=TO_B, owner=A, labels=BLUE), obj(name=TO_B)
+
+    assert stored(new, update(old, new, by=selecting())).label(OWNER) == A
+
+
+def test_a_child_is_in_scope_whatever_the_selector_says_of_its_own_labels() -> None:
+    new = obj(CONFIGMAPS, controlled_by=SECRET_TO_B)
+
+    assert create(new, of=CONFIGMAPS, by=selecting()).assigned == B
+    assert update(obj(CONFIGMAPS), new, of=CONFIGMAPS, by=selecting()).assigned == B
+
+
+# What an object asks for in vain
+
+
+def test_who_creates_an_object_that_says_nonsense_is_warned_and_gets_it_assigned() -> None:
+    new = obj(name=TO_B, annotations={LOAD_ANNOTATION: "x", MOVE_COST_ANNOTATION: "1.5"})
+
+    decision = create(new)
+
+    assert decision.assigned == B
+    assert decision.warning == (
+        f"the annotation {LOAD_ANNOTATION} is ignored: 'x' is not of the form resource=quantity; "
+        f"the annotation {MOVE_COST_ANNOTATION} is ignored: '1.5' is no integer"
+    )
+
+
+def test_a_repeated_call_for_nonsense_warns_again_and_changes_nothing() -> None:
+    new = obj(name=TO_B, owner=B, annotations={LOAD_ANNOTATION: "x"})
+
+    decision = create(new)
+
+    assert (decision.outcome, decision.operations) == (PASS.outcome, ())
+    assert LOAD_ANNOTATION in decision.warning
+
+
+def test_who_finds_no_shard_is_told_that_beside_what_is_nonsense() -> None:
+    new = obj(annotations={LOAD_ANNOTATION: "x"}, labels={POOL_LABEL: "none"})
+
+    decision = create(new)
+
+    assert decision.outcome == "no_shard"
+    assert LOAD_ANNOTATION in decision.warning
+    assert "; no shard may have it: " in decision.warning

@@ -1,0 +1,792 @@
+"""Facts about `sharder.runtime.lease_lock`."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typing_extensions import override
+
+from sharder.core.api.lease import Lease, LeaseSpec, format_time, lease_body
+from sharder.core.api.meta import Json
+from sharder.core.errors import ApiError, Forbidden, LeaseLost, NotFound, Unavailable
+from sharder.core.leases.election import LeaseTiming
+from sharder.core.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_ANNOTATION, ObjectRef
+from sharder.runtime.clock import SystemClock
+from sharder.runtime.lease_lock import LeaseHolder
+from tests.support.fake_clock import FakeClock, FixedRng, settle
+from tests.support.fakes import LEASES, FakeStore, fake_leases
+
+REF = ObjectRef("ns", "shard-a")
+DOWN = Unavailable("connection refused")
+EVENTS = ("cut or mended", "lost answer", "label", "restart")
+STEPS = st.lists(
+    st.tuples(st.floats(0.1, 7), st.sampled_from(EVENTS), st.sampled_from([0, 1])), max_size=30
+)
+
+
+@dataclass
+class World:
+    """A store, a clock, and what `holder` has told of its attempts: failures, and their ends."""
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    store: FakeStore[Lease] = field(default_factory=fake_leases)
+    told: list[bool] = field(default_factory=list)
+    pod: str = ""
+
+    def holder(self, identity: str = "me", **labels: str) -> LeaseHolder:
+        return LeaseHolder(
+            self.store,
+            REF,
+            identity,
+            clock=self.clock,
+            rng=FixedRng(),
+            labels=labels,
+            annotations=labels,
+            pod_uid=self.pod,
+            on_attempt=self.note,
+        )
+
+    def note(self, sent: float, answered: bool) -> None:
+        assert sent <= self.clock.monotonic()
+        if not answered or self.told[-1:] == [False]:
+            self.told.append(answered)
+
+    async def lease(self) -> LeaseSpec:
+        return (await self.store.get(REF)).spec
+
+    async def give(self, holder: str, duration: int = 15) -> None:
+        """Create the Lease, or write another holder into it."""
+        spec = LeaseSpec(
+            holder_identity=holder,
+            lease_duration_seconds=duration,
+            renew_time=format_time(self.clock.now()),
+            lease_transitions=3,
+        )
+        body = lease_body(name=REF.name, labels={}, annotations={}, spec=spec)
+        try:
+            await self.store.patch(REF, body)
+        except NotFound:
+            await self.store.create(REF.namespace, body)
+
+    async def label(self) -> None:
+        state: Json = {"metadata": {"labels": {"state": format_time(self.clock.now())}}}
+        await self.store.patch(REF, state)
+
+    @asynccontextmanager
+    async def running(self, call: Awaitable[None]) -> AsyncGenerator["asyncio.Task[None]", None]:
+        """Run `call` beside the test."""
+
+        async def run() -> None:
+            await call
+
+        task = asyncio.create_task(run())
+        await settle()
+        yield task
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@pytest.fixture
+def cache() -> World:
+    return World()
+
+
+def messages(caplog: pytest.LogCaptureFixture, start: str) -> list[str]:
+    return [m for m in caplog.messages if m.startswith(start)]
+
+
+async def test_a_candidate_logs_once_whom_it_waits_for_and_until_when(
+    cache: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    await cache.give("shardlease-controller", 30)
+
+    async with cache.running(cache.holder().acquire()):
+        assert messages(caplog, "waiting") == [
+            "waiting for lease ns/shard-a, held by 'shardlease-controller', "
+            "until 2026-03-01T12:00:30+00:00 at the latest unless it is renewed"
+        ]
+        await cache.clock.advance(20)
+        assert len(messages(caplog, "waiting")) == 1
+        await cache.give("somebody-else", 10)
+        await cache.clock.advance(2)
+
+        assert "'somebody-else', until 2026-03-01T12:00:3" in messages(caplog, "waiting")[1]
+
+
+async def test_a_process_that_finds_its_own_name_in_the_lease_says_so_at_once(
+    cache: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    await cache.give("me")
+
+    async with cache.running(cache.holder().acquire()):
+        (told,) = messages(caplog, "waiting")
+        assert "held by 'me' (our own name: a killed predecessor, or another process)" in told
+
+
+async def test_a_lease_that_was_lost_because_nothing_could_run_says_for_how_long(
+    cache: World,
+) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+
+    async with cache.running(holder.keep()) as keeping:
+        cache.clock._elapsed += 13
+        await cache.clock.advance(0)
+
+        assert str(keeping.exception()) == (
+            "lost lease ns/shard-a: it was not renewed for 10 s: "
+            "the event loop was blocked, or the process paused, for 11.0 s"
+        )
+
+
+async def test_a_missing_lease_is_created_with_its_labels(cache: World) -> None:
+    holder = cache.holder(ring="demo")
+
+    await holder.acquire()
+
+    lease = await cache.store.get(REF)
+    now = format_time(cache.clock.now())
+    assert lease.metadata.labels == lease.metadata.annotations == {"ring": "demo"}
+    assert lease.spec == LeaseSpec(
+        holder_identity="me",
+        lease_duration_seconds=15,
+        acquire_time=now,
+        renew_time=now,
+        lease_transitions=0,
+    )
+    assert holder.valid(cache.clock.monotonic())
+
+
+async def test_a_released_lease_is_taken_at_once_and_keeps_foreign_labels(cache: World) -> None:
+    await cache.give("")
+    await cache.label()
+
+    await cache.holder(ring="demo").acquire()
+
+    lease = await cache.store.get(REF)
+    assert (lease.spec.holder_identity, lease.spec.lease_transitions) == ("me", 4)
+    assert set(lease.metadata.labels or {}) == {"ring", "state"}
+
+
+@pytest.mark.parametrize("duration", [15, 30])
+async def test_anothers_lease_is_taken_as_soon_as_it_was_silent_for_its_own_duration(
+    cache: World, duration: int
+) -> None:
+    await cache.give("shardlease-controller", duration)
+    holder = cache.holder()
+
+    async with cache.running(holder.acquire()):
+        await cache.clock.advance(duration - 0.1)
+        early = (await cache.lease()).holder_identity
+        await cache.clock.advance(0.2)
+
+    assert early == "shardlease-controller"
+    assert (await cache.lease()).holder_identity == "me"
+
+
+async def test_a_lease_that_another_renews_is_never_taken(cache: World) -> None:
+    await cache.give("other")
+    holder = cache.holder()
+
+    async with cache.running(holder.acquire()):
+        for _ in range(10):
+            await cache.clock.advance(14)
+            await cache.give("other")
+
+    assert (await cache.lease()).holder_identity == "other"
+    assert not holder.valid(cache.clock.monotonic())
+
+
+async def test_labels_on_anothers_lease_are_no_sign_of_life(cache: World) -> None:
+    await cache.give("other")
+
+    async with cache.running(cache.holder().acquire()):
+        for _ in range(5):
+            await cache.clock.advance(4)
+            await cache.label()
+
+    assert (await cache.lease()).holder_identity == "me"
+
+
+async def test_after_a_restart_in_our_pod_our_own_lease_is_taken_a_retry_period_later(
+    cache: World,
+) -> None:
+    cache.pod = "uid"
+    await cache.give("me")
+    await cache.store.patch(REF, {"metadata": {"annotations": {POD_UID_ANNOTATION: "uid"}}})
+
+    async with cache.running(cache.holder().acquire()):
+        await cache.clock.advance(1.9)
+        early = (await cache.lease()).lease_transitions
+        await cache.clock.advance(2)
+
+    assert early == 3
+    assert (await cache.lease()).lease_transitions == 4
+
+
+async def test_a_namesake_in_another_pod_waits_for_the_whole_duration(cache: World) -> None:
+    cache.pod = "uid"
+    await cache.give("me")
+    await cache.store.patch(REF, {"metadata": {"annotations": {POD_UID_ANNOTATION: "another"}}})
+
+    async with cache.running(cache.holder().acquire()):
+        await cache.clock.advance(14.9)
+        early = (await cache.lease()).lease_transitions
+        await cache.clock.advance(1)
+
+    assert (early, (await cache.lease()).lease_transitions) == (3, 4)
+
+
+@pytest.mark.parametrize("pod", ["uid", ""])
+async def test_a_lease_says_in_which_pod_it_is_held_and_no_other(cache: World, pod: str) -> None:
+    cache.pod = pod
+    await cache.give("")
+    await cache.store.patch(REF, {"metadata": {"annotations": {POD_UID_ANNOTATION: "another"}}})
+
+    await cache.holder().acquire()
+
+    assert (await cache.store.get(REF)).metadata.annotation(POD_UID_ANNOTATION) == pod
+
+
+@pytest.mark.parametrize("chance", [0, 0.5, 0.99])
+async def test_what_is_given_back_is_taken_within_a_retry_period(chance: float) -> None:
+    cache = World()
+    first = cache.holder("first")
+    await first.acquire()
+    second = LeaseHolder(cache.store, REF, "second", clock=cache.clock, rng=FixedRng(chance))
+
+    async with cache.running(second.acquire()) as acquiring:
+        await cache.clock.advance(0.1)
+        await first.release()
+        await cache.clock.advance(2)
+        acquired = acquiring.done()
+
+    assert acquired
+
+
+@pytest.mark.parametrize("chance", [0.01, 0.5, 0.99])
+async def test_a_living_twin_of_the_same_name_keeps_its_lease(chance: float) -> None:
+    cache = World()
+    first = cache.holder()
+    await first.acquire()
+    second = LeaseHolder(cache.store, REF, "me", clock=cache.clock, rng=FixedRng(chance))
+
+    async with cache.running(first.keep()), cache.running(second.acquire()) as acquiring:
+        await cache.clock.advance(100)
+
+        assert first.valid(cache.clock.monotonic())
+        assert not acquiring.done()
+
+
+async def test_of_two_successors_of_the_same_name_one_gets_it(cache: World) -> None:
+    await cache.give("me")
+    holders = [cache.holder(), cache.holder()]
+
+    async with cache.running(holders[0].acquire()), cache.running(holders[1].acquire()):
+        await cache.clock.advance(17)
+
+    now = cache.clock.monotonic()
+    assert [holder.valid(now) for holder in holders] == [True, False]
+
+
+async def test_errors_while_acquiring_are_told_and_retried(cache: World) -> None:
+    denied = Forbidden("leases is forbidden")
+    cache.store.fail(denied)
+
+    async with cache.running(cache.holder().acquire()):
+        await cache.clock.advance(5)
+
+    assert (await cache.lease()).holder_identity == "me"
+    assert cache.told == [False, True]
+
+
+async def test_an_error_is_over_when_the_server_answers_even_if_another_holds_it(
+    cache: World,
+) -> None:
+    await cache.give("other")
+    cache.store.fail(DOWN)
+
+    async with cache.running(cache.holder().acquire()):
+        await cache.clock.advance(5)
+
+    assert cache.told == [False, True]
+
+
+async def test_of_two_who_see_it_free_one_gets_it(cache: World) -> None:
+    cache.store = Slow(Lease, LEASES)
+    holders = [cache.holder("a"), cache.holder("b")]
+
+    async with cache.running(holders[0].acquire()), cache.running(holders[1].acquire()):
+        await cache.clock.advance(1)
+
+    now = cache.clock.monotonic()
+    assert [holder.valid(now) for holder in holders] == [True, False]
+    assert cache.told == []
+
+
+async def test_what_was_never_acquired_cannot_be_kept(cache: World) -> None:
+    with pytest.raises(LeaseLost):
+        await cache.holder().keep()
+
+
+async def test_a_lost_answer_to_the_first_write_delays_by_one_look(cache: World) -> None:
+    cache.store.lose(DOWN)
+    holder = cache.holder()
+
+    async with cache.running(holder.acquire()) as acquiring:
+        await cache.clock.advance(5)
+        acquired = acquiring.done()
+
+    assert acquired
+    assert (await cache.lease()).lease_transitions == 0
+
+
+async def test_a_held_lease_is_renewed_every_retry_period(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+
+    async with cache.running(holder.keep()):
+        await cache.clock.advance(100)
+
+    spec = await cache.lease()
+    assert spec.renew_time == format_time(cache.clock.now())
+    assert spec.acquire_time != spec.renew_time
+    assert holder.valid(cache.clock.monotonic())
+    assert holder._written == {spec.renew_time}
+
+
+async def test_another_holder_ends_it_at_the_next_renewal(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+
+    async with cache.running(holder.keep()) as keeping:
+        await cache.give("shardlease-controller", 30)
+        await cache.clock.advance(2)
+
+        with pytest.raises(LeaseLost, match="held by 'shardlease-controller'"):
+            await keeping
+
+    assert not holder.valid(cache.clock.monotonic())
+
+
+async def test_a_twin_of_the_same_name_ends_it(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+
+    async with cache.running(holder.keep()) as keeping:
+        await cache.clock.advance(1)
+        await cache.give("me")
+        await cache.clock.advance(1)
+
+        with pytest.raises(LeaseLost, match="not by this process"):
+            await keeping
+
+
+async def test_a_release_by_somebody_else_ends_it(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+
+    async with cache.running(holder.keep()) as keeping:
+        await cache.give("")
+        await cache.clock.advance(2)
+
+        with pytest.raises(LeaseLost, match="released"):
+            await keeping
+
+
+async def test_a_deleted_lease_is_created_again(cache: World) -> None:
+    holder = cache.holder(ring="demo")
+    await holder.acquire()
+    meta = (await cache.store.get(REF)).metadata
+
+    async with cache.running(holder.keep()):
+        await cache.store.delete(REF, uid=meta.uid, resource_version=meta.resource_version)
+        await cache.clock.advance(2)
+
+    assert (await cache.store.get(REF)).metadata.labels == {"ring": "demo"}
+    assert holder.valid(cache.clock.monotonic())
+
+
+async def test_labels_written_by_others_do_not_disturb_it(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+
+    async with cache.running(holder.keep()):
+        for _ in range(10):
+            await cache.label()
+            await cache.clock.advance(2)
+
+    assert (await cache.lease()).renew_time == format_time(cache.clock.now())
+    assert cache.told == []
+
+
+async def test_a_lost_answer_to_a_renewal_does_not_end_it(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+    cache.store.lose(DOWN, DOWN, DOWN)
+
+    async with cache.running(holder.keep()):
+        await cache.clock.advance(60)
+
+    assert holder.valid(cache.clock.monotonic())
+    assert cache.told == [False, False, False, True]
+
+
+async def test_the_deadline_counts_from_the_last_renewal_that_got_through(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+
+    async with cache.running(holder.keep()) as keeping:
+        await cache.clock.advance(5)  # the last renewal is at 4 s
+        cache.store.fail(*[DOWN] * 100)
+        await cache.clock.advance(8.9)
+        valid = holder.valid(cache.clock.monotonic())
+        await cache.clock.advance(0.1)
+
+        with pytest.raises(LeaseLost, match="not renewed for 10 s"):
+            await keeping
+
+    assert valid
+    assert not holder.valid(cache.clock.monotonic())
+
+
+async def test_an_outage_within_the_deadline_does_not_end_it(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+
+    async with cache.running(holder.keep()):
+        cache.store.fail(*[DOWN] * 3)
+        await cache.clock.advance(20)
+
+    assert holder.valid(cache.clock.monotonic())
+    assert cache.told == [False, False, False, True]
+
+
+class Slow(FakeStore[Lease]):
+    """Lets others read before the reader gets to write."""
+
+    @override
+    async def get(self, ref: ObjectRef) -> Lease:
+        try:
+            return await super().get(ref)
+        finally:
+            await asyncio.sleep(0)
+
+
+class Deaf(FakeStore[Lease]):
+    """Never answers a patch."""
+
+    @override
+    async def patch(self, ref: ObjectRef, body: Json) -> Lease:
+        await asyncio.Event().wait()
+        return await super().patch(ref, body)
+
+
+class LateAnswer(FakeStore[Lease]):
+    """Does at once what a patch says, and answers one of them late."""
+
+    def __init__(self) -> None:
+        super().__init__(Lease, LEASES)
+        self.late: asyncio.Event | None = None
+        """The next patch is answered when this is set."""
+
+    @override
+    async def patch(self, ref: ObjectRef, body: Json) -> Lease:
+        late, self.late = self.late, None
+        result = await super().patch(ref, body)
+        if late is not None:
+            await late.wait()
+        return result
+
+
+async def test_a_wish_to_be_evacuated_does_not_get_into_the_way_of_a_renewal() -> None:
+    store, answer = LateAnswer(), asyncio.Event()
+    cache = World(store=store)
+    holder = cache.holder()
+    await holder.acquire()
+
+    async with cache.running(holder.keep()) as keeping:
+        store.late = answer
+        await cache.clock.advance(2.5)
+        async with cache.running(holder.evacuate()) as asking:
+            answer.set()
+            await settle()
+            assert asking.done()
+        await cache.clock.advance(4)
+
+        assert not keeping.done()
+        assert (await store.get(REF)).metadata.annotation(EVACUATE_ANNOTATION) == EVACUATE_ON_STOP
+
+
+async def test_a_request_that_hangs_does_not_hold_up_the_deadline() -> None:
+    store = Deaf(Lease, LEASES)
+    timing = LeaseTiming(lease_duration=1, renew_deadline=0.02, retry_period=0.005)
+    holder = LeaseHolder(store, REF, "me", clock=SystemClock(), rng=FixedRng(), timing=timing)
+    await holder.acquire()
+
+    with pytest.raises(LeaseLost):
+        async with asyncio.timeout(5):
+            await holder.keep()
+
+
+async def test_a_lease_is_surely_ours_up_to_the_renew_deadline(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+    renewed = cache.clock.monotonic()
+
+    assert holder.valid(renewed + 9.9)
+    assert not holder.valid(renewed + 10)
+
+
+async def test_the_deadline_counts_from_when_a_renewal_was_sent() -> None:
+    store, answer = LateAnswer(), asyncio.Event()
+    cache = World(store=store)
+    holder = cache.holder()
+    await holder.acquire()
+
+    async with cache.running(holder.keep()):
+        store.late = answer
+        await cache.clock.advance(2)
+        sent = cache.clock.monotonic()
+        await cache.clock.advance(4)
+        answer.set()
+        await settle()
+
+        assert holder.valid(sent + 9.9)
+        assert not holder.valid(sent + 10)
+
+
+async def test_a_release_that_hangs_is_given_up() -> None:
+    timing = LeaseTiming(lease_duration=1, renew_deadline=0.02, retry_period=0.005)
+    store = Deaf(Lease, LEASES)
+    holder = LeaseHolder(store, REF, "me", clock=SystemClock(), rng=FixedRng(), timing=timing)
+    await holder.acquire()
+
+    async with asyncio.timeout(5):
+        await holder.release()
+
+    assert (await store.get(REF)).spec.holder_identity == "me"
+
+
+async def test_a_lost_lease_can_be_acquired_again_when_it_is_free(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+    async with cache.running(holder.keep()) as keeping:
+        await cache.give("other")
+        await cache.clock.advance(2)
+        await asyncio.wait([keeping])
+
+    async with cache.running(holder.acquire()):
+        await cache.clock.advance(20)
+
+    assert (await cache.lease()).holder_identity == "me"
+
+
+async def test_a_release_lets_others_in_at_once(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+    await cache.clock.advance(5)
+
+    await holder.release()
+
+    spec = await cache.lease()
+    assert (spec.holder_identity, spec.lease_duration_seconds) == ("", 1)
+    assert spec.renew_time == format_time(cache.clock.now())
+    assert not holder.valid(cache.clock.monotonic())
+
+
+async def test_a_release_gets_past_labels_and_lost_answers(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+    async with cache.running(holder.keep()):
+        cache.store.lose(DOWN)
+        await cache.clock.advance(2)
+    await cache.label()
+
+    await holder.release()
+
+    assert (await cache.lease()).holder_identity == ""
+
+
+async def test_what_could_not_be_released_is_still_ours_to_take(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+    cache.store.fail(DOWN, DOWN)
+    await holder.release()
+
+    async with cache.running(holder.acquire()):
+        await cache.clock.advance(1)
+
+    assert holder.valid(cache.clock.monotonic())
+
+
+class Mute(FakeStore[Lease]):
+    """Writes, and never answers."""
+
+    @override
+    async def create(self, namespace: str, body: Json) -> Lease:
+        await super().create(namespace, body)
+        return await asyncio.Future()
+
+    @override
+    async def patch(self, ref: ObjectRef, body: Json) -> Lease:
+        await super().patch(ref, body)
+        return await asyncio.Future()
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+async def test_what_was_taken_by_a_write_that_was_cancelled_is_released(
+    cache: World, is_there: bool
+) -> None:
+    if is_there:
+        await cache.give("")
+    mute = Mute(Lease, LEASES)
+    mute._state = cache.store._state
+    holder = LeaseHolder(mute, REF, "me", clock=cache.clock, rng=FixedRng())
+    async with cache.running(holder.acquire()):
+        taken = (await cache.lease()).holder_identity
+
+    async with cache.running(holder.release()):
+        pass
+
+    assert taken == "me"
+    assert (await cache.lease()).holder_identity == ""
+
+
+@pytest.mark.parametrize("holder_identity", ["other", "me"])
+async def test_anothers_lease_is_not_released(cache: World, holder_identity: str) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+    await cache.clock.advance(5)
+    await cache.give(holder_identity)
+
+    await holder.release()
+
+    assert (await cache.lease()).holder_identity == holder_identity
+
+
+async def test_a_release_that_fails_is_only_logged(
+    cache: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+    cache.store.fail(DOWN, DOWN)
+
+    await holder.release()
+
+    assert caplog.messages == ["lease not released"]
+    assert not holder.valid(cache.clock.monotonic())
+
+
+async def test_a_release_whose_connection_breaks_is_tried_again(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+    cache.store.fail(DOWN)
+
+    await holder.release()
+
+    assert (await cache.lease()).holder_identity == ""
+
+
+async def test_what_was_never_acquired_is_not_released(cache: World) -> None:
+    await cache.holder().release()
+
+    with pytest.raises(NotFound):
+        await cache.lease()
+
+
+class Link(FakeStore[Lease]):
+    """One process' connection to a store that others use too."""
+
+    cut = False
+
+    def __init__(self, store: FakeStore[Lease]) -> None:
+        super().__init__(Lease, LEASES)
+        self._state = store._state
+
+    @override
+    def _stumble(self) -> None:
+        if self.cut:
+            raise DOWN
+        super()._stumble()
+
+
+class Contenders:
+    """Two processes that hold the Lease in turn while things go wrong.
+
+    `together` says how many held it, each time when one had acquired it.
+    """
+
+    def __init__(self, rng: FixedRng) -> None:
+        self.cache = World()
+        self.together: list[int] = []
+        self.links = [Link(self.cache.store), Link(self.cache.store)]
+        self.holders = [
+            LeaseHolder(link, REF, name, clock=self.cache.clock, rng=rng)
+            for name, link in zip("ab", self.links, strict=True)
+        ]
+        self.tasks = [asyncio.create_task(self.hold(holder)) for holder in self.holders]
+
+    async def hold(self, holder: LeaseHolder) -> None:
+        while True:
+            await holder.acquire()
+            now = self.cache.clock.monotonic()
+            self.together.append([each.valid(now) for each in self.holders].count(True))
+            with suppress(LeaseLost):
+                await holder.keep()
+
+    async def suffer(self, event: str, victim: int) -> None:
+        match event:
+            case "cut or mended":
+                self.links[victim].cut = not self.links[victim].cut
+            case "lost answer":
+                self.cache.store.lose(DOWN)
+            case "label":
+                with suppress(ApiError):
+                    await self.cache.label()
+            case _:
+                self.tasks[victim].cancel()
+                await self.holders[victim].release()
+                self.tasks[victim] = asyncio.create_task(self.hold(self.holders[victim]))
+
+    async def run(self, steps: list[tuple[float, str, int]]) -> None:
+        for seconds, event, victim in steps:
+            await self.cache.clock.advance(seconds)
+            await self.suffer(event, victim)
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.wait(self.tasks)
+
+
+@settings(max_examples=100, deadline=None)
+@given(STEPS, st.floats(0, 0.99))
+def test_two_never_hold_the_lease_at_once(
+    steps: list[tuple[float, str, int]], chance: float
+) -> None:
+    async def contend() -> list[int]:
+        contenders = Contenders(FixedRng(chance))
+        await contenders.run(steps)
+        return contenders.together
+
+    assert set(asyncio.run(contend())) <= {1}
+
+
+async def test_a_lease_that_has_lost_its_labels_gets_them_back_when_it_is_renewed(
+    cache: World,
+) -> None:
+    holder = cache.holder(ring="demo")
+    await holder.acquire()
+
+    async with cache.running(holder.keep()):
+        await cache.store.patch(REF, {"metadata": {"labels": {"ring": None}}})
+        await cache.clock.advance(2)
+        lease = await cache.store.get(REF)
+
+    assert lease.metadata.labels == {"ring": "demo"}

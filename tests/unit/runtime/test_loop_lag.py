@@ -1,0 +1,39 @@
+"""Facts about the lag of the event loop."""
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+
+from sharder.runtime.loop_lag import PROBE_SECONDS, probe
+from tests.support.fake_clock import FakeClock
+
+
+async def test_a_task_that_keeps_the_loop_busy_is_seen() -> None:
+    clock, seen = FakeClock(), list[float]()
+
+    async def hog() -> None:
+        await clock.sleep(0.25)
+        clock._elapsed += 0.7
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(probe(seen.append, clock))
+        group.create_task(hog())
+        await clock.advance(2)
+        task.cancel()
+
+    assert seen[:2] == pytest.approx([0, 0])
+    assert max(seen) == pytest.approx(0.65)
+    assert sum(lag > 0.001 for lag in seen) == 1
+
+
+async def test_the_loop_is_woken_up_ten_times_a_second_at_most() -> None:
+    clock, times = FakeClock(), list[float]()
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(probe(lambda _: times.append(clock.monotonic()), clock))
+        await clock.advance(3)
+        task.cancel()
+
+    assert all(after - before >= PROBE_SECONDS - 1e-9 for before, after in pairwise(times))
+    assert len(times) <= 30

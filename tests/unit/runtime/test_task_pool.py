@@ -1,0 +1,116 @@
+"""Facts about many writes side by side."""
+
+import asyncio
+import inspect
+
+import pytest
+
+from sharder.core.errors import Conflict
+from sharder.runtime.task_pool import batch
+from tests.support.fake_clock import settle
+
+
+async def test_only_so_many_are_under_way_at_once() -> None:
+    under_way, most = 0, 0
+
+    async def work() -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+
+    async with batch(3) as writes:
+        for _ in range(10):
+            await writes.add(work())
+
+    assert (under_way, most) == (0, 3)
+
+
+async def test_the_end_waits_for_all() -> None:
+    done = list[int]()
+
+    async def work(number: int) -> None:
+        await settle()
+        done.append(number)
+
+    async with batch(2) as writes:
+        for number in range(3):
+            await writes.add(work(number))
+
+    assert done == [0, 1, 2]
+
+
+async def test_what_fails_first_cancels_the_rest_and_is_raised_as_it_is() -> None:
+    done = list[str]()
+
+    async def fail() -> None:
+        raise Conflict("lost")
+
+    async def work() -> None:
+        await settle()
+        done.append("late")
+
+    async def both() -> None:
+        async with batch(2) as writes:
+            await writes.add(work())
+            await writes.add(fail())
+            await settle()
+
+    with pytest.raises(Conflict, match="lost"):
+        await both()
+
+    assert done == []
+
+
+async def test_work_that_never_found_room_is_not_left_behind() -> None:
+    started = list[str]()
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise Conflict("lost")
+
+    async def work() -> None:
+        started.append("work")
+
+    waiting = work()
+
+    async def both() -> None:
+        async with batch(1) as writes:
+            await writes.add(fail())
+            await writes.add(waiting)
+
+    with pytest.raises(Conflict):
+        await both()
+
+    assert started == []
+    assert inspect.getcoroutinestate(waiting) == inspect.CORO_CLOSED
+
+
+async def test_a_failure_of_the_body_is_raised_as_it_is() -> None:
+    with pytest.raises(Conflict, match="body"):
+        async with batch(1):
+            raise Conflict("body")
+
+
+async def test_a_cancelled_batch_leaves_nothing_behind() -> None:
+    ended = list[str]()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("work")
+
+    async def body() -> None:
+        async with batch(1) as writes:
+            await writes.add(work())
+            await writes.add(work())
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(body())
+        await settle()
+        task.cancel()
+
+    assert task.cancelled()
+    assert ended == ["work"]

@@ -1,0 +1,248 @@
+"""Facts about `sharder.runtime.workqueue`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from sharder.core.errors import Conflict, InvalidObject, Unavailable
+from sharder.runtime.backoff import Backoff
+from sharder.runtime.workqueue import WorkQueue
+from tests.support.fake_clock import FakeClock, FixedRng, settle
+
+DOWN = Unavailable("connection refused")
+
+
+class Work:
+    """A queue with two workers; `results` says what a look at a key gives, in order."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.queue: WorkQueue[str] = WorkQueue(
+            clock=self.clock, rng=FixedRng(), backoff=Backoff(base=2, cap=300)
+        )
+        self.begun: list[tuple[float, str]] = []
+        self.results: dict[str, list[float | Exception | Callable[[], None]]] = {}
+        self.gates: dict[str, asyncio.Event] = {}
+
+    async def look(self, key: str) -> float | None:
+        self.begun.append((self.clock.monotonic(), key))
+        if key in self.gates:
+            await self.gates[key].wait()
+        result = self.results[key].pop(0) if self.results.get(key) else None
+        if isinstance(result, Exception):
+            raise result
+        if callable(result):
+            result()
+            return None
+        return result
+
+    @property
+    def times(self) -> list[float]:
+        return [time for time, _ in self.begun]
+
+    @property
+    def keys(self) -> list[str]:
+        return [key for _, key in self.begun]
+
+
+@pytest.fixture
+async def work() -> AsyncIterator[Work]:
+    work = Work()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(work.queue.run(work.look, concurrency=2))
+        yield work
+        task.cancel()
+
+
+async def test_a_key_is_looked_at_once_however_often_it_was_added(work: Work) -> None:
+    for _ in range(3):
+        work.queue.add("a")
+    await settle()
+
+    assert work.keys == ["a"]
+
+
+async def test_keys_come_when_they_are_due(work: Work) -> None:
+    work.queue.add_after("late", 10)
+    work.queue.add_after("soon", 5)
+    work.queue.add("now")
+
+    await work.clock.advance(60)
+
+    assert work.begun == [(0, "now"), (5, "soon"), (10, "late")]
+
+
+@pytest.mark.parametrize("delays", [(10, 5), (5, 10)])
+async def test_the_earliest_time_wins(work: Work, delays: tuple[float, float]) -> None:
+    for delay in delays:
+        work.queue.add_after("a", delay)
+
+    await work.clock.advance(60)
+
+    assert work.begun == [(5, "a")]
+
+
+async def test_a_key_in_work_is_looked_at_again_only_afterwards(work: Work) -> None:
+    work.gates["a"] = asyncio.Event()
+    work.queue.add("a")
+    await settle()
+    work.queue.add("a")
+    work.queue.add("a")
+    await settle()
+    in_work = list(work.keys)
+
+    work.gates["a"].set()
+    await settle()
+
+    assert in_work == ["a"]
+    assert work.keys == ["a", "a"]
+
+
+async def test_a_later_time_given_while_in_work_is_kept(work: Work) -> None:
+    work.gates["a"] = asyncio.Event()
+    work.queue.add("a")
+    await settle()
+    work.queue.add_after("a", 7)
+    work.gates["a"].set()
+
+    await work.clock.advance(60)
+
+    assert work.begun == [(0, "a"), (7, "a")]
+
+
+async def test_no_more_are_in_work_than_allowed(work: Work) -> None:
+    for key in "abc":
+        work.gates[key] = asyncio.Event()
+        work.queue.add(key)
+    await settle()
+    at_first = list(work.keys)
+
+    work.gates["a"].set()
+    await settle()
+
+    assert at_first == ["a", "b"]
+    assert work.keys == ["a", "b", "c"]
+
+
+async def test_a_worker_may_ask_to_look_again_later(work: Work) -> None:
+    work.results["a"] = [30.0]
+    work.queue.add("a")
+
+    await work.clock.advance(100)
+
+    assert work.begun == [(0, "a"), (30, "a")]
+
+
+async def test_looks_far_ahead_that_were_overtaken_are_not_kept(work: Work) -> None:
+    keys = [f"object-{number}" for number in range(10)]
+    work.results = {key: [36_000.0] * 50 for key in keys}
+
+    for _ in range(50):
+        for key in keys:
+            work.queue.add(key)
+        await work.clock.advance(1)
+
+    assert len(work.begun) == 500
+    assert len(work.queue._order) <= 2 * len(keys) + 16
+
+
+@pytest.mark.parametrize("error", [DOWN, Conflict("lost"), InvalidObject("what is this")])
+async def test_failures_are_retried_with_growing_delays(work: Work, error: Exception) -> None:
+    work.results["a"] = [error] * 4
+    work.queue.add("a")
+
+    await work.clock.advance(100)
+
+    waits = [later - earlier for earlier, later in zip(work.times, work.times[1:], strict=False)]
+    assert len(waits) == 4
+    assert all(
+        whole / 2 <= wait <= whole for wait, whole in zip(waits, (2, 4, 8, 16), strict=True)
+    )
+
+
+async def test_success_begins_the_back_off_anew(work: Work) -> None:
+    work.results["a"] = [DOWN, DOWN, DOWN, 100.0, DOWN]
+    work.queue.add("a")
+
+    await work.clock.advance(200)
+
+    assert work.times[-1] - work.times[-2] == 1.5
+
+
+async def test_an_add_overtakes_the_back_off(work: Work) -> None:
+    work.results["a"] = [DOWN]
+    work.queue.add("a")
+    await settle()
+
+    work.queue.add("a")
+    await settle()
+
+    assert work.begun == [(0, "a"), (0, "a")]
+
+
+async def test_an_unexpected_error_ends_the_run_and_loses_no_key() -> None:
+    work = Work()
+    work.results["a"] = [ValueError("a bug")]
+    work.gates["b"] = asyncio.Event()
+    work.queue.add("a")
+    work.queue.add("b")
+    with pytest.raises(ExceptionGroup, match="unhandled"):
+        await work.queue.run(work.look, concurrency=2)
+    work.gates["b"].set()
+
+    async with asyncio.TaskGroup() as group:
+        again = group.create_task(work.queue.run(work.look, concurrency=2))
+        await work.clock.advance(10)
+        again.cancel()
+
+    assert sorted(work.keys) == ["a", "a", "b", "b"]
+
+
+async def test_a_key_added_from_within_its_own_work_is_looked_at_again(work: Work) -> None:
+    work.results["a"] = [lambda: work.queue.add("a")]
+    work.queue.add("a")
+    await settle()
+
+    assert work.keys == ["a", "a"]
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    return [(r.getMessage(), vars(r)["error"]) for r in caplog.records if r.levelname == "WARNING"]
+
+
+async def test_an_error_is_told_once_until_it_is_another_one(
+    work: Work, caplog: pytest.LogCaptureFixture
+) -> None:
+    work.results["a"] = [DOWN, DOWN, Unavailable("no route"), Unavailable("no route")]
+
+    work.queue.add("a")
+    await work.clock.advance(60)
+
+    assert len(work.begun) == 5
+    assert warnings(caplog) == [
+        ("tried in vain", "connection refused"),
+        ("tried in vain", "no route"),
+    ]
+
+
+async def test_an_error_that_comes_back_is_told_again(
+    work: Work, caplog: pytest.LogCaptureFixture
+) -> None:
+    work.results["a"] = [DOWN, 30.0, DOWN]
+
+    work.queue.add("a")
+    await work.clock.advance(60)
+
+    assert warnings(caplog) == [("tried in vain", "connection refused")] * 2
+
+
+async def test_a_lost_race_is_not_told_and_keeps_nothing_else_from_being_told(
+    work: Work, caplog: pytest.LogCaptureFixture
+) -> None:
+    work.results["a"] = [Conflict("it was changed"), DOWN]
+
+    work.queue.add("a")
+    await work.clock.advance(60)
+
+    assert warnings(caplog) == [("tried in vain", "connection refused")]

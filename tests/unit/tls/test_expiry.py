@@ -1,0 +1,85 @@
+"""Facts about what is told of a certificate that somebody else has to replace."""
+
+from datetime import timedelta
+
+import pytest
+
+from sharder.tls import KeyPair, issue_serving, make_authority
+from sharder.tls.expiry import AGAIN_SECONDS, Expiry
+from tests.support.fake_clock import FakeClock
+from tests.support.values import NOW
+
+AUTHORITY = make_authority(NOW - timedelta(days=400))
+MESSAGE = "the certificate has to be replaced"
+
+
+def pair(*, life: timedelta, left: timedelta) -> KeyPair:
+    """Return a certificate that ends `left` after `NOW`; each begins an hour before it is made."""
+    began = NOW + left - life + timedelta(hours=1)
+    return issue_serving(
+        AUTHORITY, dns_names=["sharder"], now=began, validity=life - timedelta(hours=1)
+    )
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    return [(record.getMessage(), vars(record)["why"]) for record in caplog.records]
+
+
+def test_a_certificate_that_has_ended_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    Expiry(FakeClock()).look(pair(life=timedelta(days=90), left=timedelta(days=-1)))
+
+    assert told(caplog) == [(MESSAGE, "the serving certificate expired at 2026-02-28T12:00:00Z")]
+
+
+def test_a_certificate_that_is_not_valid_yet_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    Expiry(FakeClock()).look(pair(life=timedelta(days=90), left=timedelta(days=92)))
+
+    assert told(caplog) == [
+        (MESSAGE, "the serving certificate is not valid before 2026-03-03T12:00:00Z")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("life", "left", "is_told"),
+    [
+        (timedelta(days=90), timedelta(days=7), True),
+        (timedelta(days=90), timedelta(days=7, minutes=1), False),
+        (timedelta(hours=20), timedelta(hours=2), True),
+        (timedelta(hours=20), timedelta(hours=2, minutes=1), False),
+    ],
+)
+def test_an_end_is_told_a_week_before_or_after_nine_tenths_of_a_short_life(
+    life: timedelta, left: timedelta, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    Expiry(FakeClock()).look(pair(life=life, left=left))
+
+    end = f"{NOW + left:%Y-%m-%dT%H:%M:%SZ}"
+    assert told(caplog) == [(MESSAGE, f"the serving certificate ends at {end}")] * is_told
+
+
+async def test_it_is_told_once_and_again_after_an_hour(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FakeClock()
+    expiry, ended = Expiry(clock), pair(life=timedelta(days=90), left=timedelta(days=-1))
+
+    expiry.look(ended)
+    await clock.advance(AGAIN_SECONDS - 1)
+    expiry.look(ended)
+    before = len(caplog.records)
+    await clock.advance(1)
+    expiry.look(ended)
+
+    assert (before, len(caplog.records)) == (1, 2)
+
+
+async def test_the_end_itself_is_told_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FakeClock()
+    expiry, last = Expiry(clock), pair(life=timedelta(days=90), left=timedelta(seconds=60))
+
+    expiry.look(last)
+    await clock.advance(60)
+    expiry.look(last)
+
+    assert [why.split(" certificate ")[1].split()[0] for _, why in told(caplog)] == [
+        "ends",
+        "expired",
+    ]

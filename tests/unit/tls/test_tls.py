@@ -1,0 +1,293 @@
+"""Certificates that strict verifiers accept, and what is found wrong with others."""
+
+import ssl
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.verification import PolicyBuilder, Store
+
+from sharder.core.errors import ConfigError
+from sharder.tls import (
+    AUTHORITY_VALIDITY,
+    BACKDATED,
+    SERVING_VALIDITY,
+    CertificateBundle,
+    IpAddress,
+    KeyPair,
+    issue_serving,
+    load_files,
+    make_authority,
+    problem,
+    service_names,
+    serving_problem,
+)
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+NAMES = service_names("sharder", "sharding-system")
+ADDRESSES = (ip_address("10.0.0.1"), ip_address("fd00::1"))
+AUTHORITY = make_authority(NOW)
+OTHER_AUTHORITY = make_authority(NOW)
+SECOND = timedelta(seconds=1)
+
+
+def issued(authority: KeyPair = AUTHORITY, validity: timedelta = SERVING_VALIDITY) -> KeyPair:
+    return issue_serving(
+        authority, dns_names=NAMES, ip_addresses=ADDRESSES, now=NOW, validity=validity
+    )
+
+
+def bundle_of(authority: KeyPair = AUTHORITY, serving: KeyPair | None = None) -> CertificateBundle:
+    pair = issued(authority) if serving is None else serving
+    return CertificateBundle(
+        ca=authority.certificate,
+        ca_key=authority.key,
+        certificate=pair.certificate,
+        key=pair.key,
+    )
+
+
+def parsed(certificate: bytes) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(certificate)
+
+
+BUNDLE = bundle_of()
+
+
+def test_a_service_has_four_names() -> None:
+    assert service_names("s", "ns") == ("s", "s.ns", "s.ns.svc", "s.ns.svc.cluster.local")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_certificate_is_good_for_every_name_of_the_service(name: str) -> None:
+    store = Store([parsed(AUTHORITY.certificate)])
+    verifier = PolicyBuilder().store(store).time(NOW).build_server_verifier(x509.DNSName(name))
+
+    chain = verifier.verify(parsed(issued().certificate), [])
+
+    assert len(chain) == 2
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_the_certificate_is_good_for_every_address(address: IpAddress) -> None:
+    store = Store([parsed(AUTHORITY.certificate)])
+    subject = x509.IPAddress(address)
+    verifier = PolicyBuilder().store(store).time(NOW).build_server_verifier(subject)
+
+    assert verifier.verify(parsed(issued().certificate), [])
+
+
+def test_openssl_verifies_the_certificate_strictly(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    authority = make_authority(now)
+    pair = issue_serving(authority, dns_names=NAMES, now=now)
+    context = ssl.create_default_context(cadata=authority.certificate.decode())
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+
+    assert shakes_hands(pair, context, NAMES[0], tmp_path)
+
+
+def test_openssl_refuses_the_certificate_under_another_name(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    authority = make_authority(now)
+    pair = issue_serving(authority, dns_names=NAMES, now=now)
+    context = ssl.create_default_context(cadata=authority.certificate.decode())
+
+    with pytest.raises(ssl.SSLCertVerificationError, match="not valid for 'other'"):
+        shakes_hands(pair, context, "other", tmp_path)
+
+
+def shakes_hands(pair: KeyPair, context: ssl.SSLContext, name: str, folder: Path) -> bool:
+    """Verify as a client does, by a handshake in memory."""
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    (folder / "pair.pem").write_bytes(pair.certificate + pair.key)
+    server_side.load_cert_chain(folder / "pair.pem")
+    upward, downward = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = server_side.wrap_bio(upward, downward, server_side=True)
+    client = context.wrap_bio(downward, upward, server_hostname=name)
+    for end in (client, server, client):
+        try:
+            end.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+    return client.getpeercert() is not None
+
+
+def test_keys_are_elliptic_on_p_256() -> None:
+    for pair in (AUTHORITY, issued()):
+        key = serialization.load_pem_private_key(pair.key, password=None)
+
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        assert key.curve.name == "secp256r1"
+
+
+def test_serial_numbers_are_random() -> None:
+    serials = {parsed(issued().certificate).serial_number for _ in range(5)}
+
+    assert len(serials) == 5
+    assert all(serial.bit_length() > 64 for serial in serials)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "validity"),
+    [(AUTHORITY.certificate, AUTHORITY_VALIDITY), (issued().certificate, SERVING_VALIDITY)],
+)
+def test_certificates_last_as_long_as_said(certificate: bytes, validity: timedelta) -> None:
+    assert parsed(certificate).not_valid_after_utc == NOW + validity
+    assert parsed(certificate).not_valid_before_utc == NOW - BACKDATED
+
+
+def test_no_certificate_outlives_its_authority() -> None:
+    pair = issued(validity=2 * AUTHORITY_VALIDITY)
+
+    ends = [parsed(each).not_valid_after_utc for each in (pair.certificate, AUTHORITY.certificate)]
+    assert ends[0] == ends[1]
+
+
+def test_the_authority_issues_no_authorities() -> None:
+    extensions = parsed(AUTHORITY.certificate).extensions
+
+    constraints = extensions.get_extension_for_class(x509.BasicConstraints)
+    assert constraints.critical
+    assert constraints.value == x509.BasicConstraints(ca=True, path_length=0)
+
+
+def test_names_that_cannot_stand_in_a_certificate_are_an_error() -> None:
+    with pytest.raises(ConfigError):
+        issue_serving(AUTHORITY, dns_names=["süd"], now=NOW)
+
+
+@pytest.mark.parametrize(
+    "authority",
+    [
+        KeyPair(certificate=AUTHORITY.certificate, key=OTHER_AUTHORITY.key),
+        KeyPair(certificate=AUTHORITY.certificate, key=b""),
+        KeyPair(certificate=b"", key=AUTHORITY.key),
+    ],
+)
+def test_an_authority_that_does_not_fit_its_key_issues_nothing(authority: KeyPair) -> None:
+    with pytest.raises(ConfigError, match="authority"):
+        issued(authority)
+
+
+def test_a_bundle_survives_its_secret() -> None:
+    data = BUNDLE.to_secret_data()
+
+    assert sorted(data) == ["ca.crt", "ca.key", "tls.crt", "tls.key"]
+    assert CertificateBundle.from_secret_data(data) == BUNDLE
+
+
+@pytest.mark.parametrize("value", ["", "%%%", "ü", "YQ"])
+def test_what_is_missing_or_damaged_in_a_secret_is_a_problem_of_the_bundle(value: str) -> None:
+    data = BUNDLE.to_secret_data()
+    for key in data:
+        damaged = CertificateBundle.from_secret_data(data | {key: value})
+
+        assert problem(damaged, NAMES, NOW)
+
+
+def test_an_empty_secret_is_a_bundle_with_a_problem() -> None:
+    assert problem(CertificateBundle.from_secret_data({}), NAMES, NOW)
+
+
+def test_a_new_bundle_has_no_problem() -> None:
+    names = [*NAMES, *(str(address) for address in ADDRESSES)]
+
+    assert problem(BUNDLE, names, NOW) is None
+
+
+def test_a_bundle_may_hold_the_authority_that_takes_over() -> None:
+    both = replace(BUNDLE, ca=OTHER_AUTHORITY.certificate + AUTHORITY.certificate)
+    next_key = replace(both, ca_key=OTHER_AUTHORITY.key)
+
+    assert problem(both, NAMES, NOW) is None
+    assert problem(next_key, NAMES, NOW) is None
+
+
+def rsa_key() -> bytes:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def encrypted_key() -> bytes:
+    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("bundle", "found"),
+    [
+        (replace(BUNDLE, ca=b"x"), "the authority's certificate or key"),
+        (replace(BUNDLE, ca_key=b"x"), "the authority's certificate or key"),
+        (replace(BUNDLE, ca_key=OTHER_AUTHORITY.key), "the authority's certificate or key"),
+        (replace(BUNDLE, ca_key=rsa_key()), "the authority's certificate or key"),
+        (replace(BUNDLE, certificate=b"x"), "the serving certificate or its key is missing"),
+        (replace(BUNDLE, key=b"x"), "the serving certificate or its key is missing"),
+        (replace(BUNDLE, key=encrypted_key()), "the serving certificate or its key is missing"),
+        (replace(BUNDLE, key=issued().key), "the serving certificate and its key do not match"),
+        (replace(BUNDLE, key=rsa_key()), "the serving certificate and its key do not match"),
+        (
+            bundle_of(AUTHORITY, issued(OTHER_AUTHORITY)),
+            "the serving certificate was not issued by the authority",
+        ),
+    ],
+)
+def test_parts_that_do_not_fit_together_are_a_problem(
+    bundle: CertificateBundle, found: str
+) -> None:
+    assert (problem(bundle, NAMES, NOW) or "").startswith(found)
+
+
+def test_names_that_are_not_covered_are_a_problem() -> None:
+    found = problem(BUNDLE, [*NAMES, "other.ns.svc", "10.0.0.2"], NOW)
+
+    assert found == "the serving certificate does not name 10.0.0.2, other.ns.svc"
+
+
+def test_a_certificate_for_no_name_covers_none() -> None:
+    found = serving_problem(AUTHORITY, ["sharder"], NOW)
+
+    assert found == "the serving certificate does not name sharder"
+
+
+@pytest.mark.parametrize(
+    ("moment", "found"),
+    [
+        (NOW - BACKDATED - SECOND, "the authority's certificate is not valid before 2026-03-01T"),
+        (NOW - BACKDATED, None),
+        (NOW + SERVING_VALIDITY - SECOND, None),
+        (NOW + SERVING_VALIDITY, "the serving certificate expired at 2027-03-01T12:00:00Z"),
+        (NOW + AUTHORITY_VALIDITY, "the authority's certificate expired at 2036-02-27T12:00:00Z"),
+    ],
+)
+def test_a_bundle_has_its_time(moment: datetime, found: str | None) -> None:
+    if found is None:
+        assert problem(BUNDLE, NAMES, moment) is None
+    else:
+        assert (problem(BUNDLE, NAMES, moment) or "").startswith(found)
+
+
+def test_a_certificate_is_read_from_files(tmp_path: Path) -> None:
+    pair = issued()
+    (tmp_path / "tls.crt").write_bytes(pair.certificate)
+    (tmp_path / "tls.key").write_bytes(pair.key)
+
+    assert load_files(tmp_path, "tls.crt", "tls.key") == pair
+
+
+def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "tls.crt").write_bytes(b"")
+
+    with pytest.raises(ConfigError, match=r"cannot read .*tls\.key: No such file"):
+        load_files(tmp_path, "tls.crt", "tls.key")

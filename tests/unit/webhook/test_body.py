@@ -1,0 +1,178 @@
+"""What is taken in of a request: bodies that are under way share limits."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from starlette.types import Message, Receive, Scope
+from typing_extensions import override
+
+from webhook import body as limits
+from webhook.body import (
+    MAX_HELD_BYTES,
+    MAX_REQUEST_BYTES,
+    MAX_WHOLE_BYTES,
+    SLICE_BYTES,
+    Disconnected,
+    Intake,
+    Refused,
+)
+from webhook.review import SHAPE, Body, decode
+from webhook.sieve import Sieve
+
+POST: Scope = {"method": "POST", "headers": [(b"content-type", b"application/json")]}
+HEAD = b'{"request":{"uid":"u","operation":"CREATE","object":{"metadata":{"name":"w"},"spec":['
+TAIL = b"]}}}"
+CHUNK = 64 * 1024
+
+
+def plain(body: Body) -> int:
+    """Decode nothing."""
+    return len(body)
+
+
+def intake_of(max_bytes: int = MAX_REQUEST_BYTES) -> Intake:
+    return Intake(max_bytes, SHAPE)
+
+
+def pieces(*bodies: bytes, then: asyncio.Event | None = None) -> Receive:
+    """A client that sends these and, once `then` is set, goes away."""
+    left = list(bodies)
+
+    async def receive() -> Message:
+        if left:
+            return {"type": "http.request", "body": left.pop(0), "more_body": True}
+        if then is not None:
+            await then.wait()
+        return {"type": "http.disconnect"}
+
+    return receive
+
+
+def finished(*bodies: bytes) -> Receive:
+    """A client that sends these."""
+    left = list(bodies)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+    return receive
+
+
+def whole(body: bytes) -> Receive:
+    """A client that sends all at once."""
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+async def abandoned(intake: Intake, receive: Receive) -> None:
+    with suppress(Disconnected):
+        await intake.take(POST, receive, plain)
+
+
+async def test_who_began_first_makes_room_for_one_half_received_body_too_many() -> None:
+    intake, leave, go_on = intake_of(), asyncio.Event(), asyncio.Event()
+    part = b'{"' + b"x" * (MAX_WHOLE_BYTES - 2)
+    began = pieces(part)
+
+    async def slow() -> Message:
+        message = await began()
+        if message["type"] == "http.request":
+            return message
+        await go_on.wait()
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def first() -> None:
+        with pytest.raises(Refused) as refused:
+            await intake.take(POST, slow, plain)
+        assert refused.value.status == 503
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(first())
+        for _ in range(MAX_HELD_BYTES // MAX_WHOLE_BYTES - 1):
+            group.create_task(abandoned(intake, pieces(part, then=leave)))
+        await asyncio.sleep(0)
+        held = sum(each.size for each in intake._unfinished)
+        await abandoned(intake, pieces(part))
+        after = sum(each.size for each in intake._unfinished)
+        leave.set()
+        go_on.set()
+
+    assert held == MAX_HELD_BYTES
+    assert after == held - MAX_WHOLE_BYTES
+
+
+async def test_requests_in_one_piece_pass_beside_half_received_ones() -> None:
+    intake, leave = intake_of(), asyncio.Event()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(2 * MAX_HELD_BYTES // MAX_WHOLE_BYTES):
+            group.create_task(abandoned(intake, pieces(b"x" * MAX_WHOLE_BYTES, then=leave)))
+        await asyncio.sleep(0)
+        size = await intake.take(POST, whole(b"small"), plain)
+        leave.set()
+
+    assert size == len(b"small")
+
+
+@pytest.mark.parametrize("size", [1_000, 1_001])
+async def test_room_is_free_again_when_bodies_are_over(size: int) -> None:
+    intake = intake_of(1_000)
+
+    for _ in range(3):
+        with pytest.raises((Disconnected, Refused)) as over:
+            await intake.take(POST, pieces(b"x" * size), plain)
+        assert getattr(over.value, "status", 413) == 413
+        assert not intake._unfinished
+
+
+@pytest.mark.parametrize(
+    "filler",
+    [
+        b'"' + b"\\u003c" * 10_000 + b'",',
+        b"{}," * 20_000,
+        b'{"a":"b"},' * 6_000,
+    ],
+)
+async def test_of_a_large_body_little_is_held_and_the_rest_read_in_slices(
+    filler: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    class Watched(Sieve):
+        @override
+        def feed(self, piece: bytes) -> None:
+            read.append(len(piece))
+            super().feed(piece)
+            assert self.size < 1_000
+
+    monkeypatch.setattr(limits, "Sieve", Watched)
+    monkeypatch.setattr(limits, "SLICE_SECONDS", 0.0)  # each slice takes longer than that
+    intake, turns = intake_of(), 0
+    body = [HEAD + b"0,", *[filler] * 40, b"1" + TAIL]
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.ensure_future(others())
+    request = await intake.take(POST, finished(*body), decode)
+    other.cancel()
+
+    assert request.review is not None
+    assert sum(read) == sum(map(len, body))
+    assert max(read) <= SLICE_BYTES
+    assert turns > 1
+
+
+async def test_a_body_that_no_decoder_can_read_is_read_by_a_sieve() -> None:
+    body = HEAD + b"[" * 50_000 + b"]" * 50_000 + TAIL
+
+    request = await intake_of().take(POST, whole(body), decode)
+
+    assert (request.uid, request.problem) == ("u", "")

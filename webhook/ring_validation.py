@@ -1,0 +1,239 @@
+"""AdmissionReviews of ControllerRings as bytes, and what is found about the ring.
+
+The endpoint that judges ControllerRings when they are written.
+
+What it refuses and warns of stands in docs/protocol.md, "Refused and warned".  It refuses only
+what it has understood and found wrong.  Whatever else happens, the request passes: the ring
+controller judges by the same function, and says it in the ring's status.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+from msgspec import inspect
+from starlette.types import Receive, Scope, Send
+
+from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import ApiError, InvalidObject, NotFound
+from sharder.core.names import API_GROUP, GroupResource, RingName
+from sharder.core.ring.build import roles_of
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.validation import Facts, Refusal, refusals, warnings
+from sharder.ports import Objects
+from webhook.body import MAX_RING_BYTES, Disconnected, Intake, Refused
+from webhook.endpoint import Answer, respond
+from webhook.review import Body, Envelope, Unjudged, printable, request_in
+from webhook.sieve import shape_of
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A review that can be answered; `ring` is not there where there is nothing to judge."""
+
+    uid: str
+    name: RingName = RingName("")
+    operation: str = ""
+    ring: ControllerRing | None = msgspec.field(default=None, name="object")
+    old: ControllerRing | None = msgspec.field(default=None, name="oldObject")
+    problem: str = ""
+    """Why the request could not be read."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What is found about a ring: it is refused if anything is."""
+
+    refusals: tuple[Refusal, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+PASS = Verdict()
+
+
+def decode(body: Body) -> Request:
+    """Return what the API server asks.
+
+    Raises:
+        InvalidObject: not JSON, or no request.uid: there is no way to answer it.
+        RecursionError: nested more deeply than a decoder goes; `sieve.Sieve` makes it shallow.
+    """
+    request = request_in(body, _REVIEW)
+    if isinstance(request, Unjudged):
+        return Request(uid=request.uid, problem=request.problem)
+    return request
+
+
+def encode(request: Request, verdict: Verdict) -> bytes:
+    """Return the answer; a refusal names each field, as those of the API server do."""
+    warnings = tuple(printable(warning) for warning in verdict.warnings)
+    status = _status(request, verdict.refusals) if verdict.refusals else None
+    response = _Response(uid=request.uid, allowed=status is None, status=status, warnings=warnings)
+    return _ENCODER.encode(_Answer(response=response))
+
+
+class _Cause(msgspec.Struct, frozen=True):
+    reason: str
+    message: str
+    field: str
+
+
+class _Details(msgspec.Struct, frozen=True):
+    name: str
+    causes: tuple[_Cause, ...]
+    group: str = API_GROUP
+    kind: str = "ControllerRing"
+
+
+class _Status(msgspec.Struct, frozen=True):
+    message: str
+    details: _Details
+    status: str = "Failure"
+    reason: str = "Invalid"
+    code: int = 422
+
+
+class _Response(msgspec.Struct, frozen=True, omit_defaults=True):
+    uid: str
+    allowed: bool
+    status: _Status | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class _Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="AdmissionReview"):
+    response: _Response
+    api_version: str = msgspec.field(name="apiVersion", default="admission.k8s.io/v1")
+
+
+_REVIEW = msgspec.json.Decoder(Envelope[Request])
+_ENCODER = msgspec.json.Encoder()
+
+SHAPE: Final = shape_of(inspect.type_info(Envelope[Request]))
+"""What `decode` reads of a review."""
+
+
+def _status(request: Request, refusals: tuple[Refusal, ...]) -> _Status:
+    causes = tuple(_Cause(r.fault.cause, r.message, r.field) for r in refusals)
+    return _Status(message="; ".join(map(str, refusals)), details=_Details(request.name, causes))
+
+
+DISCOVERY_SECONDS = 2.0
+"""For all questions about one ring: the API server waits for us no longer than 5 s."""
+
+JUDGE_SECONDS = 4.0
+"""For a ring, waiting included: the API server goes on without us after 5 s."""
+
+MAX_WAITING = 10
+"""Rings that are judged or wait for it: they are judged one at a time."""
+
+_FAILED = Verdict(
+    warnings=("the sharder failed to check this ring; its condition Ready will tell",)
+)
+
+log = logging.getLogger(__name__)
+
+
+class RingValidation:
+    """Answers the API server about ControllerRings."""
+
+    def __init__(
+        self,
+        *,
+        rings: Callable[[RingName], RingSnapshot | None],
+        selected: Callable[[ControllerRing], Collection[str]],
+        objects: Objects,
+        custom: Collection[str],
+        max_request_bytes: int,
+    ) -> None:
+        """Take what to judge by.
+
+        Args:
+            rings: The snapshot of a ring as it is now, None if there is no such ring.
+            selected: The namespaces that a ring selects, whether there is such a ring or not.
+            objects: To look resources up.
+            custom: The names of the installed strategies.
+            max_request_bytes: Of one body, and never more than `MAX_RING_BYTES`; larger ones get
+                413.
+        """
+        self._rings = rings
+        self._selected = selected
+        self._objects = objects
+        self._custom = custom
+        self._intake = Intake(min(max_request_bytes, MAX_RING_BYTES), SHAPE)
+        self._under_way = 0
+        # One thread, so that a ring is judged when the one before is done, even if too late.
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="validation")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request; what cannot be judged in time is left to the failurePolicy."""
+        try:
+            answer = Answer(200, await self._take(scope, receive), "validated")
+        except TimeoutError:
+            answer = Answer(503, b"the ring was not judged in time", "overloaded")
+        except Refused as refused:
+            answer = Answer(refused.status, refused.reason.encode(), refused.outcome)
+        except InvalidObject as error:
+            answer = Answer(400, f"no AdmissionReview: {error}".encode(), "malformed")
+        except Disconnected:
+            return
+        await respond(send, answer)
+
+    async def _take(self, scope: Scope, receive: Receive) -> bytes:
+        if self._under_way >= MAX_WAITING:
+            raise Refused(503, "overloaded", "too many rings at once")
+        self._under_way += 1
+        try:
+            request = await self._intake.take(scope, receive, decode)
+            async with asyncio.timeout(JUDGE_SECONDS):
+                return await self._answer(request)
+        finally:
+            self._under_way -= 1
+
+    async def _answer(self, request: Request) -> bytes:
+        try:
+            verdict = await self._judge(request)
+        except Exception:
+            # The edge: whatever is wrong with us, the user's request must pass.
+            log.exception("validation failed", extra={"ring": request.name})
+            verdict = _FAILED
+        return encode(request, verdict)
+
+    async def _judge(self, request: Request) -> Verdict:
+        if request.problem:
+            warning = f"the sharder cannot read this ring: {request.problem}"
+            return Verdict(warnings=(warning,))
+        old, new = request.old, request.ring
+        if new is None or new.metadata.deletion_timestamp is not None:
+            return PASS
+        if old is not None and old.spec == new.spec:
+            # Who adds a label to a ring that slipped in is not to blame for the rest.
+            return PASS
+        # A change of the strategy is tried out, which may take longer than others can wait.
+        run = asyncio.get_running_loop().run_in_executor
+        refused = await run(self._thread, refusals, new, self._custom)
+        if refused:
+            return Verdict(refusals=refused)
+        facts = await self._facts(new)
+        return Verdict(warnings=await run(self._thread, warnings, old, new, facts))
+
+    async def _facts(self, ring: ControllerRing) -> Facts:
+        snapshot = self._rings(ring.name)
+        return Facts(
+            unknown=await self._unknown(ring),
+            namespaces=len(self._selected(ring)),
+            layout=None if snapshot is None else snapshot.placer.layout,
+        )
+
+    async def _unknown(self, ring: ControllerRing) -> set[GroupResource]:
+        """Return what the API server does not serve, as far as it tells in time."""
+        unknown = set[GroupResource]()
+        with suppress(ApiError, TimeoutError):
+            async with asyncio.timeout(DISCOVERY_SECONDS):
+                for resource in roles_of(ring):
+                    try:
+                        await self._objects.find(resource)
+                    except NotFound:
+                        unknown.add(resource)
+        return unknown
