@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import Forbidden, NotFound
 from sharder.core.names import GroupResource, ObjectRef, RingName
+from sharder.core.status.conditions import advice
 from sharder.ports import Objects
-
-VERBS = "get, list, watch, patch"
 
 
 async def read(objects: Objects, resource: Resource, ref: ObjectRef) -> PartialObject:
@@ -38,15 +37,6 @@ def naming_the_rule(resource: GroupResource) -> Iterator[None]:
         yield
     except Forbidden as error:
         raise Forbidden(f"{error}; {advice((resource,))}") from error
-
-
-def advice(resources: Iterable[GroupResource]) -> str:
-    """Return which rules to add, and where."""
-    rules = " and ".join(
-        f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [{VERBS}]}}'
-        for group, resource in resources
-    )
-    return f"add {rules} to the sharder's ClusterRole (in the chart: rings)"
 
 
 class Watching:

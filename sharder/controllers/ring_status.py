@@ -35,6 +35,7 @@ from sharder.core.status.status import (
 )
 from sharder.ports import Recorder, Writable
 from sharder.runtime.clock import Clock
+from sharder.runtime.reflector import POLL_SECONDS
 
 _log = logging.getLogger(__name__)
 
@@ -172,7 +173,11 @@ class StatusReports:
         available = len(snapshot.members.available)
         claims = (
             ready(self._problem_of(snapshot.name)),
-            watched(before, self._watching.refused(snapshot.name, snapshot.roles)),
+            watched(
+                before,
+                self._watching.refused(snapshot.name, snapshot.roles),
+                polled_every=POLL_SECONDS,
+            ),
             paused(before, snapshot.ring.spec.movement),
             covered(figures, self._overdue(snapshot.name), available=available),
             exhausted(figures, available=available),

@@ -10,10 +10,15 @@ List a ring's objects of one resource, request by request as its scope asks for.
 from collections.abc import AsyncGenerator, Collection, Iterator
 from typing import NamedTuple
 
-from sharder.controllers.movement.pending import ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.selector import OPERATORS, LabelSelector, Requirement
-from sharder.core.names import EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE
+from sharder.core.names import (
+    EXCLUDED_NAMESPACE,
+    SYSTEM_NAMESPACE,
+    GroupResource,
+    ObjectRef,
+    RingName,
+)
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
 from sharder.runtime.reflector import closing
@@ -26,6 +31,20 @@ MAX_EXCLUDED = 8
 
 EXCLUDED_FIRST = (EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE)
 """Never in scope, and full of objects; the sharder may live elsewhere."""
+
+
+class ResourceKey(NamedTuple):
+    """A resource of a ring: its objects are taken together."""
+
+    ring: RingName
+    resource: GroupResource
+
+
+class ObjectKey(NamedTuple):
+    """An object of a ring's resource."""
+
+    flow: ResourceKey
+    ref: ObjectRef
 
 
 class ListRequest(NamedTuple):

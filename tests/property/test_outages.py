@@ -1,4 +1,4 @@
-"""The promises of `sharder.core.leases.outages`, over any outages: what is subtracted is theirs, all of it."""
+"""The promises of `core.leases.outages`, for any outages: exactly those are subtracted."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The promises of `sharder.core.movement.patches`: what is asked for comes about, whatever was there."""
+"""The promises of `core.movement.patches`: what is asked for comes about, whatever was there."""
 
 from collections.abc import Mapping
 from typing import TypeAlias

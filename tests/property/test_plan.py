@@ -1,4 +1,4 @@
-"""The promise of `sharder.core.movement.step`: an object never has two workers, and comes to rest."""
+"""The promise of `core.movement.step`: an object never has two workers, and comes to rest."""
 
 from typing import assert_never
 

@@ -1,4 +1,4 @@
-"""The promises of `sharder.core.placement.hashing`, against an implementation that is as plain as can be."""
+"""The promises of `core.placement.hashing`, against a plain implementation."""
 
 from collections.abc import Iterable
 

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.overdue import OverdueDrains
-from sharder.controllers.movement.pending import ResourceKey
 from sharder.controllers.movement.resync import Resync
 from sharder.controllers.movement.watches import OrphanWatches
 from sharder.controllers.permissions import Watching
+from sharder.controllers.scope import ResourceKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.status.stats import OverdueOf

@@ -6,8 +6,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 from sharder.controllers.movement.backlog import Backlog, Room
 from sharder.controllers.movement.drain_budget import OpenDrains
 from sharder.controllers.movement.orphans import UNSEEN_SECONDS
-from sharder.controllers.movement.pending import UNKNOWN, PendingObjects, ResourceKey
-from sharder.controllers.scope import ListRequest
+from sharder.controllers.movement.pending import UNKNOWN, PendingObjects
+from sharder.controllers.scope import ListRequest, ResourceKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role

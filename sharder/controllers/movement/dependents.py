@@ -5,8 +5,8 @@ from functools import partial
 
 from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.mover import Mover
-from sharder.controllers.movement.pending import ObjectKey, ResourceKey
 from sharder.controllers.permissions import read
+from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import OwnerReference, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.planner import Owners, Reservations, plan_controlled

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from sharder.controllers.movement.backlog import Seen
-from sharder.controllers.movement.pending import ObjectKey, ResourceKey
+from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.errors import ApiError, SharderError, Unavailable
 from sharder.core.movement.budget import Budget, Leavers, Refusal
 from sharder.core.movement.step import Drain, Step

@@ -16,16 +16,10 @@ from sharder.controllers.movement.dependents import DependentsFollower
 from sharder.controllers.movement.failures import Failures, Report
 from sharder.controllers.movement.mover import Mover, Superseded
 from sharder.controllers.movement.owner_transfer import OwnerTransfer
-from sharder.controllers.movement.pending import (
-    BACKOFF,
-    GATHER_SECONDS,
-    ObjectKey,
-    PendingObjects,
-    ResourceKey,
-)
+from sharder.controllers.movement.pending import BACKOFF, GATHER_SECONDS, PendingObjects
 from sharder.controllers.movement.resync import AGAIN_SECONDS, Locks
 from sharder.controllers.permissions import read
-from sharder.controllers.scope import ownerless_labels
+from sharder.controllers.scope import ObjectKey, ResourceKey, ownerless_labels
 from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.names import ObjectRef, RingName, ShardName

@@ -17,9 +17,9 @@ from sharder.controllers.movement.drain_budget import DrainBudget, DrainDeferred
 from sharder.controllers.movement.failures import FailureCounter, Failures, LabelReverted
 from sharder.controllers.movement.lease_guard import LeaseGuard, ShardReturned
 from sharder.controllers.movement.orphans import Orphans
-from sharder.controllers.movement.pending import ObjectKey, ResourceKey
 from sharder.controllers.movement.reservations import reserving
 from sharder.controllers.permissions import naming_the_rule, read
+from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError
 from sharder.core.movement.budget import Refusal

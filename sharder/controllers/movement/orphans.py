@@ -8,7 +8,7 @@ its last owner has surely stopped (docs/protocol.md, "Objects that lost their ow
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from sharder.controllers.movement.pending import ResourceKey
+from sharder.controllers.scope import ResourceKey
 from sharder.core.api.meta import PartialObject
 from sharder.runtime.clock import Clock
 

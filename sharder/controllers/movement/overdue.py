@@ -12,8 +12,8 @@ from typing import NamedTuple, NoReturn, Protocol
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.backlog import Backlog, Seen
-from sharder.controllers.movement.pending import ObjectKey, ResourceKey
 from sharder.controllers.permissions import read
+from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.ring import MovementSpec
 from sharder.core.durations import parse_duration
 from sharder.core.errors import ApiError, InvalidObject

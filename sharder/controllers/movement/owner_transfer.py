@@ -10,8 +10,8 @@ from functools import partial
 from sharder.controllers.movement.dependents import DependentsFollower
 from sharder.controllers.movement.failures import BackingOff, Failures
 from sharder.controllers.movement.mover import Decide, Mover
-from sharder.controllers.movement.pending import BACKOFF, UNKNOWN, ObjectKey, ResourceKey
-from sharder.controllers.scope import MAX_NAMESPACES
+from sharder.controllers.movement.pending import BACKOFF, UNKNOWN
+from sharder.controllers.scope import MAX_NAMESPACES, ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControlledResource, RingResource
 from sharder.core.errors import ApiError, InvalidObject, NotFound

@@ -8,7 +8,8 @@ objects").
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.core.names import ObjectRef, ShardName
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.workqueue import Worker, WorkQueue
@@ -28,20 +29,6 @@ CONCURRENCY = 64
 
 UNKNOWN = ShardName("")
 """Stands for the shard of an object of which nobody knows who has let it go."""
-
-
-class ResourceKey(NamedTuple):
-    """A resource of a ring: its objects are taken together."""
-
-    ring: RingName
-    resource: GroupResource
-
-
-class ObjectKey(NamedTuple):
-    """An object of a ring's resource."""
-
-    flow: ResourceKey
-    ref: ObjectRef
 
 
 class _Due(NamedTuple):

@@ -14,9 +14,8 @@ from sharder.controllers.movement.dependents import DependentsFollower
 from sharder.controllers.movement.drain_budget import DrainDeferred
 from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.mover import Decide, Mover
-from sharder.controllers.movement.pending import ObjectKey, ResourceKey
 from sharder.controllers.permissions import naming_the_rule
-from sharder.controllers.scope import ListScope, stream
+from sharder.controllers.scope import ListScope, ObjectKey, ResourceKey, stream
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import RingResource
 from sharder.core.errors import ApiError, Expired, InvalidObject, NotFound

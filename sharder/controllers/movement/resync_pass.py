@@ -11,9 +11,10 @@ from functools import partial
 from typing import Final
 
 from sharder.controllers.movement.mover import Mover
-from sharder.controllers.movement.pending import BACKOFF, ObjectKey, ResourceKey
+from sharder.controllers.movement.pending import BACKOFF
 from sharder.controllers.movement.resync_lists import ExcessDrainer, ListPass
 from sharder.controllers.permissions import naming_the_rule
+from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import RingResource
 from sharder.core.errors import NotFound

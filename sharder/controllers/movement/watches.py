@@ -17,9 +17,17 @@ from sharder.controllers.movement.backlogs import Limits, ObjectBacklogs, Series
 from sharder.controllers.movement.drain_budget import DrainBudget
 from sharder.controllers.movement.orphans import Orphans
 from sharder.controllers.movement.overdue import OverdueDrains
-from sharder.controllers.movement.pending import PendingObjects, ResourceKey
+from sharder.controllers.movement.pending import PendingObjects
 from sharder.controllers.permissions import Watching
-from sharder.controllers.scope import WHOLE, ListRequest, ListScope, Watch, scope_of, watches_of
+from sharder.controllers.scope import (
+    WHOLE,
+    ListRequest,
+    ListScope,
+    ResourceKey,
+    Watch,
+    scope_of,
+    watches_of,
+)
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.names import RingName

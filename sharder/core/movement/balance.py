@@ -1,7 +1,7 @@
 """Weigh the objects of a ring, and decide which are to move because the load has changed.
 
-The bridge from a snapshot and its objects to `sharder.core.rebalance`, for whoever has listed them: the
-leader, or `sharder plan` and `sharder explain` (docs/rebalancing.md).
+The bridge from a snapshot and its objects to `sharder.core.rebalance`: for the leader, for
+`sharder plan` and for `sharder explain` (docs/rebalancing.md).
 """
 
 from collections import Counter

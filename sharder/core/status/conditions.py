@@ -1,20 +1,18 @@
 """What the conditions of a ring say, but for since when; pure.
 
 Some follow from counts, which change all the time.  That is marked twice: by type in
-`FROM_COUNTS`, so that a number in a message is no reason to write the status; and by claim in
-`DesiredCondition.counted`, so that an object on its way is none.  A condition of such a type may follow from
-more than counts for once, and then is believed at once.
+`FROM_COUNTS`, so that a number in a message is no reason to write the status; and by
+`DesiredCondition.counted`, so that an object on its way is none.  A condition of such a type can
+follow from more than counts for once, and is then believed at once.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sharder.controllers.permissions import advice
 from sharder.core.api.ring import Condition, MovementSpec, RingStatus
 from sharder.core.names import GroupResource
 from sharder.core.status.stats import ObjectStats, Overdue
-from sharder.runtime.reflector import POLL_SECONDS
 
 READY: Final = "Ready"
 SUCCEEDED, FAILED = "ReconciliationSucceeded", "ReconciliationFailed"
@@ -27,6 +25,9 @@ EXHAUSTED: Final = "CapacityExhausted"
 INSUFFICIENT, SUFFICIENT = "InsufficientCapacity", "SufficientCapacity"
 PAUSED: Final = "Paused"
 STOPPED, ACTIVE = "MovementPaused", "MovementActive"
+
+VERBS: Final = "get, list, watch, patch"
+"""What the sharder does with the objects of a ring."""
 
 FROM_COUNTS: Final = frozenset({COVERED, EXHAUSTED})
 """Types whose message may hold a number of objects."""
@@ -67,7 +68,7 @@ def ready(problem: str | None) -> DesiredCondition:
 
 
 def watched(
-    before: RingStatus, unwatched: Sequence[GroupResource] | None
+    before: RingStatus, unwatched: Sequence[GroupResource] | None, *, polled_every: float
 ) -> DesiredCondition | None:
     """Say that rights are missing, and once they are granted that they are there.
 
@@ -76,6 +77,7 @@ def watched(
     Args:
         before: The status that the ring has.
         unwatched: Resources that may not be watched, in order; None as long as it is not known.
+        polled_every: Seconds between two lists of such a resource.
     """
     if unwatched is None or (condition_of(before, WATCHED) is None and not unwatched):
         return None
@@ -86,8 +88,17 @@ def watched(
         type=WATCHED,
         holds=False,
         reason=MISSING,
-        message=f"listed every {POLL_SECONDS:.0f} s instead of watched: {advice(unwatched)}",
+        message=f"listed every {polled_every:.0f} s instead of watched: {advice(unwatched)}",
     )
+
+
+def advice(resources: Sequence[GroupResource]) -> str:
+    """Return which rules to add, and where."""
+    rules = " and ".join(
+        f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [{VERBS}]}}'
+        for group, resource in resources
+    )
+    return f"add {rules} to the sharder's ClusterRole (in the chart: rings)"
 
 
 def paused(before: RingStatus, movement: MovementSpec) -> DesiredCondition | None:

@@ -1,6 +1,6 @@
 """What a sharder counts of objects: the watches that feed its tally, as late as they like.
 
-`sharder.controllers.counting.tallies` retold: one list and watch for each main resource, in order within a
+`controllers.counting.tallies` retold: one list and watch for each main resource, in order within a
 resource and in no order between two.
 """
 

@@ -1,6 +1,6 @@
 """A sharder: one replica, which serves the webhook, cares for Leases and moves objects.
 
-Every replica believes that it leads, all the time.  The claim to lead (`sharder.core.leases.election`)
+Every replica believes that it leads, all the time.  The claim to lead (`core.leases.election`)
 makes two leaders rare; that they do no harm must not depend on it.
 """
 
@@ -235,7 +235,7 @@ class Sharder:
 
         That view is as old as the watch is late.  What may not be unseen is the return of the
         shard that an object is taken from, so the watch delivers that first.  Where the shard has
-        a Lease, the leader sees to it by holding that (`sharder.controllers.movement.lease_guard`);
+        a Lease, the leader sees to it by holding that (`controllers.movement.lease_guard`);
         else it is the window which the protocol leaves open, as in `receive_late`.
         """
         owner = ShardName(move.obj.metadata.label(OWNER))

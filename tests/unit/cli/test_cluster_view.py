@@ -1,4 +1,4 @@
-"""Facts about `sharder.cli.cluster_view` and `sharder.cli.explain`: what is read and made of it."""
+"""Facts about `cli.cluster_view` and `cli.explain`: what is read and made of it."""
 
 import pytest
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from sharder.controllers.movement.pending import ResourceKey
 from sharder.controllers.scope import (
     MAX_EXCLUDED,
     MAX_NAMESPACES,
     WHOLE,
     ListRequest,
+    ResourceKey,
     scope_of,
     selector_text,
     watches_of,

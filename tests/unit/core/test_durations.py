@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.durations`; the table is Go's own (time.ParseDuration, Duration.String)."""
+"""Facts about `core.durations`; the table is Go's own (time.ParseDuration, Duration.String)."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Facts about `sharder.cli.serve.leader_lease`: under which name and for how long a replica leads."""
+"""Facts about `cli.serve.leader_lease`: under which name and for how long a replica leads."""
 
 from pathlib import Path
 

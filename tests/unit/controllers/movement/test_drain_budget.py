@@ -9,7 +9,7 @@ from msgspec import structs
 from sharder.controllers.movement.backlog import Seen
 from sharder.controllers.movement.drain_budget import DrainDeferred
 from sharder.controllers.movement.mover import Mover, Superseded
-from sharder.controllers.movement.pending import ResourceKey
+from sharder.controllers.scope import ResourceKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, MovementSpec
 from sharder.core.errors import InvalidObject, Rejected, Unavailable

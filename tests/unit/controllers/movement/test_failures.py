@@ -11,7 +11,8 @@ from sharder.controllers.movement.failures import (
     BackingOff,
     LabelReverted,
 )
-from sharder.controllers.movement.pending import BACKOFF, ObjectKey, ResourceKey
+from sharder.controllers.movement.pending import BACKOFF
+from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.errors import Forbidden, Rejected, Unavailable
 from sharder.runtime.error_log import REPEAT_SECONDS
 from tests.support.cluster import Cluster

@@ -5,7 +5,8 @@ from msgspec import structs
 
 from sharder.controllers.movement.mover import Superseded
 from sharder.controllers.movement.owner_transfer import OwnerTransfer
-from sharder.controllers.movement.pending import UNKNOWN, ObjectKey, ResourceKey
+from sharder.controllers.movement.pending import UNKNOWN
+from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.ring import (
     ControlledResource,
     PlacementSpec,

@@ -9,7 +9,7 @@ from typing_extensions import override
 from sharder.controllers.cache_events import BURST
 from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.mover import MAX_ATTEMPTS, Superseded, patch_of
-from sharder.controllers.movement.pending import ObjectKey, ResourceKey
+from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import Conflict, Forbidden, Rejected, Unavailable

@@ -9,10 +9,9 @@ from sharder.controllers.movement.pending import (
     GATHER_SECONDS,
     POLL_SECONDS,
     UNKNOWN,
-    ObjectKey,
     PendingObjects,
-    ResourceKey,
 )
+from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.names import ObjectRef, ShardName
 from tests.support.fake_clock import FakeClock
 from tests.support.values import DEMO, WIDGETS, A, B

@@ -5,8 +5,7 @@ import pytest
 
 from sharder.controllers.movement.handover import LIST_FROM
 from sharder.controllers.movement.orphans import UNSEEN_SECONDS
-from sharder.controllers.movement.pending import ObjectKey, ResourceKey
-from sharder.controllers.scope import MAX_NAMESPACES
+from sharder.controllers.scope import MAX_NAMESPACES, ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import (
     ControlledResource,

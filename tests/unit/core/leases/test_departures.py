@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.leases.departures`: what is gone, in order, at a cost that does not grow."""
+"""Facts about `core.leases.departures`: what is gone, in order, at a cost that does not grow."""
 
 from math import inf
 

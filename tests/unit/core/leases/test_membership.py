@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.leases.membership`: standings, and what is remembered of Leases that are gone."""
+"""Facts about `core.leases.membership`: standings, and the memory of deleted Leases."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.movement.balance`: what of a ring is weighed, and what may be moved where."""
+"""Facts about `core.movement.balance`: what of a ring is weighed, and what may be moved where."""
 
 from collections.abc import Iterable, Mapping
 

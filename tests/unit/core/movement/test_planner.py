@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.movement.planner`: whole rings, and children that follow their owners."""
+"""Facts about `core.movement.planner`: whole rings, and children that follow their owners."""
 
 import pytest
 from msgspec import structs

@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.ring.snapshot` and `sharder.core.ring.build`: roles, scope, and which decide alike."""
+"""Facts about `core.ring.snapshot` and `core.ring.build`: roles, scope, equal decisions."""
 
 from dataclasses import replace
 from decimal import Decimal

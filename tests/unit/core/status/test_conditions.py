@@ -53,11 +53,11 @@ def test_a_problem_is_said() -> None:
 def test_a_ring_whose_resources_may_be_watched_says_nothing_of_it(
     unwatched: Sequence[GroupResource] | None,
 ) -> None:
-    assert watched(NOTHING, unwatched) is None
+    assert watched(NOTHING, unwatched, polled_every=30.0) is None
 
 
 def test_a_missing_right_to_watch_is_said() -> None:
-    assert said(watched(NOTHING, (SECRETS, WIDGETS))) == (
+    assert said(watched(NOTHING, (SECRETS, WIDGETS), polled_every=30.0)) == (
         "False",
         "WatchMissing",
         "listed every 30 s instead of watched: "
@@ -68,7 +68,7 @@ def test_a_missing_right_to_watch_is_said() -> None:
 
 
 def test_a_right_to_watch_that_is_granted_is_said() -> None:
-    assert said(watched(ONCE_MISSING, ())) == (
+    assert said(watched(ONCE_MISSING, (), polled_every=30.0)) == (
         "True",
         "WatchAllowed",
         "all resources of the ring may be watched",
@@ -76,7 +76,7 @@ def test_a_right_to_watch_that_is_granted_is_said() -> None:
 
 
 def test_as_long_as_nobody_knows_what_was_said_of_watches_stays() -> None:
-    assert watched(ONCE_MISSING, None) is None
+    assert watched(ONCE_MISSING, None, polled_every=30.0) is None
 
 
 def test_a_ring_is_covered_when_every_object_has_an_available_owner() -> None:

@@ -1,4 +1,4 @@
-"""Facts of `sharder.core.placement.strategies.custom`: whatever an installed function does, an answer is told."""
+"""Facts of `core.placement.strategies.custom`: any installed function gets an answer."""
 
 from collections.abc import Sequence
 
