@@ -35,80 +35,80 @@ MUTANTS = (
     # Whom objects are taken from
     Mutant(
         name="takes objects from missing shards",
-        module="plan.py",
+        module="core/movement/step.py",
         old="if standing is Standing.GONE:",
         new="if standing in {Standing.GONE, Standing.MISSING}:",
     ),
     Mutant(
         name="takes objects from leaving shards",
-        module="plan.py",
+        module="core/movement/step.py",
         old="if standing is Standing.GONE:",
         new="if standing in {Standing.GONE, Standing.LEAVING}:",
     ),
     Mutant(
         name="drains and then assigns without an acknowledgement",
-        module="plan.py",
+        module="core/movement/step.py",
         old='return Keep("waiting for its shard to let go")',
         new="return Assign(position.desired)",
     ),
     Mutant(
         name="takes for gone whose Lease has just been deleted",
-        module="register.py",
+        module="core/leases/register.py",
         old="until += _stops_after(known.lease)",
         new="until += 0.0",
     ),
     Mutant(
         name="forgets a departure when a Lease of that name was never held",
-        module="register.py",
+        module="core/leases/register.py",
         old="if is_held(lease):\n            is_news |=",
         new="if lease:\n            is_news |=",
     ),
     Mutant(
         name="takes for renewed long ago what was deleted while it did not watch",
-        module="register.py",
+        module="core/leases/register.py",
         old="self._leave(ref, at, renewed=at)",
         new="self._leave(ref, at)",
     ),
     Mutant(
         name="takes strangers for gone as soon as it starts",
-        module="membership.py",
+        module="core/leases/membership.py",
         old="is_doubtful or at < strangers_until",
         new="is_doubtful",
     ),
     # When Leases are taken
     Mutant(
         name="judges death by the shard's clock",
-        module="controllers/leases.py",
+        module="controllers/lease_controller.py",
         old="if sighting.is_silent(monotonic):",
         new="if sighting.state(now, monotonic) is ShardState.UNCERTAIN:",
     ),
     Mutant(
         name="waits for one duration only",
-        module="leases.py",
+        module="core/leases/state.py",
         old="return self.since + 2 * duration_of(self.lease).total_seconds()",
         new="return self.since + duration_of(self.lease).total_seconds()",
     ),
     Mutant(
         name="observes its own state label",
-        module="leases.py",
+        module="core/leases/state.py",
         old="if lease.spec == self.lease.spec:",
         new="if lease == self.lease:",
     ),
     Mutant(
         name="goes on counting silence after an outage",
-        module="register.py",
+        module="core/leases/register.py",
         old="self._outages = self._outages.noted(begin, end)",
         new="pass",
     ),
     Mutant(
         name="takes a Lease without a new epoch",
-        module="controllers/leases.py",
+        module="controllers/lease_controller.py",
         old="lease.spec.next_transition",
         new="lease.spec.lease_transitions or 0",
     ),
     Mutant(
         name="takes a Lease without a guard",
-        module="controllers/leases.py",
+        module="controllers/lease_controller.py",
         old=(
             '"resourceVersion": lease.metadata.resource_version,\n'
             '            "labels": {STATE_LABEL: ShardState.DEAD},'
@@ -118,69 +118,69 @@ MUTANTS = (
     # Who is given objects
     Mutant(
         name="gives to a shard whose name is held twice",
-        module="membership.py",
-        old="standings |= dict.fromkeys(roster.twins, Standing.MISSING)",
+        module="core/leases/membership.py",
+        old="standings |= dict.fromkeys(roster.duplicate_names, Standing.MISSING)",
         new="",
     ),
     Mutant(
         name="gives to shards with an invalid Lease",
-        module="membership.py",
+        module="core/leases/membership.py",
         old="return Standing.AVAILABLE if problem is None else Standing.LEAVING",
         new="return Standing.AVAILABLE",
     ),
     Mutant(
         name="makes owners depend on the order of the shards",
-        module="ring.py",
+        module="core/placement/hashing.py",
         old="self.members = tuple(sorted(set(members)))",
         new="self.members = tuple(dict.fromkeys(members))",
     ),
     Mutant(
         name="looks after objects in namespaces that are not selected",
-        module="snapshot.py",
+        module="core/ring/snapshot.py",
         old="return not namespace or namespace in self.namespaces",
         new="return True",
     ),
     # What is written
     Mutant(
         name="writes objects without a guard",
-        module="patches.py",
+        module="core/movement/patches.py",
         old='{"resourceVersion": meta.resource_version, "labels": labels}',
         new='{"labels": labels}',
     ),
     Mutant(
         name="leaves the drain label on what it assigns",
-        module="patches.py",
+        module="core/movement/patches.py",
         old="labels={snapshot.owner_label: shard, snapshot.drain_label: None},",
         new="labels={snapshot.owner_label: shard},",
     ),
     Mutant(
         name="does not withdraw a drain that is not wanted any more",
-        module="plan.py",
+        module="core/movement/step.py",
         old='return Withdraw() if position.draining else Keep("in place")',
         new='return Keep("in place")',
     ),
     # What admission makes of requests
     Mutant(
         name="lets anybody change an owner",
-        module="admission.py",
+        module="core/admission.py",
         old=("return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)  # (c)"),
         new="return PASS",
     ),
     Mutant(
         name="takes an acknowledgement from anybody",
-        module="admission.py",
+        module="core/admission.py",
         old="return writer.pod_name == owner or namespace ==",
         new="return True or namespace ==",
     ),
     Mutant(
         name="takes for an acknowledgement what was not asked for",
-        module="admission.py",
+        module="core/admission.py",
         old="if not snapshot.is_draining(old) or snapshot.is_draining(review.obj):",
         new="if snapshot.is_draining(review.obj):",
     ),
     Mutant(
         name="believes the owner in a request for a new object",
-        module="admission.py",
+        module="core/admission.py",
         old="*admit(snapshot, named), name=",
         new=(
             "*((Choice(snapshot.owner_of(obj)), None) if snapshot.owner_of(obj)"
@@ -189,20 +189,20 @@ MUTANTS = (
     ),
     Mutant(
         name="removes labels that are not there",
-        module="patches.py",
+        module="core/movement/patches.py",
         old="for key, value in wanted.items() if current.get(key) != value}",
         new="for key, value in wanted.items() if value is None or current.get(key) != value}",
     ),
     # What moves first
     Mutant(
         name="moves what is controlled before its owner has left",
-        module="planner.py",
+        module="core/movement/planner.py",
         old="return self._shards.get(leader) or expected_of(snapshot, child)",
         new="return expected_of(snapshot, child)",
     ),
     Mutant(
         name="gives an owner away before what it controls",
-        module="admission.py",
+        module="core/admission.py",
         old='return Decision(outcome="left_to_leader")',
         new=(
             "return _assign(obj, snapshot, "
@@ -211,7 +211,7 @@ MUTANTS = (
     ),
     Mutant(
         name="gives an owner away before what it controls when somebody edits it",
-        module="admission.py",
+        module="core/admission.py",
         old="""    if role is Role.LEADING:
         operations = _waiting(review.old, obj.metadata, snapshot)
         return Decision(outcome="left_to_leader", operations=operations)
@@ -220,7 +220,7 @@ MUTANTS = (
     ),
     Mutant(
         name="leaves behind what is controlled",
-        module="plan.py",
+        module="core/movement/step.py",
         old="return Relabel(position.desired)",
         new='return Keep("left behind")',
     ),
@@ -230,148 +230,148 @@ MUTANTS = (
         for mutant in (
             Mutant(
                 name="moves what may stay",
-                module="choosing.py",
+                module="core/movement/desired.py",
                 old="if not draining or (tally.synced",
                 new="if (draining and tally.synced",
             ),
             Mutant(
                 name="does not follow a pin",
-                module="choosing.py",
+                module="core/movement/desired.py",
                 old="goal, current = placer.goal_of(demand), demand.current",
                 new="goal, current = None, demand.current",
             ),
             Mutant(
                 name="waits for a pinned shard that is away",
-                module="placement/placer.py",
+                module="core/placement/placer.py",
                 old="pin is None or pin not in self.layout.names or",
                 new="pin is None or",
             ),
             Mutant(
                 name="withdraws drains from full shards",
-                module="choosing.py",
+                module="core/movement/desired.py",
                 old="return found.set_aside or placer.ceilings(tally).keeps_one_more(found)",
                 new="return True",
             ),
             Mutant(
                 name="never withdraws what a shard has room for again",
-                module="choosing.py",
+                module="core/movement/desired.py",
                 old="return found.set_aside or placer.ceilings(tally).keeps_one_more(found)",
                 new="return False",
             ),
             Mutant(
                 name="believes the counts before everything is listed",
-                module="choosing.py",
+                module="core/movement/desired.py",
                 old="    if not tally.synced:\n        return NOT_COUNTED\n",
                 new="",
             ),
             Mutant(
                 name="expects children where nobody has counted their owner",
-                module="choosing.py",
+                module="core/movement/desired.py",
                 old="return snapshot.tally.shard_of(identity_of(owner))",
                 new="return snapshot.wanted(snapshot.key_of(child, Role.CONTROLLED))",
             ),
             # How many a shard may have
             Mutant(
                 name="fills shards beyond their ceiling",
-                module="placement/ceilings.py",
+                module="core/placement/ceilings.py",
                 old="(held := self._held(shard)) >= ceiling:",
                 new="(held := self._held(shard)) > ceiling:",
             ),
             Mutant(
                 name="counts an object that is placed twice",
-                module="placement/placer.py",
+                module="core/placement/placer.py",
                 old="if not counts.holds(demand.identity):",
                 new="if True:",
             ),
             Mutant(
                 name="forgets the object that is placed",
-                module="placement/placer.py",
+                module="core/placement/placer.py",
                 old="if not counts.holds(demand.identity):",
                 new="if False:",
             ),
             Mutant(
                 name="shares out what is on cordoned shards",
-                module="placement/ceilings.py",
+                module="core/placement/ceilings.py",
                 old="self._objects += self._leaving() - sum(map(self._held, layout",
                 new="self._objects += 0 * sum(map(self._held, layout",
             ),
             Mutant(
                 name="gives to cordoned shards",
-                module="placement/placer.py",
+                module="core/placement/placer.py",
                 old="if shard.cordoned and shard.name != demand.current:",
                 new="if False:",
             ),
             Mutant(
                 name="takes from cordoned shards",
-                module="placement/ceilings.py",
+                module="core/placement/ceilings.py",
                 old="if shard.name in here and not shard.set_aside]",
                 new="if shard.name in here]",
             ),
             Mutant(
                 name="counts what leaves a closed shard as staying there",
-                module="placement/ceilings.py",
+                module="core/placement/ceilings.py",
                 old="self._objects += self._leaving() - sum(map(",
                 new="self._objects -= sum(map(",
             ),
             # What people ask for
             Mutant(
                 name="gives to evacuated shards",
-                module="placement/placer.py",
+                module="core/placement/placer.py",
                 old="if shard.evacuating:",
                 new="if False:",
             ),
             Mutant(
                 name="leaves everything on evacuated shards",
-                module="choosing.py",
+                module="core/movement/desired.py",
                 old="stays = owner in layout.names and owner not in layout.evacuating",
                 new="stays = owner in layout.names",
             ),
             Mutant(
                 name="goes on draining while movement is paused",
-                module="planner.py",
+                module="core/movement/planner.py",
                 old="if stands_still(snapshot, snapshot.owner_of(obj)):",
                 new="if False:",
             ),
             Mutant(
                 name="sends objects where there is no room",
-                module="choosing.py",
+                module="core/movement/desired.py",
                 old="why = objection(snapshot, obj, shard)",
                 new="why = None",
             ),
             Mutant(
                 name="takes for displaced what is leaving already",
-                module="placement/ceilings.py",
+                module="core/placement/ceilings.py",
                 old="max(0, self._counts.settled_on(shard.name) - limit)",
                 new="max(0, self._counts.on(shard.name) - limit)",
             ),
             Mutant(
                 name="displaces for what is pinned there",
-                module="placement/ceilings.py",
+                module="core/placement/ceilings.py",
                 old="share += self._counts.pinned_on(shard.name)",
                 new="",
             ),
             Mutant(
                 name="displaces the most drawn first",
-                module="placement/displacement.py",
+                module="core/placement/distribution.py",
                 old="return other.hold < self.hold",
                 new="return self.hold < other.hold",
             ),
             Mutant(
                 name="displaces what is pinned",
-                module="planner.py",
+                module="core/movement/planner.py",
                 old="is_pinned = snapshot.reader.pin_of(obj) == shard",
                 new="is_pinned = False",
             ),
             Mutant(
                 name="never finds too many",
-                module="choosing.py",
+                module="core/movement/desired.py",
                 old="excess = snapshot.placer.ceilings(tally).excess_on(",
                 new="excess = 0 * snapshot.placer.ceilings(tally).excess_on(",
             ),
             # What is counted, and when
             Mutant(
                 name="counts a withdrawal before it is written",
-                module="planner.py",
+                module="core/movement/planner.py",
                 old="        reservation = reservation_of(self._snapshot, obj, step)\n",
                 new=(
                     "        reservation = reservation_of(self._snapshot, obj, step)\n"
@@ -381,55 +381,55 @@ MUTANTS = (
             ),
             Mutant(
                 name="does not count an assignment at once",
-                module="planner.py",
+                module="core/movement/planner.py",
                 old="return reservation_on(snapshot, obj, step.shard)\n    if",
                 new="return None\n    if",
             ),
             Mutant(
                 name="does not count a drain at once",
-                module="planner.py",
+                module="core/movement/planner.py",
                 old="reservation_on(snapshot, obj, step.shard, draining=True, heading=step.to)",
                 new="None",
             ),
             Mutant(
                 name="does not reserve for what is created",
-                module="choosing.py",
+                module="core/movement/desired.py",
                 old="return choice, Reservation(demand.identity, entry)",
                 new="return choice, None",
             ),
             Mutant(
                 name="does not reserve for what is let go",
-                module="admission.py",
+                module="core/admission.py",
                 old="None if shard is None else reservation_on(snapshot, obj, shard)",
                 new="None",
             ),
             Mutant(
                 name="never forgets what did not happen",
-                module="placement/assumption.py",
+                module="core/placement/assumption.py",
                 old="if assumed.age >= (",
                 new="if False and (",
             ),
             Mutant(
                 name="lets an old event refute an assumption",
-                module="placement/tally.py",
+                module="core/placement/tally.py",
                 old="if assumed is not None and assumed.is_settled_by(shown):",
                 new="if assumed is not None:",
             ),
             Mutant(
                 name="counts an object once more when it is assumed again",
-                module="placement/tally.py",
+                module="core/placement/tally.py",
                 old="self._count(before, self._counted(identity))\n        if surplus",
                 new="self._count(_Counted(None), self._counted(identity))\n        if surplus",
             ),
             Mutant(
                 name="does not count what a list leaves out as gone",
-                module="placement/tally.py",
+                module="core/placement/tally.py",
                 old="for identity in self.shown_by(part) - entries.keys():",
                 new="for identity in set[int]():",
             ),
             Mutant(
                 name="takes what drains for staying",
-                module="snapshot.py",
+                module="core/ring/snapshot.py",
                 old="draining = shard is not None and self.is_draining(obj)",
                 new="draining = False",
             ),
