@@ -20,8 +20,8 @@ from tests.support.documents import ROOT, Block, blocks
 
 CRD = ROOT / "charts/sharder/templates/crd.yaml"
 EXAMPLES = sorted((ROOT / "examples").glob("*/deploy/*.yaml"))
-RING = RingName("any-lister")
-OBJECT = "/api/v1/namespaces/any-lister/secrets/my-secret"
+RING = RingName("my-ring")
+OBJECT = "/api/v1/namespaces/my-controller/secrets/my-secret"
 
 Manifest = dict[str, Json]
 
@@ -152,7 +152,7 @@ class Shard:
 
 
 async def replay(control_plane: ControlPlane, requests: list[Block]) -> list[bytes]:
-    """Send all requests on an object that is the shard's and is to be let go."""
+    """Send all requests on an object that is the shard's and is draining."""
     client = await connect(str(control_plane.admin_kubeconfig))
     try:
         shard = Shard(client)
@@ -170,11 +170,11 @@ async def test_the_documented_requests_make_a_shard(prepared: ControlPlane) -> N
 
     answers = await replay(prepared, requests)
 
-    created, renewed, listed, watched, child, let_go, released = answers
+    created, renewed, listed, watched, child, acknowledged, released = answers
     assert json.loads(created)["spec"]["holderIdentity"] == "shard-0"
     assert json.loads(renewed)["spec"]["renewTime"] > json.loads(created)["spec"]["renewTime"]
     assert [item["metadata"]["name"] for item in json.loads(listed)["items"]] == ["my-secret"]
     assert {json.loads(line)["type"] for line in watched.splitlines()} <= {"BOOKMARK"}
     assert json.loads(child)["metadata"]["labels"] == {owner_label(RING): "shard-0"}
-    assert "labels" not in json.loads(let_go)["metadata"]
+    assert "labels" not in json.loads(acknowledged)["metadata"]
     assert json.loads(released)["spec"].get("holderIdentity", "") == ""

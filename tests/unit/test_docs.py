@@ -19,6 +19,7 @@ from sharder.core.names import RingName, ShardName
 from sharder.core.placement.hashing import ConsistentHash
 from sharder.core.status import conditions
 from sharder.metrics.registry import Metrics
+from sharder.sdk.permissions import CHILD_VERBS, LEASE_VERBS, MAIN_VERBS
 from tests.support.documents import (
     DOCUMENTS,
     ROOT,
@@ -35,6 +36,7 @@ from tests.support.documents import (
 PROTOCOL = Path("docs/protocol.md")
 ARCHITECTURE = Path("docs/architecture.md")
 SDK = Path("docs/sdk.md")
+GUIDE = Path("docs/shard-your-controller.md")
 FOLDERS = ("sharder/", "webhook/", "tests/", "hack/", "charts/", "docs/", "examples/", ".ci/")
 RING = RingName("<ring>")
 ANSWERING = ("sharder/core/admission.py", "webhook/endpoint.py", "webhook/body.py")
@@ -311,14 +313,20 @@ def test_the_variables_of_the_sdk_are_those_in_the_code() -> None:
     assert set(re.findall(r"SHARD_[A-Z_]+", text)) == set(re.findall(r"SHARD_[A-Z_]+", source))
 
 
+def test_the_shard_in_kopf_that_is_shown_is_the_example() -> None:
+    (shown,) = (block.text for block in blocks("python") if "kopf.on.startup" in block.text)
+
+    example = (ROOT / "examples/kopf-lister/controller.py").read_text()
+
+    assert shown.removesuffix("    ...\n") in example
+
+
 def test_no_shard_in_an_example_may_list_or_watch_leases() -> None:
-    shards = [b.text for b in blocks("yaml") if b.document.name == "shard-your-controller.md"]
-    manifests = [*shards, *map(Path.read_text, (ROOT / "examples").glob("*/deploy/rbac.yaml"))]
     roles = [
         body
-        for manifest in manifests
-        for body in yaml.safe_load_all(manifest)
-        if isinstance(body, dict) and body.get("kind") == "Role"
+        for manifest in (ROOT / "examples").glob("*/deploy/rbac.yaml")
+        for body in yaml.safe_load_all(manifest.read_text())
+        if body["kind"] == "Role"
     ]
 
     verbs = [
@@ -328,5 +336,22 @@ def test_no_shard_in_an_example_may_list_or_watch_leases() -> None:
         if "leases" in rule["resources"]
     ]
 
-    assert len(verbs) == 5
+    assert verbs
     assert [each for each in verbs if each & {"list", "watch"}] == []
+
+
+def test_no_shard_is_documented_to_list_or_watch_leases() -> None:
+    rows = tables(section(GUIDE, "Deploy"))[0]
+
+    verbs = [set(row[3].split(", ")) for row in rows]
+
+    assert len(verbs) == 4
+    assert all({"get", "create"} <= each <= {"get", "create", "patch", "update"} for each in verbs)
+
+
+def test_the_rights_of_a_shard_in_python_are_those_in_the_code() -> None:
+    rows = tables(section(GUIDE, "Deploy"))[0]
+
+    (shown,) = (row[1:4] for row in rows if row[0] == "Python SDK")
+
+    assert shown == [", ".join(verbs) for verbs in (MAIN_VERBS, CHILD_VERBS, LEASE_VERBS)]
