@@ -318,7 +318,7 @@ def test_the_shard_in_kopf_that_is_shown_is_the_example() -> None:
 
     example = (ROOT / "examples/kopf-lister/controller.py").read_text()
 
-    assert shown.removesuffix("    ...\n") in example
+    assert shown.removesuffix(" ...\n") in example
 
 
 def test_no_shard_in_an_example_may_list_or_watch_leases() -> None:
