@@ -47,7 +47,7 @@ class JsonLines(logging.Formatter):
         fields = {field: getattr(record, field) for field in FIELDS if hasattr(record, field)}
         line = {
             "time": record.created,
-            # The processes of one machine share this clock: it tells who worked when.
+            # All processes of one machine share this clock, so their logs can be merged by it.
             "monotonic": time.monotonic(),  # noqa: TID251 - a record of the moment
             "process": record.process,
             "level": record.levelname,

@@ -33,7 +33,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{/* The SharderConfig: the values of the user over what follows from the release; it has a mode. */}}
+{{/* The SharderConfig: the user's values merged over those of the release; its mode is always set. */}}
 {{- define "sharder.config" -}}
 {{- $values := default dict .Values.config }}
 {{- $name := include "sharder.fullname" . }}
@@ -49,7 +49,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- $certificates := dict "secretName" (printf "%s-certificates" $name) }}
 {{- if .Values.certManager.enabled }}
-{{- /* A Secret of another type than the sharder's own, hence another Secret. */}}
+{{- /* Not the sharder's own Secret, which has another type. */}}
 {{- $certificates = dict "secretName" (printf "%s-cert-manager" $name) }}
 {{- $_ := set $webhook.config "annotations" (dict "cert-manager.io/inject-ca-from" (printf "%s/%s" .Release.Namespace $name)) }}
 {{- end }}
@@ -77,7 +77,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- toYaml $config }}
 {{- end }}
 
-{{/* The port of an address such as :8081; nothing for 0, which turns the server off. */}}
+{{/* The port of an address such as :8081; empty for 0, which turns the server off. */}}
 {{- define "sharder.port" -}}
 {{- if ne (toString .) "0" }}{{ regexFind "[0-9]+$" . }}{{ end }}
 {{- end }}
