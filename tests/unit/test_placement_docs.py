@@ -1,4 +1,4 @@
-"""What docs/placement.md says is so: its tables, names, fields, reasons and its example."""
+"""What docs/placement.md says is so: tables, names, fields, reasons, examples of strategies."""
 
 import runpy
 import tomllib
@@ -179,3 +179,15 @@ def test_the_example_of_a_function_fills_one_shard_after_the_other(tmp_path: Pat
     assert project["tool"]["setuptools"]["py-modules"] == [module]
     assert f"custom: {name}\n" in block("yaml", "strategy: Custom")
     assert chosen == [B.name, B.name, A.name, A.name, None]
+
+
+def test_the_worked_example_of_a_strategy_passes_its_test(tmp_path: Path) -> None:
+    strategy, test = (
+        block.text for block in blocks("python") if block.document == Path("docs/development.md")
+    )
+    file = tmp_path / "worked_example.py"
+    file.write_text(strategy + test)
+
+    facts = [f for name, f in runpy.run_path(str(file)).items() if name.startswith("test_")]
+
+    assert [fact() for fact in facts] == [None]
