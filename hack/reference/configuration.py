@@ -22,35 +22,34 @@ HEAD: Final = """\
 <!-- Written by `make reference` from values.schema.json and values.yaml of the chart: \
 change these. -->
 
-All that can be set: the values of the chart, and the fields of the SharderConfig, the file that \
-`sharder run --config` reads.
-The chart writes that file, and takes its fields as values under `config`.
+Look up a value of the chart, or a field of the SharderConfig, the file of `sharder run --config`.
+The chart writes that file from the values under `config`.
 [install.md](install.md#configure-it) and [cli.md](cli.md#sharder-run) have examples.
 
-Where nothing stands under *Default* nothing is set, and *Meaning* says what follows from that.
+An empty *Default* means that the value is not set; *Meaning* describes the effect.
 
 ## Values
 
-helm refuses values that do not stand here, and those of another type.
+helm refuses unknown values, and values of another type.
 """
 CONFIG: Final = """\
 ## SharderConfig
 
-An empty text and null stand for the default.
-`sharder run` warns of a field that it does not know, and the chart refuses one.
+An empty text and null mean the default.
+`sharder run` warns about an unknown field, and the chart refuses it.
 
-*Type* is what the chart takes.
-`sharder run` itself takes two more: port 0 for any that is free, and `0` as \
-`health.bindAddress`, which turns it off.
+*Type* is what the chart accepts.
+`sharder run` itself also accepts port 0 for any free port, and `0` as `health.bindAddress`, \
+which turns it off.
 """
 VARIABLES: Final = """\
 ## Variables
 
-Each sets a field of the SharderConfig, and wins over the file.
+Each variable sets a field of the SharderConfig, and wins over the file.
 Lists and mappings are written as in YAML: `[a, b]`.
-Two more say which pod it is, and the chart sets them.
-`POD_NAME`, else the host's name, begins the name under which a replica leads.
-What is in `POD_NAMESPACE` is never sharded ([security.md](security.md#the-webhook)).
+The chart also sets `POD_NAME` and `POD_NAMESPACE`.
+A replica leads under a name that begins with `POD_NAME`, else with the host's name.
+Objects in `POD_NAMESPACE` are never sharded ([security.md](security.md#the-webhook)).
 
 | Variable | Field |
 |---|---|

@@ -18,14 +18,15 @@ HEAD: Final = """\
 
 <!-- Written by `make reference` from charts/sharder/templates/crd.yaml: change that. -->
 
-Every field of `{api}`, as `kubectl explain {plural} --recursive` shows it on a cluster.
-[protocol.md](protocol.md#controllerring) says what follows from the fields, and \
+Look up a field of `{api}`; on a cluster use `kubectl explain {plural} --recursive`.
+[protocol.md](protocol.md#controllerring) describes what the fields cause, and \
 [placement.md](placement.md#the-fields), [rebalancing.md](rebalancing.md) and \
 [operate.md](operate.md#move-more-slowly) how to choose them.
 
-A ControllerRing is cluster-scoped, and `kubectl get {short}` lists all.
-Where nothing stands under *Default* a field may be left out, and is absent then.
-What the API server refuses stands here; the sharder [judges more](protocol.md#refused-and-warned).
+A ControllerRing is cluster-scoped; `kubectl get {short}` lists all.
+A field with an empty *Default* can be omitted, and is absent then.
+This page lists what the API server refuses; the sharder \
+[checks more](protocol.md#refused-and-warned).
 
 {refused}
 """
