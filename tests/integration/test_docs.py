@@ -1,6 +1,7 @@
 """What the documents give to the API server is taken by it: manifests and requests."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -46,16 +47,16 @@ DOCUMENTED = dict(documented())
 
 @pytest.fixture(scope="module")
 def prepared(control_plane: ControlPlane) -> ControlPlane:
-    """A control plane with the CRD and the namespaces that the documents make, or have."""
+    """A control plane with the CRD and all namespaces that the documents name."""
     control_plane.apply(CRD)
     control_plane.kubectl(
         "wait", "--for=condition=Established", f"crd/controllerrings.{API_GROUP}"
     )
     found = [m for manifests in DOCUMENTED.values() for m in manifests]
     namespaces = [m for m in found if m["kind"] == "Namespace"]
-    namespaces.append(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "my-controller"}}
-    )
+    for name in {"my-controller", *re.findall('"namespace": "([a-z-]+)"', json.dumps(found))}:
+        plain: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        namespaces.insert(0, plain)
     control_plane.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": namespaces}))
     return control_plane
 
