@@ -158,7 +158,8 @@ class Ceilings:
         mine = [obj for obj in after.objects if owner_of(obj) == shard]
         draining = [obj for obj in mine if drains(obj)]
         limit = after.limit(shard)
-        needed = limit is not None and after.staying[shard] == limit
+        # While withdrawals are only assumed more can stay: a later pass drains these.
+        needed = limit is not None and after.staying[shard] >= limit
         vain = [obj for obj in draining if not after.is_directed(obj)]
         expect("B3", needed or not vain, f"{shard} need not let go of {len(vain)}")
         given = [after.weight(o, shard) for o in draining if o.metadata.uid in asked]
