@@ -51,6 +51,15 @@ class Limits(NamedTuple):
     draining: Room
 
 
+class _Ended(NamedTuple):
+    """The end of a drain: an acknowledgement, or a withdrawal."""
+
+    version: str | None
+    """The resource version of the write that ended it, None if only a list has shown the end."""
+    until: float
+    """When to forget it."""
+
+
 class ObjectBacklogs:
     """Objects without owner and objects that are being drained, as far as they are in scope."""
 
@@ -82,8 +91,8 @@ class ObjectBacklogs:
         self._waiting = waiting
         self._drains = drains
         self._clock = clock
-        self._let_go: dict[ObjectRef, float] = {}
-        """What has ceased to drain, and until when that is remembered; the oldest first."""
+        self._ended: dict[ObjectRef, _Ended] = {}
+        """Objects that have ceased to drain, the oldest first."""
         self._overflowed = clock.monotonic()
         """When something without owner was last seen that could not be remembered."""
         self._listed = clock.monotonic()
@@ -125,16 +134,19 @@ class ObjectBacklogs:
         """Keep up with what is being drained; what ceases to be is released."""
         match event:
             case Listed(items):
-                self._listed = self._clock.monotonic()
                 now = {obj.metadata.ref: self._shard_of(obj) for obj in items}
-                self._release(self.draining.replace(within, now))
+                self._release(self.draining.replace(within, now), None, self._listed)
+                self._listed = self._clock.monotonic()
             case Changed(obj) if self.is_in_scope(obj):
                 self.draining.note(obj.metadata.ref, self._shard_of(obj))
             case Changed(obj):
                 self.draining.drop(obj.metadata.ref)
             case Removed(obj):
-                self._release({obj.metadata.ref: self._shard_of(obj)})
-                self.draining.drop(obj.metadata.ref)
+                # The object is as it was before, but for the resource version of this write.
+                ref, version = obj.metadata.ref, obj.metadata.resource_version
+                self._release({ref: self._shard_of(obj)}, version, self._clock.monotonic())
+                self.draining.drop(ref)
+                self._drains.seen_over(ref)
 
     def keep_namespaces(self, namespaces: frozenset[str]) -> None:
         """Forget what lies in other namespaces."""
@@ -144,8 +156,8 @@ class ObjectBacklogs:
     def wait(self, obj: PartialObject) -> float:
         """Return for how many seconds an object without owner is left alone yet.
 
-        What was let go has nobody who works on it.  Of the rest the time counts from
-        when we first saw it so; what cannot be remembered waits for the next pass.
+        No shard works on an object that was acknowledged.  For others the time counts from when we
+        first saw them so; what cannot be remembered waits for the next pass.
         """
         ref, now = obj.metadata.ref, self._clock.monotonic()
         if self._was_let_go(obj, now):
@@ -156,9 +168,16 @@ class ObjectBacklogs:
         return max(0.0, since + UNSEEN_SECONDS - now)
 
     def _was_let_go(self, obj: PartialObject, now: float) -> bool:
-        """Tell whether an object without owner was draining when we last saw it with one."""
+        """Tell whether an object without owner was draining when we last saw it with one.
+
+        Where drains are watched, it is just as the write left it that ended the drain: an object
+        whose drain was withdrawn, or that had another owner since, has been written once more.
+        """
         ref, snapshot = obj.metadata.ref, self._snapshot()
-        if self._let_go.get(ref, 0.0) > now or self._drains.asked(ref) is not None:
+        ended = self._ended.get(ref)
+        if ended is not None and ended.until > now:
+            return ended.version in {None, obj.metadata.resource_version}
+        if self._drains.asked(ref) is not None:
             return True
         # Where drains are listed, the object itself may tell before the next list does.
         is_over = snapshot is not None and not snapshot.is_draining(obj)
@@ -196,14 +215,19 @@ class ObjectBacklogs:
         if any(ref not in self.unassigned for ref in refs):
             self._overflowed = self._clock.monotonic()
 
-    def _release(self, shards: Mapping[ObjectRef, ShardName]) -> None:
-        """Take note of what was let go, and have it handed over."""
+    def _release(
+        self, shards: Mapping[ObjectRef, ShardName], version: str | None, seen: float
+    ) -> None:
+        """Take note of drains that have ended, and have the objects handed over.
+
+        `seen` is when they were last seen open, or seen to end.
+        """
         now = self._clock.monotonic()
-        while self._let_go and next(iter(self._let_go.values())) <= now:
-            del self._let_go[next(iter(self._let_go))]
+        while self._ended and next(iter(self._ended.values())).until <= now:
+            del self._ended[next(iter(self._ended))]
         for ref in shards:
-            self._let_go.pop(ref, None)
-            self._let_go[ref] = now + UNSEEN_SECONDS
+            self._ended.pop(ref, None)
+            self._ended[ref] = _Ended(version, seen + UNSEEN_SECONDS)
         self._waiting.release(self._flow, shards)
 
     def _settle(self, refs: Collection[ObjectRef]) -> None:
@@ -211,7 +235,7 @@ class ObjectBacklogs:
         self._waiting.settle(self._flow, refs)
         for ref in refs:
             self._drains.arrived(ref)
-            self._let_go.pop(ref, None)
+            self._ended.pop(ref, None)
 
     def _shard_of(self, obj: PartialObject) -> ShardName:
         """Return the owner; who lets go in two writes may take the owner label off first."""

@@ -154,12 +154,19 @@ class OpenDrains:
         """It is not any more."""
         self._budget.closed(ObjectKey(self._flow, ref))
 
+    def seen_over(self, ref: ObjectRef) -> None:
+        """A watch has shown that its drain is over."""
+        self._leavers.seen_over(ObjectKey(self._flow, ref))
+
     def arrived(self, ref: ObjectRef) -> None:
         """It has an owner again, or is gone."""
         self._leavers.end(ObjectKey(self._flow, ref))
 
     def asked(self, ref: ObjectRef) -> ShardName | None:
-        """Return who was lately asked to let go of an object that leads others, None: nobody."""
+        """Return the shard lately asked for an object that leads others, None if there is none.
+
+        None as well once a watch has shown the end of its drain.
+        """
         return self._leavers.shard(ObjectKey(self._flow, ref), self._clock.monotonic())
 
     def any(self) -> bool:

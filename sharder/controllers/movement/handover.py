@@ -128,7 +128,7 @@ class Handover:
         early = {
             obj.metadata.ref: seconds
             for obj in found
-            if not shards[obj.metadata.ref] and (seconds := mover.wait(snapshot, resource, obj))
+            if (seconds := mover.wait(snapshot, resource, obj))
         }
         due = [obj for obj in found if obj.metadata.ref not in early]
         transfer = OwnerTransfer(snapshot, objects=objects, mover=mover, failures=failures)

@@ -97,11 +97,17 @@ class Leavers(Generic[K]):
         """Note that it has another owner, stays, or is gone; no error if it is not known."""
         self._asked.pop(drain, None)
 
+    def seen_over(self, drain: K) -> None:
+        """Note that a watch has shown the end of a drain: it knows whether that was an answer."""
+        asked = self._asked.get(drain)
+        if asked is not None:
+            self._asked[drain] = asked._replace(shard=ShardName(""))
+
     def shard(self, drain: K, now: float) -> ShardName | None:
-        """Return who was asked for the object in the last minute, None if nobody was."""
+        """Return the shard asked for the object in the last minute, None if its drain is over."""
         self._forget(now)
         asked = self._asked.get(drain)
-        return None if asked is None else asked.shard
+        return asked.shard or None if asked is not None else None
 
     def refusal(self, now: float) -> Refusal | None:
         """Return why no other may be asked for, None if one may."""

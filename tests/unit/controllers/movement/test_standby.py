@@ -251,6 +251,33 @@ async def test_what_was_drained_in_an_old_list_may_have_stayed_and_waits() -> No
     assert await cluster.owners(SECRETS) == {name: B}
 
 
+async def test_what_stayed_as_far_as_a_late_list_can_show_waits_when_it_loses_its_label() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
+
+    async def be_late(call: Call) -> None:
+        if call.labels == DRAIN:
+            await cluster.clock.sleep(3 * UNSEEN_SECONDS)
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        secret = await cluster.add(
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+        )
+        await cluster.clock.advance(2 * HURRY_SECONDS)
+        cluster.objects.before.append(late := on("list", SECRETS, be_late))
+        await cluster.clock.advance(2 * HURRY_SECONDS)
+        cluster.objects.before.remove(late)
+        await cluster.label(secret, SECRETS, drain=None)
+        await cluster.clock.advance(3 * UNSEEN_SECONDS - HURRY_SECONDS)
+        await cluster.label(secret, SECRETS, owner=None)
+        await cluster.clock.advance(UNSEEN_SECONDS - SOON)
+        before = await cluster.owners(SECRETS)
+        await cluster.clock.advance(HURRY_SECONDS + 0.5)
+
+    assert before == {name: ""}
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
 async def test_what_is_drained_between_two_lists_is_found_too() -> None:
     cluster = Cluster()
     cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))

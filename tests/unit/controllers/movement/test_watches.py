@@ -114,6 +114,66 @@ async def test_what_was_let_go_does_not_wait_like_what_lost_its_label() -> None:
     assert await cluster.owners(WIDGETS) == {name: B}
 
 
+@pytest.mark.parametrize("seconds", [0.0, SECOND])
+@pytest.mark.parametrize("resource", [WIDGETS, SECRETS])
+async def test_what_loses_its_label_after_a_drain_was_withdrawn_waits_too(
+    resource: GroupResource, seconds: float
+) -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        name = named(resource, B, cluster.snapshot)
+        stays = await cluster.add(resource, name, owner=A, draining=True)
+        await cluster.clock.advance(60)
+        await cluster.label(stays, resource, drain=None)
+        await cluster.clock.advance(seconds)
+        await cluster.label(stays, resource, owner=None)
+        await cluster.clock.advance(UNSEEN_SECONDS - SOON)
+        before = await cluster.owners(resource)
+        await cluster.clock.advance(SECOND)
+
+    assert before == {name: ""}
+    assert await cluster.owners(resource) == {name: B}
+
+
+async def test_what_loses_its_label_right_after_it_was_handed_over_waits_too() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        name = named(WIDGETS, B, cluster.snapshot)
+        moves = await cluster.add(WIDGETS, name, owner=A, draining=True)
+        await cluster.clock.advance(60)
+        await cluster.label(moves, WIDGETS, owner=B, drain=None)
+        await cluster.clock.advance(SECOND)
+        await cluster.label(moves, WIDGETS, owner=None)
+        await cluster.clock.advance(UNSEEN_SECONDS - SOON)
+        before = await cluster.owners(WIDGETS)
+        await cluster.clock.advance(SECOND)
+
+    assert before == {name: ""}
+    assert await cluster.owners(WIDGETS) == {name: B}
+
+
+async def test_what_loses_first_the_drain_that_we_wrote_and_then_its_owner_waits_too() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        secret = await cluster.add(SECRETS, name, owner=A)
+        await resync(cluster).reconcile(DEMO)
+        asked = await cluster.owners(SECRETS)
+        await cluster.clock.advance(SECOND)
+        await cluster.label(secret, SECRETS, drain=None)
+        await cluster.clock.advance(2 * UNSEEN_SECONDS)
+        await cluster.label(secret, SECRETS, owner=None)
+        await cluster.clock.advance(UNSEEN_SECONDS - SOON)
+        before = await cluster.owners(SECRETS)
+        await cluster.clock.advance(SECOND)
+
+    assert (asked, before) == ({name: A + "*"}, {name: ""})
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
 async def test_an_object_whose_owner_somebody_takes_off_is_assigned_again() -> None:
     cluster = Cluster()
 

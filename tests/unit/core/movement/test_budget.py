@@ -197,6 +197,17 @@ def test_an_object_that_leads_others_is_on_its_way_for_a_minute_or_until_it_has_
     assert not leavers.any(MINUTE)
 
 
+def test_an_object_whose_drain_was_seen_to_end_is_still_on_its_way_but_not_asked_for() -> None:
+    leavers = Leavers[str]()
+
+    leavers.begin("x", A, 0)
+    leavers.seen_over("x")
+    leavers.seen_over("other")
+
+    assert leavers.shard("x", 1) is None
+    assert leavers.any(1)
+
+
 def test_no_more_leave_at_once_than_are_handed_over_in_a_moment() -> None:
     leavers = Leavers[int]()
     for number in range(MAX_LEAVERS):
