@@ -136,15 +136,20 @@ def _named(obj: PartialObject, uid: str) -> PartialObject:
 
 
 def _adopt(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
-    """Assign an object without owner, unless the leader has to move what it controls first."""
+    """Assign an object without owner, unless that is for the leader.
+
+    The leader moves what the object controls first.  Only the leader knows for how long an object
+    has had no owner: a shard may still be working on one that lost its label a moment ago.
+    """
     obj = review.obj
     if not snapshot.matches(obj, role):
         return Decision(outcome="out_of_scope")
-    if role is Role.LEADING:
-        operations = _waiting(review.old, obj.metadata, snapshot)
-        return Decision(outcome="left_to_leader", operations=operations)
     if role is Role.CONTROLLED:
         return _place_child(obj, snapshot, ShardName(review.writer.pod_name))
+    had_none = review.old is not None and snapshot.owner_of(review.old) is None
+    if role is Role.LEADING or had_none:
+        operations = _waiting(review.old, obj.metadata, snapshot)
+        return Decision(outcome="left_to_leader", operations=operations)
     return _place(obj, snapshot, *admit(snapshot, obj))
 
 

@@ -98,8 +98,8 @@ class Ceilings:
         if tally is None or role is Role.CONTROLLED or review.writer == SHARDER:
             return
         owner = owner_of(obj)
-        was_let_go = old is not None and drains(old) and not drains(obj)
-        if old is not None and (role is Role.LEADING or (owner_of(old) and not was_let_go)):
+        was_let_go = old is not None and owner_of(old) and drains(old) and not drains(obj)
+        if old is not None and (role is Role.LEADING or not was_let_go):
             return
         counted = tally.shard_of(self._snapshot.identity_of(obj))
         is_sent = old is not None and self._snapshot.direction_of(old) == owner

@@ -205,8 +205,10 @@ def _judge_request(change: Change, offered: frozenset[ShardName], new: PartialOb
         return
     expect("S5", not _owner(new) or _owner(new) in offered, f"{place} on {_owner(new)}")
     expect("S2", not new.metadata.has_label(DRAIN), f"{place} begins with a drain")
-    if change.resource == SECRETS and old is not None:
+    if old is not None and change.resource == SECRETS:
         expect("S9", not _owner(new), "given away before what it controls")
+    if old is not None and change.resource != CONFIGMAPS:
+        expect("S2", not _owner(new), f"{place} was given away while its last shard may work")
 
 
 def _owner(obj: PartialObject) -> ShardName:

@@ -212,11 +212,14 @@ MUTANTS = (
     Mutant(
         name="gives an owner away before what it controls when somebody edits it",
         module="core/admission.py",
-        old="""    if role is Role.LEADING:
-        operations = _waiting(review.old, obj.metadata, snapshot)
-        return Decision(outcome="left_to_leader", operations=operations)
-""",
-        new="",
+        old="if role is Role.LEADING or had_none:",
+        new="if role is not Role.LEADING and had_none:",
+    ),
+    Mutant(
+        name="gives away at an edit what may have lost its label a moment ago",
+        module="core/admission.py",
+        old="if role is Role.LEADING or had_none:",
+        new="if role is Role.LEADING:",
     ),
     Mutant(
         name="leaves behind what is controlled",
