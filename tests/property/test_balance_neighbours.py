@@ -17,6 +17,7 @@ from sharder.core.movement.balance import Balance
 from sharder.core.names import CAPACITY_ANNOTATION, LOAD_ANNOTATION, ShardName, pin_label
 from sharder.core.preview.observe import members_of
 from sharder.core.rebalance.changes import Settled, namespace_of
+from sharder.core.rebalance.equal_objects import ended
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import DEMO, WIDGETS, A, B, C, lease, obj, ring
@@ -39,10 +40,24 @@ class Said(NamedTuple):
     pin: ShardName | None
 
 
+class Theirs(NamedTuple):
+    """An object of theirs comes to a shard, or goes."""
+
+    number: int
+    load: str
+    on: ShardName | None
+
+
 said = st.builds(
     Said,
     st.integers(0, MINE - 1),
     st.sampled_from(["", "cpu=0", "cpu=900", "memory=50", "cpu=1,memory=1"]),
+    st.sampled_from([None, *SHARDS]),
+)
+theirs = st.builds(
+    Theirs,
+    st.integers(0, 7),
+    st.sampled_from(["", "cpu=1,memory=1", "cpu=300", "memory=30", "cpu=150,memory=5"]),
     st.sampled_from([None, *SHARDS]),
 )
 
@@ -52,6 +67,7 @@ class Looks:
 
     def __init__(self, terms: RebalanceSpec, *, capacity: str) -> None:
         self._settled: Settled | None = None
+        self._begun = frozenset[tuple[str, ShardName]]()
         self._leases = []
         for name in SHARDS:
             metadata = msgspec.structs.replace(
@@ -84,20 +100,38 @@ class Looks:
             )
         )
 
+    def come_or_go(self, other: Theirs) -> None:
+        """Let an object of theirs come, or go."""
+        name, load = f"new-{other.number}", {LOAD_ANNOTATION: other.load} if other.load else {}
+        found = obj(WIDGETS, name, namespace="theirs", owner=other.on, annotations=load)
+        self._objects.pop(main_key(found), None)
+        if other.on is not None:
+            self._put(found)
+
+    def theirs(self) -> dict[str, PartialObject]:
+        """Return their objects by key."""
+        return {key: o for key, o in self._objects.items() if namespace_of(key) == "theirs"}
+
+    def take_theirs(self, other: "Looks") -> None:
+        """Let their objects be as they are in another ring."""
+        mine = {key: o for key, o in self._objects.items() if namespace_of(key) == "mine"}
+        self._objects = {**other.theirs(), **mine}
+
     def look(self) -> list[str]:
-        """Look once and make the moves; return the namespaces of what has moved."""
+        """Look once and make the moves; return the keys of what has moved."""
         snapshot = self._snapshot()
-        balance = Balance(snapshot, settled=self._settled)
+        balance = Balance(snapshot, begun=self._begun, settled=self._settled)
         for each in self._objects.values():
             balance.add(each)
         moves = balance.outcome().moves
-        self._settled = balance.settled_after(moves)
+        self._settled = ended(balance.settling(moves))
+        self._begun = frozenset((namespace_of(move.key), move.source) for move in moves)
         for move in moves:
             moved = self._objects[move.key]
             labels = {**(moved.metadata.labels or {}), snapshot.owner_label: str(move.target)}
             meta = msgspec.structs.replace(moved.metadata, labels=labels)
             self._put(msgspec.structs.replace(moved, metadata=meta))
-        return [namespace_of(move.key) for move in moves]
+        return [move.key for move in moves]
 
     def _snapshot(self) -> RingSnapshot:
         of = self._ring
@@ -125,5 +159,40 @@ def test_no_sequence_of_loads_and_pins_of_one_namespace_moves_an_object_of_anoth
     for sayings_at_once in sayings:
         for each in sayings_at_once:
             looks.say(each)
-        assert "theirs" not in looks.look()
-    assert terms == "resources" or "theirs" in first
+        assert not looks.theirs().keys() & looks.look()
+    assert terms == "resources" or looks.theirs().keys() & first
+
+
+@pytest.mark.parametrize("terms", TERMS)
+@settings(max_examples=60)
+@given(turns=st.lists(st.lists(said | theirs, max_size=6), max_size=10))
+def test_nothing_of_a_busy_namespace_moves_that_would_stay_if_another_had_not_changed(
+    terms: str, turns: list[list[Said | Theirs]]
+) -> None:
+    capacity = "" if terms == "numbers" else "cpu=1000,memory=100"
+    looks, calm = Looks(TERMS[terms], capacity=capacity), Looks(TERMS[terms], capacity=capacity)
+    assert looks.look() == calm.look()
+
+    for turn in turns:
+        for each in turn:
+            if isinstance(each, Said):
+                looks.say(each)
+            else:
+                looks.come_or_go(each)
+                calm.come_or_go(each)
+        moved, would_move = looks.look(), calm.look()
+        assert looks.theirs().keys() & moved <= calm.theirs().keys() & would_move
+        calm.take_theirs(looks)
+
+
+def test_a_namespace_in_which_objects_come_all_the_time_is_balanced_for_its_own_sake() -> None:
+    looks = Looks(TERMS["resources"], capacity="cpu=1000,memory=100")
+    looks.look()
+    looks.say(Said(0, "cpu=900", None))
+    moved: list[str] = []
+
+    for number in range(4):
+        looks.come_or_go(Theirs(number, "cpu=150", B))
+        moved += looks.look()
+
+    assert looks.theirs().keys() & moved

@@ -16,7 +16,6 @@ RECORD = Record(
     processes=2,
     capacity=3,
     ordinary=frozenset({"users", "busy"}),
-    resting="users",
     steered="steered",
 )
 
@@ -128,12 +127,15 @@ def test_what_ordinary_users_have_too_many_themselves_may_go_while_pins_are_flip
     assert steered(*born, wrote(150, "a", "bounded-p0", draining=True, namespace="busy")) == ()
 
 
-def test_loads_of_the_tenant_move_nothing_of_a_namespace_in_which_nothing_changes() -> None:
+def test_loads_of_the_tenant_move_nothing_of_others_at_rest_or_busy() -> None:
     born = [wrote(1, place, "balanced-p0", ring="balanced", namespace=place)
             for place in ("users", "busy")]  # fmt: skip
     gone = [replace(write, at=150, owner="balanced-p1") for write in born]
 
-    assert steered(*born, *gone) == ("balanced users: balanced-p0 (1 of inf) -> balanced-p1",)
+    assert steered(*born, *gone) == (
+        "balanced users: balanced-p0 (1 of inf) -> balanced-p1",
+        "balanced busy: balanced-p0 (0 of inf) -> balanced-p1",
+    )
 
 
 def test_objects_of_a_ring_with_a_capacity_stay_below_it() -> None:

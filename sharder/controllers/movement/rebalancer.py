@@ -1,7 +1,7 @@
 """Move objects because the load of the shards has changed, ring by ring, once per interval.
 
 The leader alone runs it.  Each look lists the ring's objects anew, so that nothing has to be kept
-of them; only what was moved is remembered for two intervals (docs/rebalancing.md).
+of them but what each namespace weighs, and for two intervals what was moved (docs/rebalancing.md).
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from sharder.core.movement.balance import Balance, is_even
 from sharder.core.movement.planner import plan_directed
 from sharder.core.movement.step import Drain
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
-from sharder.core.rebalance.changes import Settled
+from sharder.core.rebalance.changes import Settled, namespace_of
 from sharder.core.rebalance.equal_objects import Steps, T
 from sharder.core.rebalance.run import Outcome
 from sharder.core.rebalance.search import Move
@@ -41,6 +41,10 @@ MAX_PLANNED: Final = 20
 
 REST: Final = 2
 """Intervals in which an object that was moved is left alone, as `docs/rebalancing.md` promises."""
+
+RENEW_SECONDS: Final = 24 * 3600.0
+"""After so long all namespaces are taken together anew: loads that many of them have changed a
+little are no longer what they were."""
 
 EVEN: Final = "no move makes the shards more even: each has its share of the objects"
 
@@ -73,10 +77,13 @@ class _State:
     looked_at: float | None = None
     moved: dict[str, float] = field(default_factory=dict)
     """When each object was last moved for balance, by key."""
-    begun: Set[ShardName] = frozenset()
-    """Shards that the last look has found moves for: the next one goes on where it has ended."""
+    begun: Set[tuple[str, ShardName]] = frozenset()
+    """Namespaces and shards that the last look has found moves for, and where from: the next one
+    goes on where it has ended."""
     settled: Settled | None = None
     """What the last look has left behind."""
+    together_at: float = 0.0
+    """When all namespaces were taken together."""
     asked: int = 0
     """Objects that were asked for since a look has come to its end."""
     last: LastRebalance | None = None
@@ -135,11 +142,16 @@ class Rebalancer:
         return interval
 
     async def _look(self, snapshot: RingSnapshot, state: _State) -> None:
+        now = self._clock.monotonic()
+        if now >= state.together_at + RENEW_SECONDS:
+            state.settled = None
         balance = Balance(snapshot, moved=state.moved, begun=state.begun, settled=state.settled)
+        if balance.is_new:
+            state.together_at = now
         still = balance.standstill() or (EVEN if is_even(snapshot) else None)
         if still is EVEN and balance.is_new and not snapshot.ring.spec.rebalance.dry_run:
             await self._weigh(snapshot, balance)  # once: by that changes are told from now on
-            state.settled = balance.settled_after(())
+            state.settled = await self._at_leisure(snapshot, balance.settling(()))
         if still is not None:
             self._report(snapshot, state, Outcome(before={}, after={}, why=still), moves=0)
             return
@@ -147,9 +159,10 @@ class Rebalancer:
         outcome = await self._at_leisure(snapshot, balance.looking())
         moves = len(outcome.moves)
         if not snapshot.ring.spec.rebalance.dry_run:
-            state.begun = frozenset(move.source for move in outcome.moves)
+            settled = await self._at_leisure(snapshot, balance.settling(outcome.moves))
+            state.begun = frozenset((namespace_of(m.key), m.source) for m in outcome.moves)
             moves = await self._carry_out(snapshot, state, outcome.moves, kinds)
-            state.settled = balance.settled_after(outcome.moves)
+            state.settled = settled
         self._report(snapshot, state, outcome, moves=moves)
 
     async def _at_leisure(self, snapshot: RingSnapshot, steps: Steps[T]) -> T:

@@ -16,7 +16,8 @@ from sharder.core.keys import main_key
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.names import LOAD_ANNOTATION, ShardName
 from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
-from sharder.core.rebalance.changes import Prints, Settled, namespace_of
+from sharder.core.rebalance.apart import apart
+from sharder.core.rebalance.changes import Prints, Settled, after, loads_of, namespace_of
 from sharder.core.rebalance.equal_objects import STRIDE, Steps, ended
 from sharder.core.rebalance.explain import verdict
 from sharder.core.rebalance.loads import (
@@ -29,15 +30,13 @@ from sharder.core.rebalance.loads import (
 )
 from sharder.core.rebalance.measures import ObjectsPerWeight, has_capacity
 from sharder.core.rebalance.run import Outcome, rebalancing
-from sharder.core.rebalance.search import Move
+from sharder.core.rebalance.search import Move, resources_of
 from sharder.core.ring.snapshot import RingSnapshot
 
 NOT_COUNTED = "the objects of the ring are still being counted"
 ROLLOUT = "shards of several revisions are available: nothing is moved for balance"
 PAUSED = "movement is paused"
 FOLLOWS = "the strategy follows: rebalancing would fight it"
-
-UNCHANGED = "is of a namespace in which nothing has changed since the last look"
 
 NOWHERE: Final = ShardName("")
 
@@ -53,7 +52,7 @@ class Balance:
         snapshot: RingSnapshot,
         *,
         moved: Container[str] = (),
-        begun: Set[ShardName] = frozenset(),
+        begun: Set[tuple[str, ShardName]] = frozenset(),
         settled: Settled | None = None,
     ) -> None:
         """Start with no object.
@@ -61,7 +60,7 @@ class Balance:
         Args:
             snapshot: Of this moment.
             moved: Keys of objects that were moved for balance a moment ago.
-            begun: Shards that gave objects up for balance at the look before.
+            begun: Namespaces and shards that they gave objects up from at the look before.
             settled: What that look has left behind; None: anything may have changed since.
         """
         self._snapshot = snapshot
@@ -73,10 +72,13 @@ class Balance:
         """Of those that ask for something; the others are told by their keys."""
         self._controlled: dict[str, dict[str, float]] = {}
         """What the loads of controlled objects come to, by the key of what controls them."""
-        self._settled = settled
+        is_same = settled is not None and settled.terms == self._terms
+        self._before = settled if is_same else None
         self._prints = Prints()
-        self._resting = set[str]()
-        """Namespaces with objects that were moved a moment ago."""
+        self._resting = Counter[str]()
+        """By namespace: objects that were moved a moment ago."""
+        self._unfinished = frozenset[str]()
+        """Namespaces for which more is to do than was found."""
         self._loads: dict[str, Mapping[str, float]] = {}
         """By the text of the annotation: half of the memory, were each object to have its own."""
 
@@ -93,7 +95,7 @@ class Balance:
             self._prints.drop(self._objects[key])
         self._prints.add(key, shard, load)
         if key in self._moved:
-            self._resting.add(namespace_of(key))
+            self._resting[namespace_of(key)] += 1
         self._objects[key] = object_of(obj, key=key, shard=shard, load=load, kept=kept)
         demand = snapshot.demand_of(obj, None, moves=True)
         if demand != Demand(key, demand.identity, moves=True):
@@ -135,38 +137,71 @@ class Balance:
         still = self.standstill()
         if still is not None:
             return Outcome(before={}, after={}, why=still)
+        terms, budget, shards = policy_of(spec), spec.max_moves_per_interval, self._shards()
         weighed = yield from self._weighed()
+        if self._before is not None and len(shards) > 1:
+            outcome, self._unfinished = yield from apart(
+                terms,
+                shards,
+                weighed,
+                settled=self._before,
+                groups=self._groups(self._before),
+                budget=budget,
+                admits=self._admits,
+                begun=self._begun,
+            )
+            return outcome
         outcome = yield from rebalancing(
-            policy_of(spec),
-            self._shards(),
+            terms,
+            shards,
             weighed,
-            budget=spec.max_moves_per_interval,
+            budget=budget,
             admits=self._admits,
-            begun=self._begun,
+            begun={shard for _, shard in self._begun},
         )
+        if len(outcome.moves) >= budget:
+            self._unfinished = frozenset(self._prints.sums)
         return outcome
 
     @property
     def is_new(self) -> bool:
         """Whether the look before has left nothing behind that still holds."""
-        return self._settled is None or self._settled.terms != self._terms
+        return self._before is None
 
-    def settled_after(self, moves: Iterable[Move]) -> Settled | None:
+    def settling(self, moves: Iterable[Move]) -> Steps[Settled]:
         """Return what a look leaves behind that makes these moves, once all objects are added."""
-        settled, moves = self._settled, tuple(moves)
-        if len(moves) >= self._snapshot.ring.spec.rebalance.max_moves_per_interval:
-            return settled  # there may be more to do
-        before = {} if settled is None or self.is_new else settled.prints
-        for move in moves:
-            self._prints.move(self._objects[move.key], move.target)
+        before, resources = self._before, resources_of(self._shards())
+        moved = [(self._with_controlled(self._objects[m.key]), m.target) for m in moves]
+        if before is None:
+            loads = yield from loads_of((yield from self._weighed()), resources)
+            joint = frozenset(self._prints.sums) - self._resting.keys()
+        else:
+            loads, joint = before.loads, before.together - before.changed(self._prints.sums)
+        jointly = [move for move in moved if before is None or namespace_of(move[0].key) in joint]
+        for obj, target in moved:
+            self._prints.move(self._objects[obj.key], target)
         prints = self._prints.sums.copy()
-        for namespace in self._resting:
-            # Once they have rested there may be more to do where something has changed.
-            if namespace in before:
-                prints[namespace] = before[namespace]
-            elif settled is not None:
-                del prints[namespace]
-        return Settled(terms=self._terms, prints=prints)
+        together = joint & self._unfinished
+        # Once they have rested, or found room, there may be more to do where anything has changed.
+        for namespace in (self._unfinished | self._resting.keys()) - together:
+            found = None if before is None else before.prints.get(namespace)
+            if found is None:
+                prints.pop(namespace, None)
+            else:
+                prints[namespace] = found
+        return Settled(
+            terms=self._terms,
+            loads=after(loads, jointly, resources),
+            together=together,
+            prints=prints,
+        )
+
+    def _groups(self, before: Settled) -> list[frozenset[str]]:
+        """Return the namespaces that are judged together, those last that have moved most."""
+        changed = before.changed(self._prints.sums)
+        alone = sorted(changed, key=lambda name: (self._resting[name], name))
+        joint = before.together - changed
+        return [*([joint] if joint else []), *(frozenset({name}) for name in alone)]
 
     @property
     def _terms(self) -> object:
@@ -215,16 +250,11 @@ class Balance:
         return [shard_of(s, room=ceilings.room(s)) for s in placer.layout.available]
 
     def _weighed(self) -> Steps[list[LoadedObject]]:
-        settled, terms = self._settled, self._terms
-        unchanged = settled.unchanged(terms, self._prints.sums) if settled else frozenset[str]()
         weighed: list[LoadedObject] = []
         for number, obj in enumerate(self._objects.values(), start=1):
             if not number % STRIDE:
                 yield
-            found = self._with_controlled(obj)
-            if unchanged and not found.kept and namespace_of(found.key) in unchanged:
-                found = found._replace(kept=UNCHANGED)
-            weighed.append(found)
+            weighed.append(self._with_controlled(obj))
         return weighed
 
     def _with_controlled(self, obj: LoadedObject) -> LoadedObject:

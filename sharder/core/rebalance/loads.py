@@ -46,6 +46,8 @@ class LoadedShard:
     """Its size beside the others', > 0."""
     room: int | None = None
     """How many more objects its ceilings allow, below 0 if it is above; None: as many as come."""
+    base: Mapping[str, float] = field(default_factory=lambda: _NOTHING, hash=False)
+    """What counts as being on it besides the objects that are weighed."""
     open: bool = True
     """Whether it may receive objects; one that may not can give some up all the same."""
 

@@ -1,12 +1,12 @@
 """Which objects are to move, and why no others (docs/rebalancing.md)."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.names import ShardName
-from sharder.core.rebalance.equal_objects import Admits, Steps
+from sharder.core.rebalance.equal_objects import STRIDE, Admits, Steps
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePolicy
 from sharder.core.rebalance.measures import (
     TOLERANCE,
@@ -77,6 +77,11 @@ def rebalancing(
     run = yield from running(terms, shards, objects, budget=budget, admits=admits, begun=begun)
     if isinstance(run, str):
         return Outcome(before={}, after={}, why=run)
+    return outcome_of(run)
+
+
+def outcome_of(run: Run) -> Outcome:
+    """Return what has come of a run."""
     return Outcome(
         moves=run.moves,
         noun=run.search.measure.noun,
@@ -99,7 +104,7 @@ def running(
     """Return a run, or why there is nothing to run; arguments as those of `rebalancing`."""
     if terms.strategy is RebalanceStrategy.NONE:
         return OFF
-    sides = _sides(shards, objects)
+    sides = yield from sides_of(shards, objects)
     if len(sides) < 2:
         return ONE_SHARD
     measure = measure_of(terms, sides.values())
@@ -107,16 +112,29 @@ def running(
     before = {side.name: side.number for side in sides.values()}
     yield
     found = yield from _found(search, budget, begun)
+    course = course_of(terms, search, before, budget=budget, is_spent=found.is_spent)
+    return Run(course=replace(course, weak=found.weak), search=search, moves=tuple(found.moves))
+
+
+def course_of(
+    terms: RebalancePolicy,
+    search: Search,
+    before: dict[ShardName, float],
+    *,
+    budget: int,
+    is_spent: bool,
+) -> RunSummary:
+    """Return what a run began with, and whether it came to its end."""
+    measure = search.measure
     threshold = measure.threshold if isinstance(measure, Fragmentation) else None
-    course = RunSummary(
+    return RunSummary(
         terms=terms,
         threshold=threshold,
         before=before,
         budget=budget,
-        is_spent=found.is_spent,
-        weak=found.weak,
+        is_spent=is_spent,
+        weak={},
     )
-    return Run(course=course, search=search, moves=tuple(found.moves))
 
 
 def measure_of(terms: RebalancePolicy, sides: Iterable[ShardSide]) -> Measure:
@@ -193,12 +211,20 @@ def _too_weak(
     }
 
 
-def _sides(
+def sides_of(
     shards: Iterable[LoadedShard], objects: Iterable[LoadedObject]
-) -> dict[ShardName, ShardSide]:
-    held: dict[ShardName, list[LoadedObject]] = {shard.name: [] for shard in shards}
+) -> Steps[dict[ShardName, ShardSide]]:
+    """Return the shards with those of the objects that they have, by name."""
     by_name = {shard.name: shard for shard in shards}
-    for obj in objects:
+    held: dict[ShardName, list[LoadedObject]] = {name: [] for name in by_name}
+    for number, obj in enumerate(objects, start=1):
+        if not number % STRIDE:
+            yield
         if obj.shard in held:
             held[obj.shard].append(obj)
-    return {name: ShardSide(by_name[name], held[name]) for name in sorted(by_name)}
+    sides: dict[ShardName, ShardSide] = {}
+    for name in sorted(by_name):
+        sides[name] = ShardSide(by_name[name], held[name])
+        if len(held[name]) > STRIDE:
+            yield
+    return sides

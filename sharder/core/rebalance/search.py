@@ -47,7 +47,7 @@ class ShardSide:
         self.shard = shard
         self.objects = objects
         """Those that it had at first."""
-        self.load = load_of(objects)
+        self.load = load_of(objects, shard.base)
         self.room = shard.room
         self.number = 0.0
         """What it measures."""
@@ -99,9 +99,7 @@ class Search:
         self.measure = measure
         self.sides = sides
         self.admits = admits
-        self._resources = sorted({n for side in sides.values() for n in side.shard.capacity})
-        if OBJECTS not in self._resources:
-            self._resources.append(OBJECTS)
+        self._resources = resources_of(side.shard for side in sides.values())
         self._left_out: Set[ShardName] = frozenset()
         self._done: list[tuple[Equivalence, int, LoadedObject]] = []
         # Where no move was found there is none until one of the two shards changes; of shards that
@@ -261,9 +259,14 @@ class Search:
             side.number = self.measure.of(side.shard, side.load)
 
 
-def load_of(objects: Iterable[LoadedObject]) -> dict[str, float]:
-    """Return the sum of the objects' loads, the same in whatever order they come."""
-    amounts: dict[str, list[float]] = {}
+def resources_of(shards: Iterable[LoadedShard]) -> list[str]:
+    """Return `objects` and the resources of which a shard has room; a load may name others."""
+    return sorted({OBJECTS, *(name for shard in shards for name in shard.capacity)})
+
+
+def load_of(objects: Iterable[LoadedObject], base: Mapping[str, float]) -> dict[str, float]:
+    """Return the sum of the objects' loads and of a base, in whatever order they come."""
+    amounts = {name: [amount] for name, amount in base.items()}
     for obj in objects:
         for name, amount in obj.load.items():
             amounts.setdefault(name, []).append(amount)

@@ -94,8 +94,6 @@ class Record:
     """perShardCapacity of the ring `capped`."""
     ordinary: frozenset[str]
     """Namespaces of ordinary users."""
-    resting: str
-    """That of them in which nothing comes, goes or changes."""
     steered: str
     """Name of the phase in which the tenant may move nothing of ordinary users."""
 
@@ -251,7 +249,7 @@ def _is_unjust(
 ) -> bool:
     if any(phase.has(at) and phase.name == record.steered for phase in record.phases):
         if before.ring == "balanced":
-            return before.namespace == record.resting
+            return True
         return count.excused.get(before.owner, -inf) < at - CAUSE_SECONDS
     process = before.owner.removeprefix(f"{before.ring}-")
     if deaths.is_dead(process, at):

@@ -77,7 +77,6 @@ class Recording:
             processes=len(PROCESSES),
             capacity=capacity,
             ordinary=frozenset({USERS, BUSY}),
-            resting=USERS,
             steered=STEERED,
         )
 

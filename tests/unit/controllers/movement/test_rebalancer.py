@@ -8,7 +8,13 @@ import msgspec
 import pytest
 from typing_extensions import override
 
-from sharder.controllers.movement.rebalancer import EVEN, MAX_PLANNED, REST, Rebalancer
+from sharder.controllers.movement.rebalancer import (
+    EVEN,
+    MAX_PLANNED,
+    RENEW_SECONDS,
+    REST,
+    Rebalancer,
+)
 from sharder.controllers.movement.resync import AGAIN_SECONDS
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.api.ring import (
@@ -564,6 +570,25 @@ async def test_what_one_namespace_does_moves_no_object_of_another(full: int) -> 
         moved = await at.draining()
         assert len(moved) >= 3
         assert {obj.metadata.namespace for obj in moved} == {"mine"}
+
+
+async def test_what_many_namespaces_have_changed_a_little_is_balanced_after_a_day(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sharder.controllers.movement.rebalancer.RENEW_SECONDS", 3 * INTERVAL)
+    moved = []
+    async with scene(full=0) as at:
+        await at.look()
+        for number in range(4):
+            await at.cluster.add_namespace(f"ns-{number}")
+            await at.cluster.add(WIDGETS, "w", owner=A, namespace=f"ns-{number}")
+        await at.cluster.settle()
+        for _ in range(3):
+            await at.look_later()
+            moved.append(len(await at.draining()))
+
+    assert RENEW_SECONDS == 86400
+    assert moved == [0, 0, 2]
 
 
 async def declare(at: Scene, *shards: ShardName, capacity: str = "cpu=100") -> None:

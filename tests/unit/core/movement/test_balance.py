@@ -1,6 +1,7 @@
 """Facts about `core.movement.balance`: what of a ring is weighed, and what may be moved where."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -30,6 +31,9 @@ from sharder.core.names import (
     pin_label,
 )
 from sharder.core.preview.observe import members_of
+from sharder.core.rebalance.changes import Settled
+from sharder.core.rebalance.equal_objects import ended
+from sharder.core.rebalance.search import Move
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import (
@@ -344,6 +348,10 @@ def test_a_ring_that_may_be_balanced_does_not_stand_still() -> None:
     assert Balance(at()).standstill() is None
 
 
+def left_by(balance: Balance, moves: Iterable[Move] = ()) -> Settled:
+    return ended(balance.settling(moves))
+
+
 def test_an_object_that_is_shown_twice_leaves_the_same_behind_as_one_that_is_shown_once() -> None:
     widget = obj(name="w", owner=A)
     once, twice = Balance(at([widget])), Balance(at([widget]))
@@ -351,22 +359,18 @@ def test_an_object_that_is_shown_twice_leaves_the_same_behind_as_one_that_is_sho
     for owner in (B, A):
         twice.add(obj(name="w", owner=owner))
 
-    left = [balance.settled_after(()) for balance in (once, twice)]
-
-    assert None not in left
-    assert left[0] == left[1]
+    assert left_by(once) == left_by(twice)
 
 
 def test_a_namespace_whose_objects_rest_is_looked_at_again_though_nothing_changes_then() -> None:
     widget = obj(name="w", owner=A)
-    settled = Balance(at()).settled_after(())
+    settled = left_by(Balance(at()))
     resting = Balance(at([widget]), moved={main_key(widget)}, settled=settled)
     resting.add(widget)
 
-    left = resting.settled_after(())
+    left = left_by(resting)
 
-    assert left is not None
-    assert left.unchanged(left.terms, {"default": 1}) == frozenset()
+    assert left.changed({"default": 1}) == {"default"}
     assert dict(left.prints) == {}
 
 
@@ -375,8 +379,82 @@ def test_nothing_is_settled_once_the_ring_asks_for_something_else() -> None:
     balance = Balance(at([widget]))
     balance.add(widget)
 
-    left = balance.settled_after(())
+    left = left_by(balance)
 
-    assert left is not None
-    assert left.unchanged(left.terms, left.prints) == {"default"}
-    assert left.unchanged("other terms", left.prints) == frozenset()
+    assert left.changed(left.prints) == frozenset()
+    assert not Balance(at([widget]), settled=left).is_new
+    assert Balance(at([widget], shards={A: {}, B: {}, C: {}}), settled=left).is_new
+
+
+def theirs(shard: ShardName, many: int, *, namespace: str) -> list[PartialObject]:
+    return [
+        obj(SECRETS, f"{namespace}-{n}", namespace=namespace, owner=shard) for n in range(many)
+    ]
+
+
+def look(
+    objects: list[PartialObject],
+    settled: Settled | None,
+    *,
+    budget: int = 50,
+    moved: tuple[str, ...] = (),
+) -> Balance:
+    """Weigh objects in two namespaces."""
+    spec = msgspec.structs.replace(EVEN, max_moves_per_interval=budget)
+    snapshot = replace(at(objects, rebalance=spec), namespaces=frozenset({"x", "y"}))
+    found = Balance(snapshot, settled=settled, moved=moved)
+    for each in objects:
+        found.add(each)
+    return found
+
+
+def test_two_namespaces_that_see_the_same_room_do_not_both_fill_it() -> None:
+    x, y = theirs(A, 10, namespace="x"), theirs(A, 10, namespace="y")
+    settled = replace(left_by(look([*x, *y], None)), prints={})
+
+    assert set(moves(look([*x, *y], settled)).values()) == {B}
+    assert len(moves(look([*x, *y], settled))) == 10
+
+
+def test_what_would_not_help_as_all_are_now_is_tried_again_at_the_next_look() -> None:
+    x, y = theirs(A, 10, namespace="x"), theirs(A, 10, namespace="y")
+    settled = replace(left_by(look([*x, *y], None)), prints={})
+    second = look([*x, *y], settled)
+
+    left = left_by(second, second.outcome().moves)
+
+    assert left.changed(left.prints) == frozenset()
+    assert set(left.prints) == {"x"}
+
+
+def test_namespaces_are_balanced_together_until_the_first_budget_that_is_not_spent() -> None:
+    objects = [*theirs(A, 5, namespace="x"), *theirs(A, 5, namespace="y")]
+    first = look(objects, None, budget=3)
+    left = left_by(first, first.outcome().moves)
+    labels = {move.key: move.target for move in first.outcome().moves}
+    then = [
+        obj(
+            SECRETS,
+            each.metadata.name,
+            namespace=each.metadata.namespace,
+            owner=labels.get(main_key(each), A),
+        )
+        for each in objects
+    ]
+    second = look(then, left, budget=3)
+    outcome = second.outcome()
+
+    assert left.together == {"x", "y"}
+    assert len(outcome.moves) == 2
+    assert outcome.after == {A: 5.0, B: 5.0}
+    assert left_by(second, outcome.moves).together == frozenset()
+
+
+def test_a_namespace_that_moves_all_the_time_does_not_use_up_what_others_need() -> None:
+    x, y = theirs(A, 5, namespace="x"), theirs(A, 5, namespace="y")
+    settled = left_by(look([], None, budget=2))
+
+    found = look([*x, *y], settled, budget=2, moved=(main_key(x[0]),))
+
+    assert set(moves(found)) == {"y-0", "y-1"}
+    assert found.outcome().why.startswith("the budget of 2 moves is spent")

@@ -1,0 +1,172 @@
+"""Balance each namespace by its own changes alone.
+
+What the objects of a namespace weigh, and where they are, is up to those who may write them; no
+other namespace may pay for it.  So the first look takes all namespaces together, and each that
+changes afterwards is judged by itself: its objects as they are, beside the others as they were.
+What would help there is done if it helps as all are now, too: two namespaces that see the same
+room do not both fill it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
+
+from sharder.core.names import ShardName
+from sharder.core.rebalance.changes import Settled, namespace_of
+from sharder.core.rebalance.equal_objects import STRIDE, Admits, Steps
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePolicy
+from sharder.core.rebalance.run import (
+    Outcome,
+    Run,
+    course_of,
+    measure_of,
+    outcome_of,
+    running,
+    sides_of,
+)
+from sharder.core.rebalance.search import Move, Search, ShardSide
+
+JUDGED = "does not move for what has changed in its own namespace"
+
+_Sums: TypeAlias = dict[ShardName, dict[str, float]]
+"""By shard and resource."""
+
+
+class Apart(NamedTuple):
+    """What has come of all namespaces."""
+
+    outcome: Outcome
+    unfinished: frozenset[str]
+    """Namespaces that had no budget, or would have moves that do not help now."""
+
+
+def apart(
+    terms: RebalancePolicy,
+    shards: Iterable[LoadedShard],
+    objects: Sequence[LoadedObject],
+    *,
+    settled: Settled,
+    groups: Iterable[Set[str]],
+    budget: int,
+    admits: Admits,
+    begun: Set[tuple[str, ShardName]],
+) -> Steps[Apart]:
+    """Return the moves of some namespaces, each of which is judged by itself.
+
+    Args:
+        terms: What the ring asks for.
+        shards: The available shards, two at least.
+        objects: Of all namespaces.
+        settled: What the look before has left behind.
+        groups: Namespaces that are judged together; the first ones have the budget first.
+        budget: How many objects may move at most.
+        admits: As for `rebalancing`.
+        begun: Namespaces and shards that they gave objects up from at the look before.
+    """
+    cache = _World(terms, shards, settled)
+    yield from cache.weigh(objects)
+    moves: list[Move] = []
+    unfinished: set[str] = set()
+    is_spent = False
+    for group in groups:
+        if is_spent:
+            unfinished |= group
+            continue
+        beside = yield from cache.beside(group)
+        yield
+        run = yield from running(
+            terms,
+            beside,
+            cache.objects_of(group),
+            budget=budget - len(moves),
+            admits=admits,
+            begun={shard for namespace, shard in begun if namespace in group},
+        )
+        if isinstance(run, str):
+            continue
+        is_spent = run.course.is_spent
+        made = [move for move in run.moves if cache.makes(move)]
+        if is_spent or len(made) < len(run.moves):
+            unfinished |= group
+        moves += made
+    run = cache.run(tuple(moves), budget=budget, is_spent=is_spent)
+    return Apart(outcome_of(run), frozenset(unfinished))
+
+
+class _World:
+    """The shards as they are now, and as each namespace sees them."""
+
+    def __init__(
+        self, terms: RebalancePolicy, shards: Iterable[LoadedShard], settled: Settled
+    ) -> None:
+        self._terms = terms
+        self._shards = tuple(shards)
+        self._loads = settled.loads
+        self._objects: dict[str, dict[str, LoadedObject]] = {}
+
+    def weigh(self, objects: Sequence[LoadedObject]) -> Steps[None]:
+        """Take the objects in."""
+        for number, obj in enumerate(objects, start=1):
+            if not number % STRIDE:
+                yield
+            self._objects.setdefault(namespace_of(obj.key), {})[obj.key] = obj
+        self._counted = yield from self._counting_for(self._loads)
+        kept = (obj if obj.kept else obj._replace(kept=JUDGED) for obj in objects)
+        self._now: Mapping[ShardName, ShardSide] = yield from sides_of(self._shards, kept)
+        self._measure = measure_of(self._terms, self._now.values())
+        self._before = {
+            name: self._measure.of(side.shard, side.load) for name, side in self._now.items()
+        }
+
+    def objects_of(self, group: Set[str]) -> list[LoadedObject]:
+        """Return the objects of some namespaces."""
+        return [obj for name in group for obj in self._objects.get(name, {}).values()]
+
+    def beside(self, group: Set[str]) -> Steps[list[LoadedShard]]:
+        """Return the shards with what other namespaces than these count for."""
+        own = yield from self._counting_for(group)
+        found = []
+        for shard in self._shards:
+            mine = own.get(shard.name, {})
+            base = {
+                resource: max(0.0, amount - mine.get(resource, 0.0))
+                for resource, amount in self._counted.get(shard.name, {}).items()
+            }
+            found.append(replace(shard, base=base, room=self._now[shard.name].room))
+        return found
+
+    def makes(self, move: Move) -> bool:
+        """Carry a move out if it helps as all are now, and tell whether it does."""
+        source, target = self._now[move.source], self._now[move.target]
+        load = self._objects[namespace_of(move.key)][move.key].load
+        relief = {name: -amount for name, amount in load.items()}
+        of = self._measure.of
+        left = of(source.shard, source.load), of(source.shard, source.load, relief)
+        got = of(target.shard, target.load), of(target.shard, target.load, load)
+        if target.lacks(load) or not self._measure.helps(left, got):
+            return False
+        source.change(relief, -1)
+        target.change(load, 1)
+        return True
+
+    def run(self, moves: tuple[Move, ...], *, budget: int, is_spent: bool) -> Run:
+        """Return what the moves have led to."""
+        search = Search(self._measure, self._now, _nowhere)
+        course = course_of(self._terms, search, self._before, budget=budget, is_spent=is_spent)
+        return Run(course=course, search=search, moves=moves)
+
+    def _counting_for(self, namespaces: Iterable[str]) -> Steps[_Sums]:
+        """Return what some namespaces count for in the eyes of others."""
+        found: _Sums = {}
+        for number, namespace in enumerate(namespaces, start=1):
+            if not number % STRIDE:
+                yield
+            for shard, load in self._loads.get(namespace, {}).items():
+                of_shard = found.setdefault(shard, {})
+                for resource, amount in load.items():
+                    of_shard[resource] = of_shard.get(resource, 0.0) + amount
+        return found
+
+
+def _nowhere(_key: str, _target: ShardName) -> bool:
+    return False
