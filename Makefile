@@ -1,6 +1,6 @@
 # What people and CI run; `make` alone lists it.  Needed: Python >= 3.11 and Go (or the programs it
-# would build, named by KUBEBUILDER_ASSETS, HELM and GOSHARD).  Only .venv, caches that git ignores,
-# and the cache directory that `make control-plane` prints are written.
+# would build, named by KUBEBUILDER_ASSETS, HELM, GOSHARD and LIBSHARD).  Only .venv, caches that git
+# ignores, and the cache directory that `make control-plane` prints are written.
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -26,7 +26,7 @@ PREFLIGHT = command -v $(PYTHON) >/dev/null \
 	$(PYTHON) hack/preflight.py
 
 .NOTPARALLEL:
-.PHONY: help check test test-long test-oldest demo demo-stop measure control-plane helm goshard reference lock fmt clean
+.PHONY: help check test test-long test-oldest demo demo-stop measure control-plane helm goshard libshard reference lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
@@ -35,7 +35,7 @@ help: ## list the targets
 check: $(INSTALLED) ## format, lint, types, import contracts, tests without a server (under 50 s)
 	@$(VENV)/python -m hack.check
 
-test: $(INSTALLED) control-plane helm goshard ## everything that CI runs: check, real API server, coverage
+test: $(INSTALLED) control-plane helm goshard libshard ## everything that CI runs: check, real API server, coverage
 	@rm -f .coverage .coverage.*
 	@$(VENV)/python -m hack.check --coverage
 	@$(VENV)/python -m hack.server_tests --coverage
@@ -77,6 +77,10 @@ helm: ## find or build helm; print where it is
 goshard: ## find or build the shard in Go that tests put beside Python's; print where it is
 	@$(PREFLIGHT)
 	@$(PYTHON) -m hack.binaries goshard
+
+libshard: ## the same for the shard in Go on the library of kubernetes-controller-sharding
+	@$(PREFLIGHT)
+	@$(PYTHON) -m hack.binaries libshard
 
 reference: $(INSTALLED) ## write docs/reference.md and docs/configuration.md from the schemas in the chart
 	@$(VENV)/python -m hack.reference

@@ -3,7 +3,8 @@
 Standard library only, because it runs before there is a virtual environment:
 `python3 -m hack.binaries control-plane` prints the directory of etcd, kube-apiserver and kubectl,
 `oldest-control-plane` that of the oldest Kubernetes that is supported,
-`python3 -m hack.binaries helm` the path of helm, and `goshard` that of the shard in Go.
+`python3 -m hack.binaries helm` the path of helm, and `goshard` and `libshard` those of the two
+shards in Go.
 Progress goes to standard error.
 
 The order is environment, cache, build.  Everything a build writes stays in the cache directory,
@@ -110,6 +111,15 @@ GOSHARD = Toolset(
     version_variables={},
     environment="GOSHARD",
 )
+LIBSHARD = Toolset(
+    name="libshard",
+    module=ROOT / "tests/compat/libshard",
+    package=".",
+    programs=("libshard",),
+    version_module="github.com/timebertt/kubernetes-controller-sharding",
+    version_variables={},
+    environment="LIBSHARD",
+)
 
 
 def cache_directory() -> Path:
@@ -155,12 +165,21 @@ def helm() -> Path:
 
 
 def goshard() -> Path:
-    """Return the path of the tests' shard in Go; build it when it is nowhere.
+    """Return the path of the tests' shard on client-go; build it when it is nowhere.
 
     Raises:
         BinariesError: GOSHARD names something that is no program, or it cannot be built.
     """
     return _single(GOSHARD)
+
+
+def libshard() -> Path:
+    """Return the path of the tests' shard on the reference's library; build it likewise.
+
+    Raises:
+        BinariesError: LIBSHARD names something that is no program, or it cannot be built.
+    """
+    return _single(LIBSHARD)
 
 
 def _single(tools: Toolset) -> Path:
@@ -248,6 +267,7 @@ def main() -> int:
         "oldest-control-plane": oldest_control_plane,
         "helm": helm,
         "goshard": goshard,
+        "libshard": libshard,
     }
     parser.add_argument("tools", choices=finders)
     find = finders[parser.parse_args().tools]

@@ -153,11 +153,12 @@ def test_a_named_directory_without_the_programs_is_an_error(
     assert f"KUBEBUILDER_ASSETS={tmp_path} holds no kube-apiserver, kubectl" in errors
 
 
-def test_a_named_program_wins(environment: dict[str, str], tmp_path: Path) -> None:
-    program = tmp_path / "my-goshard"
+@pytest.mark.parametrize("name", ["goshard", "libshard"])
+def test_a_named_program_wins(environment: dict[str, str], tmp_path: Path, name: str) -> None:
+    program = tmp_path / f"my-{name}"
     program.touch(mode=0o755)
 
-    code, output, _ = run({**environment, "GOSHARD": str(program)}, "goshard")
+    code, output, _ = run({**environment, name.upper(): str(program)}, name)
 
     assert (code, output) == (0, f"{program}\n")
 

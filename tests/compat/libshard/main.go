@@ -1,0 +1,123 @@
+// Command libshard is a shard on the library of kubernetes-controller-sharding, put together as that
+// project's guide does it for controllers on controller-runtime; nothing in it is the sharder's.
+//
+// It does the work of examples/checksum-controller, under the same names and settings, so that it can
+// share a ring with shards in Python and with those of tests/compat/goshard.
+package main
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/manager/signals"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	shardingv1alpha1 "github.com/timebertt/kubernetes-controller-sharding/pkg/apis/sharding/v1alpha1"
+	shardlease "github.com/timebertt/kubernetes-controller-sharding/pkg/shard/lease"
+)
+
+// settings say who this replica is; flags win over the environment.
+type settings struct {
+	ring, name, namespace     string
+	duration, deadline, retry time.Duration
+	workers                   int
+}
+
+func main() {
+	logf.SetLogger(zap.New())
+	klog.SetLogger(logf.Log)
+	if err := run(); err != nil {
+		logf.Log.Error(err, "shard failed")
+		os.Exit(1)
+	}
+}
+
+// run works until a signal and then releases the Lease; a lost Lease is an error.
+func run() error {
+	s, err := readSettings()
+	if err != nil {
+		return err
+	}
+	restConfig, err := config.GetConfig()
+	if err != nil {
+		return err
+	}
+	lease, err := shardlease.NewResourceLock(restConfig, shardlease.Options{
+		ControllerRingName: s.ring,
+		LeaseNamespace:     s.namespace,
+		ShardName:          s.name,
+	})
+	if err != nil {
+		return err
+	}
+	mgr, err := manager.New(restConfig, manager.Options{
+		Metrics: metricsserver.Options{BindAddress: "0"},
+
+		LeaderElection:                      true,
+		LeaderElectionResourceLockInterface: lease,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       &s.duration,
+		RenewDeadline:                       &s.deadline,
+		RetryPeriod:                         &s.retry,
+
+		Cache: cache.Options{
+			DefaultLabelSelector: labels.SelectorFromSet(labels.Set{
+				shardingv1alpha1.LabelShard(s.ring): lease.Identity(),
+			}),
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := addController(mgr, s.ring, lease.Identity(), s.workers); err != nil {
+		return err
+	}
+	return mgr.Start(signals.SetupSignalHandler())
+}
+
+func readSettings() (settings, error) {
+	var s settings
+	flag.StringVar(&s.ring, "ring", "checksum", "the ControllerRing")
+	flag.StringVar(&s.name, "name", variable("SHARD_NAME", "POD_NAME"), "of the shard and its Lease")
+	flag.StringVar(&s.namespace, "namespace", variable("SHARD_NAMESPACE", "POD_NAMESPACE"), "of the Lease")
+	flag.Parse()
+	if s.name == "" || s.namespace == "" {
+		return s, errors.New("set SHARD_NAME and SHARD_NAMESPACE, or POD_NAME and POD_NAMESPACE")
+	}
+	var problems [4]error
+	s.duration, problems[0] = seconds("SHARD_LEASE_DURATION", "15")
+	s.deadline, problems[1] = seconds("SHARD_RENEW_DEADLINE", "10")
+	s.retry, problems[2] = seconds("SHARD_RETRY_PERIOD", "2")
+	s.workers, problems[3] = strconv.Atoi(cmp.Or(os.Getenv("SHARD_WORKERS"), "10"))
+	return s, errors.Join(problems[:]...)
+}
+
+// variable returns the first of the variables that is not empty.
+func variable(names ...string) string {
+	for _, name := range names {
+		if value := os.Getenv(name); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+func seconds(name, otherwise string) (time.Duration, error) {
+	number, err := strconv.ParseFloat(cmp.Or(os.Getenv(name), otherwise), 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	return time.Duration(number * float64(time.Second)), nil
+}
