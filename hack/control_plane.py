@@ -245,8 +245,15 @@ class ControlPlane:
 
 
 def _pod(name: str, namespace: str, service_account: str) -> str:
-    containers = [{"name": "main", "image": "registry.example.com/none"}]
-    spec = {"serviceAccountName": service_account, "containers": containers}
+    # Namespaces may demand the restricted level of the Pod Security Standards.
+    context = {
+        "runAsNonRoot": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {"name": "main", "image": "registry.example.com/none", "securityContext": context}
+    spec = {"serviceAccountName": service_account, "containers": [container]}
     metadata = {"name": name, "namespace": namespace}
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 

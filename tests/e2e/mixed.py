@@ -1,31 +1,58 @@
-"""A ring of shards in Go and in Python, from join to kill; everything is recorded."""
+"""A ring of shards in Go and in Python, from join to kill; everything is recorded.
+
+The shards in Go are those of one cast: on client-go alone, or on the reference's library.
+"""
 
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from typing_extensions import override
 
 from hack import binaries
 from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
-from hack.ownership import Ownership, create_secrets, observing
-from hack.playground import NAMESPACE, ROOT, SHARDS, Playground
+from hack.ownership import Observer, Ownership, create_secrets, observing
+from hack.playground import CONTROLLER, NAMESPACE, ROOT, SHARDS, Playground
 from sharder.core.names import RING_LABEL, SHARDER_IDENTITY
+from sharder.kube.client import Client
 from tests.e2e.story import LEASE_SECONDS, Change, Teller
 from tests.e2e.trace import Trace, tracing
+from tests.e2e.writers import WriteLog, foreign_writes
 from tests.support.eventually import eventually
 
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Where the shards in Go of a story come from."""
+
+    kind: str
+    program: Callable[[], Path]
+
+    def name(self, index: int) -> str:
+        """Return the name of the shard in Go with this number."""
+        return f"{self.kind}-{index}"
+
+    @property
+    def first(self) -> set[str]:
+        """The shards that begin."""
+        return {"py-0", "py-1", self.name(0)}
+
+
+CLIENT_GO = Cast("go", binaries.goshard)
+LIBRARY = Cast("lib", binaries.libshard)
 OBJECTS = 300
 NAMES = [f"secret-{index:03}" for index in range(OBJECTS)]
-FIRST = {"py-0", "py-1", "go-0"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """What happened, in this order."""
+    """What happened, in this order; the shards in Go are called go-0 to go-3 here."""
 
+    cast: Cast
     created: Ownership
     writes_per_second: float
     """What this machine does while the shards work: creates of Secrets, 20 at a time."""
@@ -51,19 +78,28 @@ class Story:
     kill: Change
     """go-0 gets SIGKILL."""
     trace: Trace
+    foreign_writes: list[str]
+    """What a shard has written that was not its own."""
 
 
 class MixedTeller(Teller):
     """Starts a shard in the language that its name begins with."""
 
+    def __init__(
+        self, cast: Cast, playground: Playground, observer: Observer, client: Client, trace: Trace
+    ) -> None:
+        super().__init__(playground, observer, client, trace)
+        self.cast = cast
+
     @override
     async def start(self, *names: str, seconds: int = LEASE_SECONDS) -> None:
-        program = (str(binaries.goshard()),)
-        await super().start(*(n for n in names if n.startswith("py-")), seconds=seconds)
+        self.playground.lease_seconds = seconds
+        plane, account = self.playground.plane, (SHARDS, "checksum-controller")
         for name in names:
-            if name.startswith("go-"):
-                self.playground.start_shard(name, program)
-                self.live.add(name)
+            program = CONTROLLER if name.startswith("py-") else (str(self.cast.program()),)
+            token = await asyncio.to_thread(plane.token_kubeconfig, *account, pod=name)
+            self.playground.start_shard(name, program, KUBECONFIG=str(token))
+            self.live.add(name)
 
     async def change_secret(self, owner: str) -> dict[str, str]:
         """Change one of a shard's Secrets and return what the shard then writes about it."""
@@ -118,19 +154,23 @@ class MixedTeller(Teller):
             seconds=time.monotonic() - began,
             drained=frozenset(self.trace.drained_after(mark)),
         )
-        mark = await eventually(self._quiet, within=LEASE_SECONDS)
+        mark = await self.quiet()
         self.playground.resume(name)
         code = await self._exit_code(name)
-        await eventually(self._quiet, within=LEASE_SECONDS)
+        await self.quiet()
         writes = (*self.trace.secrets, *self.trace.configmaps)
         return change, code, {w.obj.metadata.name for w in writes if w.revision > mark}
 
-    async def _quiet(self) -> int:
+    async def quiet(self) -> int:
         """Return the last revision of an object once nothing is written for a second."""
-        versions = self.trace.versions()
-        await asyncio.sleep(1)
-        assert self.trace.versions() == versions
-        return max(versions.values())
+
+        async def last() -> int:
+            versions = self.trace.versions()
+            await asyncio.sleep(1)
+            assert self.trace.versions() == versions
+            return max(versions.values())
+
+        return await eventually(last, within=LEASE_SECONDS)
 
     async def _exit_code(self, name: str) -> int:
         async def ended() -> int:
@@ -138,37 +178,41 @@ class MixedTeller(Teller):
             assert code is not None
             return code
 
-        return await eventually(ended, within=LEASE_SECONDS)
+        # client-go alone notices another holder when the renew deadline has passed.
+        return await eventually(ended, within=2 * LEASE_SECONDS)
 
 
-async def play(plane: ControlPlane) -> Story:
-    """Play the story on a control plane that nobody else uses."""
+async def play(plane: ControlPlane, cast: Cast, log: WriteLog) -> Story:
+    """Play the story on a control plane that nobody else uses and that writes `log`."""
     playground = Playground(plane, lease_seconds=LEASE_SECONDS)
     playground.install()
     plane.apply(ROOT / "tests/compat/goshard/rbac.yaml")
     playground.start_sharder(gracefulShutDown="1s")
     await wait_until_ready(playground)
+    zero, one, two, three = map(cast.name, range(4))
     async with observing(playground.author) as (observer, client), tracing(client) as trace:
-        teller = MixedTeller(playground, observer, client, trace)
-        await teller.start(*FIRST)
+        teller = MixedTeller(cast, playground, observer, client, trace)
+        await teller.start(*cast.first)
         await teller.settled()
         began = time.monotonic()
         await create_secrets(client, NAMES)
         writes_per_second = OBJECTS / (time.monotonic() - began)
         created = await teller.settled()
-        checksums = await teller.change_secret("go-0")
-        go_joins = await teller.join("go-1")
+        checksums = await teller.change_secret(zero)
+        go_joins = await teller.join(one)
         python_joins = await teller.join("py-2")
-        unlabelled = await teller.unlabel("go-0")
-        stop, exit_code = await teller.lose("go-1", kill=False)
-        await teller.start("go-2")
+        unlabelled = await teller.unlabel(zero)
+        stop, exit_code = await teller.lose(one, kill=False)
+        await teller.start(two)
         await teller.settled()
-        robbed_exit_code = await teller.rob("go-2")
-        await teller.start("go-3")
+        robbed_exit_code = await teller.rob(two)
+        await teller.start(three)
         await teller.settled()
-        pause, paused_exit_code, written_late = await teller.pause("go-3")
-        kill, _ = await teller.lose("go-0", kill=True)
+        pause, paused_exit_code, written_late = await teller.pause(three)
+        kill, _ = await teller.lose(zero, kill=True)
+        await teller.quiet()
         return Story(
+            cast=cast,
             created=created,
             writes_per_second=writes_per_second,
             checksums=checksums,
@@ -183,4 +227,5 @@ async def play(plane: ControlPlane) -> Story:
             written_late=written_late,
             kill=kill,
             trace=trace,
+            foreign_writes=foreign_writes(log.answers(), trace),
         )

@@ -1,7 +1,8 @@
 """Shards in Go and in Python share a ring, read off one story (`tests.e2e.mixed`).
 
-The shard in Go, `tests/compat/goshard`, is built on client-go's leader election alone: what is
-true of it is true of the protocol, and not only of our SDK.
+The shard in Go is `tests/compat/goshard`, on client-go's leader election alone, or
+`tests/compat/libshard`, on the library of kubernetes-controller-sharding as its users have it:
+what is true of both is true of the protocol, and not only of our SDK.
 """
 
 import asyncio
@@ -13,23 +14,26 @@ from hack.control_plane import ControlPlane
 from sharder.core.keys import main_key
 from sharder.core.names import ShardName
 from sharder.core.placement.hashing import ConsistentHash
-from tests.e2e.mixed import FIRST, NAMES, OBJECTS, Story, play
+from tests.e2e.mixed import CLIENT_GO, LIBRARY, NAMES, OBJECTS, Story, play
 from tests.e2e.story import LEASE_SECONDS, Change
+from tests.e2e.writers import WriteLog
 
 
-@pytest.fixture(scope="module")
-def story(request: pytest.FixtureRequest) -> Story:
-    with pytest.MonkeyPatch.context() as environment, ControlPlane() as plane:
+@pytest.fixture(scope="module", params=[CLIENT_GO, LIBRARY], ids=lambda cast: cast.kind)
+def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Story:
+    log = WriteLog(tmp_path_factory.mktemp("audit"))
+    plane = ControlPlane(apiserver_flags=log.flags)
+    with pytest.MonkeyPatch.context() as environment, plane:
         # Its processes are timed, so they are not traced; other tests cover the same lines.
         environment.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
-        story = asyncio.run(play(plane))
+        story = asyncio.run(play(plane, request.param, log))
     changes = {"Go joins": story.go_joins, "Python joins": story.python_joins}
     changes |= {"clean stop of Go": story.stop, "kill of Go": story.kill}
     changes |= {"pause of Go": story.pause}
     told = [f"{k} {c.seconds:.1f} s ({len(c.moved)} moved)" for k, c in changes.items()]
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-        rate = f"{story.writes_per_second:.0f} creates/s"
-        print(f"\n{OBJECTS} objects in a mixed ring, {rate}: {', '.join(told)}")  # noqa: T201
+        scene = f"{story.cast.kind} beside Python, {story.writes_per_second:.0f} creates/s"
+        print(f"\n{OBJECTS} objects, {scene}: {', '.join(told)}")  # noqa: T201
     return story
 
 
@@ -50,7 +54,7 @@ def givers(change: Change) -> set[str]:
 
 
 def test_every_object_is_created_with_the_owner_that_the_ring_wants(story: Story) -> None:
-    ring = ConsistentHash(map(ShardName, FIRST))
+    ring = ConsistentHash(map(ShardName, story.cast.first))
     at_creation = [story.trace.first(name) for name in NAMES]
 
     assert [w.owner for w in at_creation] == [ring.owner(main_key(w.obj)) for w in at_creation]
@@ -61,7 +65,7 @@ def test_a_change_of_a_secret_is_seen_by_a_shard_in_go(story: Story) -> None:
 
 
 def test_a_shard_in_go_that_joins_gets_what_the_ring_moves_and_nothing_else(story: Story) -> None:
-    wanted = moves(story.go_joins, *FIRST, "go-1")
+    wanted = moves(story.go_joins, *story.cast.first, story.cast.name(1))
 
     assert story.go_joins.moved == wanted
     assert story.go_joins.drained == wanted.keys()
@@ -70,18 +74,19 @@ def test_a_shard_in_go_that_joins_gets_what_the_ring_moves_and_nothing_else(stor
 def test_a_shard_in_python_that_joins_gets_what_the_ring_moves_and_nothing_else(
     story: Story,
 ) -> None:
-    wanted = moves(story.python_joins, *FIRST, "go-1", "py-2")
+    wanted = moves(story.python_joins, *story.cast.first, story.cast.name(1), "py-2")
 
     assert story.python_joins.moved == wanted
     assert story.python_joins.drained == wanted.keys()
 
 
 def test_shards_of_both_languages_hand_over_to_one_in_go(story: Story) -> None:
-    assert (givers(story.go_joins), set(story.go_joins.moved.values())) == (FIRST, {"go-1"})
+    assert givers(story.go_joins) == story.cast.first
+    assert set(story.go_joins.moved.values()) == {story.cast.name(1)}
 
 
 def test_shards_of_both_languages_hand_over_to_one_in_python(story: Story) -> None:
-    assert givers(story.python_joins) == {*FIRST, "go-1"}
+    assert givers(story.python_joins) == {*story.cast.first, story.cast.name(1)}
     assert set(story.python_joins.moved.values()) == {"py-2"}
 
 
@@ -96,7 +101,7 @@ def test_nothing_moves_while_a_lease_gets_back_the_label_that_it_lost(story: Sto
 def test_a_clean_stop_of_a_shard_in_go_moves_its_objects_before_its_lease_could_expire(
     story: Story,
 ) -> None:
-    assert len(story.stop.moved) == story.stop.before.shares()["go-1"] > 0
+    assert len(story.stop.moved) == story.stop.before.shares()[story.cast.name(1)] > 0
     assert story.stop.seconds < LEASE_SECONDS
 
 
@@ -112,15 +117,15 @@ def test_a_killed_shard_in_go_is_replaced_within_two_durations(story: Story) -> 
     # The promise is about waiting; a Secret and its ConfigMap take as long as the machine needs.
     writing = 2 * len(story.kill.moved) / story.writes_per_second
 
-    assert len(story.kill.moved) == story.kill.before.shares()["go-0"] > 0
+    assert len(story.kill.moved) == story.kill.before.shares()[story.cast.name(0)] > 0
     assert story.kill.seconds - writing <= 2 * LEASE_SECONDS + 2
 
 
 def test_a_shard_in_go_that_stands_still_loses_its_objects_and_nobody_else_any(
     story: Story,
 ) -> None:
-    assert givers(story.pause) == {"go-3"}
-    assert len(story.pause.moved) == story.pause.before.shares()["go-3"] > 0
+    assert givers(story.pause) == {story.cast.name(3)}
+    assert len(story.pause.moved) == story.pause.before.shares()[story.cast.name(3)] > 0
 
 
 def test_a_shard_in_go_that_stood_still_ends_when_it_goes_on_and_writes_nothing(
@@ -137,6 +142,10 @@ def test_nobody_is_asked_to_move_when_a_shard_in_go_is_lost(story: Story) -> Non
 
 def test_no_object_is_taken_from_a_working_shard(story: Story) -> None:
     assert story.trace.robberies() == []
+
+
+def test_no_shard_writes_what_is_not_its_own(story: Story) -> None:
+    assert story.foreign_writes == []
 
 
 def test_no_checksums_leave_their_shard_before_their_secret(story: Story) -> None:

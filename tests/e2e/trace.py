@@ -148,6 +148,13 @@ class Trace:
             and self._held(last.owner, write.revision)
         ]
 
+    def owner_before(self, uid: str, revision: int) -> str:
+        """Return the shard that a Secret had when `revision` was written, empty if none."""
+        owners = [
+            w.owner for w in self.secrets if w.obj.metadata.uid == uid and w.revision < revision
+        ]
+        return owners[-1] if owners else ""
+
     def seconds_after_expiry(self, shard: str) -> float | None:
         """Return how long the shard's Lease outlived its own duration, None if it is there."""
         states = [w for w in self.leases if w.obj.metadata.name == shard]
@@ -162,14 +169,7 @@ class Trace:
     def _owner_of_controller(self, write: Write) -> str | None:
         """Return the shard of what controls the object, at the moment of the write."""
         controller = write.obj.metadata.controller
-        if controller is None:
-            return None
-        states = [
-            w
-            for w in self.secrets
-            if w.obj.metadata.uid == controller.uid and w.revision <= write.revision
-        ]
-        return states[-1].owner if states else ""
+        return None if controller is None else self.owner_before(controller.uid, write.revision)
 
     def _held(self, shard: str, revision: int) -> bool:
         """Tell whether the shard held its Lease at `revision`."""

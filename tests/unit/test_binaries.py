@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.binaries import CONTROL_PLANE, GOSHARD, OLDEST_CONTROL_PLANE
+from hack.binaries import CONTROL_PLANE, GOSHARD, LIBSHARD, OLDEST_CONTROL_PLANE
 
 ROOT = Path(__file__).parents[2]
 FAKE_GO = """#!/bin/sh
@@ -192,3 +192,12 @@ def test_the_oldest_control_plane_is_that_of_the_version_that_is_promised() -> N
 
     assert OLDEST_CONTROL_PLANE.version.startswith(f"v{row}.")
     assert OLDEST_CONTROL_PLANE.cached != CONTROL_PLANE.cached
+
+
+def test_the_documents_name_the_version_of_the_library_that_is_tried() -> None:
+    named = {
+        file: set(re.findall(r"library[^\n]{0,80}? (v\d+\.\d+\.\d+)", (ROOT / file).read_text()))
+        for file in ("README.md", "docs/migrate.md", "docs/shard-your-controller.md")
+    }
+
+    assert named == {file: {LIBSHARD.version} for file in named}
