@@ -6,11 +6,11 @@ that they bite.
 """
 
 from hypothesis import settings
-from tests.property.model.cache import NAMES, PERSON, PLACES, World
 
 from tests.property.model.account import drains
 from tests.property.model.counted import Counted
 from tests.property.model.machine import Protocol
+from tests.property.model.world import NAMES, PERSON, PLACES, World
 from tests.support.values_placement import bounded
 
 TestProtocol = Protocol.TestCase
@@ -21,30 +21,30 @@ TestCounted.settings = settings(max_examples=50, stateful_step_count=50, deadlin
 
 
 def test_drains_are_needed_while_withdrawals_that_are_not_shown_yet_exceed_a_ceiling() -> None:
-    cache = World(skews={}, placement=bounded())
-    cache.shards[NAMES[0]].start()
-    cache.let_pass(2)
+    world = World(skews={}, placement=bounded())
+    world.shards[NAMES[0]].start()
+    world.let_pass(2)
     for place in PLACES:
-        cache.create(*place, {}, writer=PERSON)
-    pass_with_capacity(cache, 1)
-    cache.let_pass(1)
-    cache.sharders[0].counting.is_slow = True
-    draining = [pass_with_capacity(cache, 3), pass_with_capacity(cache, 2)]
-    cache.sharders[0].counting.show_all()
-    cache.go_on_without_shards()
+        world.create(*place, {}, writer=PERSON)
+    pass_with_capacity(world, 1)
+    world.let_pass(1)
+    world.sharders[0].counting.is_slow = True
+    draining = [pass_with_capacity(world, 3), pass_with_capacity(world, 2)]
+    world.sharders[0].counting.show_all()
+    world.go_on_without_shards()
 
     # What is only assumed to stay is not drained before the watch shows it.
     assert draining == [2, 2]
-    assert how_many_drain(cache) == 3
+    assert how_many_drain(world) == 3
 
 
-def pass_with_capacity(cache: World, most: int) -> int:
+def pass_with_capacity(world: World, most: int) -> int:
     """Let the first sharder pass over a ring with that ceiling; return how many drain then."""
-    cache.set_capacity(most)
-    cache.let_pass(1)
-    cache.go_on_without_shards()
-    return how_many_drain(cache)
+    world.set_capacity(most)
+    world.let_pass(1)
+    world.go_on_without_shards()
+    return how_many_drain(world)
 
 
-def how_many_drain(cache: World) -> int:
-    return sum(map(drains, cache.cluster.objects.values()))
+def how_many_drain(world: World) -> int:
+    return sum(map(drains, world.cluster.objects.values()))
