@@ -321,7 +321,7 @@ QUESTIONS: Final = (
         held=500,
     ),
     Question(
-        text="Does it renew its Lease in time, if another that is left does?",
+        text="Does it renew its Lease in time, if another remaining shard does?",
         shard=replace(A, ready=False),
     ),
 )
@@ -332,7 +332,7 @@ def filters() -> str:
     standing = "[standing](protocol.md#when-an-object-may-be-taken-from-a-shard)"
     rows = [["Is it available?", f"its {standing}"]]
     rows += [[question.text, f"`{question.objection()}`"] for question in QUESTIONS]
-    return table("Question", "What `sharder explain` says of a shard that fails", rows=rows)
+    return table("Question", "What `sharder explain` prints if it fails", rows=rows)
 
 
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
