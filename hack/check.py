@@ -13,13 +13,16 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-NO_SERVER = "not apiserver and not helm and not mutants"
+BESIDE = "tests/unit/controllers"
 
-# Two halves that take equally long, one for each core.
+# The first takes as long as the other two, so that no core waits for the other.
 TESTS: Mapping[str, Sequence[str]] = {
-    "units": ("pytest", "-q", "tests/unit"),
-    "others": ("pytest", "-q", "-m", NO_SERVER, "--ignore=tests/unit"),
+    "units": ("pytest", "-q", "tests/unit", f"--ignore={BESIDE}"),
+    "others": ("pytest", "-q", "tests/property", "tests/compat", "tests/contract"),
+    "controllers": ("pytest", "-q", BESIDE),
 }
+QUICK = ("-m", "not slow", "--hypothesis-profile=quick")
+"""Whoever waits tries fewer examples; `make test` measures coverage, and tries all."""
 CHECKS: Mapping[str, Sequence[str]] = {
     "types": ("mypy",),
     "imports": ("lint-imports",),
@@ -55,12 +58,14 @@ def run(command: Sequence[str]) -> Outcome:
     )
 
 
-def side_by_side(commands: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Outcome]]:
-    """Run tools, two at a time in this order; yield each by its name as soon as it has ended.
+def side_by_side(
+    commands: Mapping[str, Sequence[str]], *, at_once: int = 2
+) -> Iterator[tuple[str, Outcome]]:
+    """Run tools, some at a time in this order; yield each by its name as soon as it has ended.
 
     What has not begun when the caller ends early, or is interrupted, never begins.
     """
-    pool = ThreadPoolExecutor(max_workers=2)
+    pool = ThreadPoolExecutor(max_workers=at_once)
     try:
         names = {pool.submit(run, command): name for name, command in commands.items()}
         for done in as_completed(names):
@@ -75,7 +80,8 @@ def main() -> int:
     parser.add_argument("--coverage", action="store_true", help="measure what the tests cover")
     measure: bool = parser.parse_args().coverage
     prefix = ("coverage", "run", "-m") if measure else ()
-    tests = {name: (*prefix, *command) for name, command in TESTS.items()}
+    less = () if measure else QUICK
+    tests = {name: (*prefix, *command, *less) for name, command in TESTS.items()}
     checks: dict[str, Sequence[str]] = {**tests, **CHECKS}
     failed = []
     # The longest come first.
@@ -84,7 +90,7 @@ def main() -> int:
             failed.append(name)
             print(f"\n--- {name}\n{outcome.output}\n", flush=True)
         last_line = outcome.output.rpartition("\n")[2] if outcome.passed else "FAILED"
-        print(f"{name:8} {outcome.seconds:4.1f} s  {last_line}", flush=True)
+        print(f"{name:11} {outcome.seconds:5.1f} s  {last_line}", flush=True)
     if failed:
         print(f"error: {', '.join(failed)} failed, see above", file=sys.stderr)
     return 1 if failed else 0

@@ -10,7 +10,7 @@ TESTS = Path(__file__).parent
 MARKS = {
     "integration": ("apiserver",),
     "e2e": ("e2e", "apiserver"),
-    "long": ("e2e", "apiserver"),
+    "long": ("e2e", "apiserver", "long"),
     "compat": ("compat",),
     "chart": ("helm",),
     "mutants": ("mutants",),
@@ -18,13 +18,15 @@ MARKS = {
 
 # How long an example takes says nothing here: machines are shared, and the first text of a fresh
 # checkout waits for Hypothesis to build its tables of characters.  Who runs the tests meets the
-# same examples each time; `--hypothesis-profile=default` looks for others.
+# same examples each time; `--hypothesis-profile=default` looks for others, and `make check` tries
+# the first of them alone.
 settings.register_profile(
     "shared machine",
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+settings.register_profile("quick", settings.get_profile("shared machine"), max_examples=25)
 settings.load_profile("shared machine")
 
 # What a shell starts in the background ignores Ctrl-C, and so would all that the tests start.

@@ -16,6 +16,7 @@ def test_gears_are_placed_as_openshift_placed_them() -> None:
     assert len(results) == 41
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fact", "otherwise"),
     [

@@ -20,6 +20,7 @@ from sharder.core.rebalance.changes import Settled, namespace_of
 from sharder.core.rebalance.equal_objects import ended
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
+from tests.support.effort import share
 from tests.support.values import DEMO, WIDGETS, A, B, C, lease, obj, ring
 
 PIN = pin_label(DEMO)
@@ -148,7 +149,7 @@ class Looks:
 
 
 @pytest.mark.parametrize("terms", TERMS)
-@settings(max_examples=60)
+@settings(max_examples=share(60))
 @given(sayings=st.lists(st.lists(said, max_size=4), max_size=8))
 def test_no_sequence_of_loads_and_pins_of_one_namespace_moves_an_object_of_another(
     terms: str, sayings: list[list[Said]]

@@ -21,6 +21,7 @@ from sharder.controllers.certificates import PATIENCE_SECONDS, POLL_SECONDS, Cer
 from sharder.core.errors import ApiError, Unavailable
 from sharder.tls import CertificateBundle, Phase, Request, new_bundle, phase_of, problem
 from tests.support.certificates import OVERLAP, POLICY, Scene
+from tests.support.effort import share
 
 T = TypeVar("T")
 REPLICAS = 3
@@ -210,4 +211,4 @@ class Rotations(RuleBasedStateMachine):
 
 
 TestRotations = Rotations.TestCase
-TestRotations.settings = settings(max_examples=30, stateful_step_count=40)
+TestRotations.settings = settings(max_examples=share(30), stateful_step_count=40)

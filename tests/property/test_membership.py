@@ -13,6 +13,7 @@ from sharder.core.leases.register import UNKNOWN_SILENCE, Membership
 from sharder.core.leases.state import duration_of, is_given_up, is_held
 from sharder.core.names import ObjectRef, RingName, ShardName
 from tests.property.strategies import leases
+from tests.support.effort import share
 from tests.support.values import DEMO, A, B
 
 RINGS = (DEMO, RingName("other"))
@@ -134,7 +135,7 @@ def may_work_until(history: list[tuple[float, Event]], ring: RingName, shard: Sh
     return max((end for end in ends if end is not None), default=UNKNOWN_SILENCE)
 
 
-@settings(max_examples=500)
+@settings(max_examples=share(500))
 @given(histories, pauses, st.sampled_from(RINGS), st.sampled_from(SHARDS))
 def test_a_shard_is_gone_exactly_when_it_must_have_stopped(
     history: list[tuple[float, Event]], pause: float, ring: RingName, shard: ShardName

@@ -25,6 +25,7 @@ from sharder.core.movement.planner import (
 from sharder.core.movement.step import Assign, Drain, Step, Withdraw
 from sharder.core.names import ShardName, pin_label
 from sharder.core.placement.distribution import LeastDrawn
+from tests.support.effort import share
 from tests.support.json_patch import admitted, written
 from tests.support.values import DEMO, WIDGETS, A, B, C, obj
 from tests.support.values_placement import bounded, shard
@@ -183,7 +184,7 @@ class Shared:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=("automatic", "hard", "spread", "least loaded"))
-@settings(max_examples=60)
+@settings(max_examples=share(60))
 @given(taken=st.lists(steps, max_size=14))
 def test_no_sequence_of_pins_of_one_namespace_moves_an_object_of_another(
     spec: PlacementSpec, taken: list[Pinned]
@@ -197,7 +198,7 @@ def test_no_sequence_of_pins_of_one_namespace_moves_an_object_of_another(
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=("automatic", "hard", "spread", "least loaded"))
-@settings(max_examples=60)
+@settings(max_examples=share(60))
 @given(taken=st.lists(turns, max_size=14))
 def test_pins_move_nothing_of_others_whatever_shards_and_objects_have_come_and_gone(
     spec: PlacementSpec, taken: list[Pinned | Gone | Away]

@@ -9,11 +9,12 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.effort import share
 from tests.support.odd_reviews import Body, body
 from tests.support.review_promises import PATHS, Judge
 from tests.unit.webhook.reviews import Counts, app_with, exchange, request_of, review_of
 
-MANY = 3_000
+MANY = share(3_000)
 
 
 @given(rng=st.randoms(use_true_random=False), path=st.sampled_from(PATHS))

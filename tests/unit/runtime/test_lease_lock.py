@@ -18,6 +18,7 @@ from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_ANNOTATION, ObjectRef
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
+from tests.support.effort import share
 from tests.support.fake_clock import FakeClock, FixedRng, settle
 from tests.support.fakes import LEASES, FakeStore, fake_leases
 
@@ -765,7 +766,7 @@ class Contenders:
         await asyncio.wait(self.tasks)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share(100))
 @given(STEPS, st.floats(0, 0.99))
 def test_two_never_hold_the_lease_at_once(
     steps: list[tuple[float, str, int]], chance: float

@@ -152,7 +152,7 @@ async def test_of_a_large_body_little_is_held_and_the_rest_read_in_slices(
     monkeypatch.setattr(limits, "Sieve", Watched)
     monkeypatch.setattr(limits, "SLICE_SECONDS", 0.0)  # each slice takes longer than that
     intake, turns = intake_of(), 0
-    body = [HEAD + b"0,", *[filler] * 40, b"1" + TAIL]
+    body = [HEAD + b"0,", *[filler] * 10, b"1" + TAIL]
 
     async def others() -> None:
         nonlocal turns
