@@ -32,10 +32,10 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
 	do printf '%-22s %s\n' "$$target" "$$text"; done
 
-check: $(INSTALLED) ## format, lint, types, import contracts, tests without a server (under 50 s)
+check: $(INSTALLED) ## format, lint, types, import contracts, tests without a server (under 45 s)
 	@$(VENV)/python -m hack.check
 
-test: $(INSTALLED) control-plane helm goshard libshard ## everything that CI runs: check, real API server, coverage
+test: $(INSTALLED) control-plane helm goshard libshard ## check, real API server, coverage (about 15 minutes)
 	@rm -f .coverage .coverage.*
 	@$(VENV)/python -m hack.check --coverage
 	@$(VENV)/python -m hack.server_tests --coverage
@@ -44,8 +44,8 @@ test: $(INSTALLED) control-plane helm goshard libshard ## everything that CI run
 	@echo "the core alone:"
 	@$(VENV)/coverage report --fail-under=100 --include="$(CORE)"
 
-test-long: $(INSTALLED) control-plane ## a hostile tenant, random faults, a leader lost in a rebalance (about 8 minutes)
-	@$(VENV)/pytest -q tests/long
+test-long: $(INSTALLED) control-plane ## all mutants, long outages, a hostile tenant, random faults (about 25 minutes)
+	@$(VENV)/python -m hack.server_tests --long
 
 test-oldest: $(INSTALLED) helm ## main job, admission and chart on the oldest Kubernetes that is supported
 	@assets="$$($(PYTHON) -m hack.binaries oldest-control-plane)" \

@@ -1,72 +1,122 @@
 """Run the tests that need programs of others, or minutes, part by part.
 
-`python -m hack.server_tests` runs all parts, `python -m hack.server_tests outages` one alone.  Two
-run at a time, since most of them wait for clocks more than they work; those that measure times
-come last, each with the machine to itself.  What a part says is printed when it has ended.
+`python -m hack.server_tests` runs all parts of `make test`, `python -m hack.server_tests outages`
+one alone, and `python -m hack.server_tests --long` those of `make test-long`.  Several run at a
+time, since most of them wait for clocks more than they work, and the longest come first.  What a
+part says is printed when it has ended.
 """
 
 import argparse
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from hack.check import Outcome, run, side_by_side
 
-E2E = Path("tests/e2e")
-TIMED = (
-    "certificates", "ceilings", "clocks", "exceptions", "goshard", "main_job", "movement_control",
-    "replicas", "rolling_upgrade",
-)  # fmt: skip
-"""What they assert of times holds on a machine that does nothing else."""
+AT_ONCE = 3
+"""Parts that run at a time, on two processors."""
+E2E, LONG = Path("tests/e2e"), Path("tests/long")
+SECONDS = {
+    "service": 300, "integration": 300, "movement_control": 187, "rebalancing": 180,
+    "ceilings": 160, "main_job": 110, "certificates": 100, "exceptions": 100, "outages": 95,
+    "move_limit": 90, "rollout": 80, "refused_starts": 78, "replicas": 75, "rolling_upgrade": 70,
+    "model": 60, "compaction": 60, "chart": 60, "two_writers": 52, "goshard": 45, "clocks": 43,
+    "migration": 37, "rings_apart": 22,
+}  # fmt: skip
+"""About how long each part of `make test` takes; an unknown one comes first."""
 
 
-def parts() -> dict[str, Sequence[str]]:
-    """Return pytest's arguments by part; each test that `hack.check` leaves out is in one."""
-    files = sorted(E2E.glob("test_*.py"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Tests that run in a process of their own."""
+
+    pytest: Sequence[str]
+    """Its arguments."""
+    measured: bool = False
+    """Whether what it covers counts; what is not measured is as fast as in production."""
+    alone: bool = False
+    """Whether it needs the machine for itself."""
+
+
+def parts() -> dict[str, Part]:
+    """Return the parts of `make test`; each test that neither check nor long runs is in one."""
+    found = {
+        "service": Part(pytest=("-m", "service and not long"), measured=True),
+        "integration": Part(
+            pytest=("-m", "apiserver and not (service or e2e or long)"), measured=True
+        ),
+        "chart": Part(pytest=("-m", "helm and not apiserver"), measured=True),
+        "model": Part(pytest=("-m", "mutants and not long"), measured=True),
+    }
+    for path in sorted(E2E.glob("test_*.py")):
+        found[_name(path)] = Part(pytest=("-m", "not long", str(path)))
+    return dict(sorted(found.items(), key=lambda part: -SECONDS.get(part[0], sys.maxsize)))
+
+
+def long_parts() -> dict[str, Part]:
+    """Return the parts of `make test-long`, which has no test of `make test`."""
     return {
-        "integration": ("-m", "(apiserver or helm) and not e2e"),
-        **{path.stem.removeprefix("test_"): (str(path),) for path in files},
-        # They take what processors are idle, so they come where others only wait.
-        "mutants": ("-m", "mutants"),
+        "mutants": Part(pytest=("-m", "mutants and long")),
+        "scenes": Part(pytest=("-m", "long and not mutants", f"--ignore={LONG}")),
+        **{
+            _name(path): Part(pytest=(str(path),), alone=True)
+            for path in sorted(LONG.glob("test_*.py"))
+        },
     }
 
 
-def outcomes(commands: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Outcome]]:
+def outcomes(wanted: Mapping[str, Part], *, coverage: bool) -> Iterator[tuple[str, Outcome]]:
     """Run the parts and yield how each has ended, by its name."""
-    yield from side_by_side({n: command for n, command in commands.items() if n not in TIMED})
-    for name in TIMED:
-        if name in commands:
-            yield name, run(commands[name])
+    together = {name: part for name, part in wanted.items() if not part.alone}
+    commands = {name: command(part, coverage=coverage) for name, part in together.items()}
+    yield from side_by_side(commands, at_once=AT_ONCE)
+    for name, part in wanted.items():
+        if part.alone:
+            yield name, run(command(part, coverage=coverage))
 
 
-def commands_for(arguments: Sequence[str] | None = None) -> dict[str, Sequence[str]]:
-    """Return the commands of the parts that the command line names, of all if it names none."""
-    known = parts()
+def command(part: Part, *, coverage: bool) -> Sequence[str]:
+    """Return what runs a part."""
+    prefix = ("coverage", "run", "-m") if coverage and part.measured else ()
+    return (*prefix, "pytest", "-q", *part.pytest)
+
+
+def parse(arguments: Sequence[str] | None = None) -> tuple[dict[str, Part], bool]:
+    """Return the parts that the command line names, all if it names none; and `--coverage`."""
     parser = argparse.ArgumentParser(prog="python -m hack.server_tests", description=__doc__)
+    every = parts() | long_parts()
     # Python 3.11 refuses choices for arguments of which there are none.
-    parser.add_argument("part", nargs="*", metavar="PART", help=", ".join(known))
+    parser.add_argument("part", nargs="*", metavar="PART", help=", ".join(every))
+    parser.add_argument("--long", action="store_true", help="run the parts of `make test-long`")
     parser.add_argument("--coverage", action="store_true", help="measure what the tests cover")
     parsed = parser.parse_args(arguments)
-    wanted: list[str] = parsed.part or list(known)
-    unknown = [name for name in wanted if name not in known]
+    unknown = [name for name in parsed.part if name not in every]
     if unknown:
-        parser.error(f"there is no part {unknown[0]}: name some of {', '.join(known)}")
-    prefix = ("coverage", "run", "-m") if parsed.coverage else ()
-    return {name: (*prefix, "pytest", "-q", *known[name]) for name in wanted}
+        parser.error(f"there is no part {unknown[0]}: name some of {', '.join(every)}")
+    named = {name: every[name] for name in parsed.part}
+    return named or (long_parts() if parsed.long else parts()), parsed.coverage
 
 
 def main() -> int:
     """Return 1 when a part failed; all are run in any case."""
-    failed = []
-    for name, outcome in outcomes(commands_for()):
+    wanted, coverage = parse()
+    failed, began = list[str](), time.monotonic()
+    for name, outcome in outcomes(wanted, coverage=coverage):
         if not outcome.passed:
             failed.append(name)
         verdict = "passed" if outcome.passed else "FAILED"
         print(f"--- {name}\n{outcome.output}")
         print(f"--- {name} {verdict} after {outcome.seconds:.0f} s\n", flush=True)
+    print(f"{len(wanted)} parts took {time.monotonic() - began:.0f} s")
     if failed:
         print(f"error: {', '.join(failed)} failed, see above", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _name(path: Path) -> str:
+    return path.stem.removeprefix("test_")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,9 @@ LAST = "test_rights_used.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and "service" in item.fixturenames:
+            item.add_marker("service")
     items.sort(key=lambda item: item.path.name == LAST)
 
 

@@ -1,26 +1,87 @@
 """Facts about `hack.server_tests` and `hack.check`: what is run, and what is told of it."""
 
-import pytest
+from collections.abc import Sequence
+from pathlib import Path, PurePath
 
+import pytest
+from _pytest.mark.expression import Expression
+
+from hack import check
 from hack.check import side_by_side
-from hack.server_tests import E2E, TIMED, commands_for, parts
+from hack.server_tests import AT_ONCE, E2E, SECONDS, Part, command, long_parts, parse, parts
+
+
+def selects(arguments: Sequence[str], file: str, marks: set[str]) -> bool:
+    """Tell whether pytest with these arguments runs a test of that file with these marks."""
+
+    def is_marked(name: str, /, **_: str | int | bool | None) -> bool:
+        return name in marks
+
+    words = list(arguments)
+    marked = "-m" not in words or Expression.compile(words.pop(words.index("-m") + 1)).evaluate(
+        is_marked
+    )
+    ignored = [word.removeprefix("--ignore=") for word in words if word.startswith("--ignore=")]
+    paths = [word for word in words if not word.startswith("-")]
+    return (
+        marked
+        and not any(PurePath(file).is_relative_to(path) for path in ignored)
+        and (not paths or any(PurePath(file).is_relative_to(path) for path in paths))
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "marks", "target"),
+    [
+        ("tests/unit/core/movement/test_step.py", set[str](), "check"),
+        ("tests/unit/controllers/test_leader.py", set[str](), "check"),
+        ("tests/property/test_plan.py", set[str](), "check"),
+        ("tests/compat/test_ring.py", {"compat"}, "check"),
+        ("tests/contract/test_stores.py", set[str](), "check"),
+        ("tests/chart/test_pod.py", {"helm"}, "test"),
+        ("tests/integration/test_cli.py", {"apiserver"}, "test"),
+        ("tests/integration/test_bounded_load.py", {"apiserver", "service"}, "test"),
+        ("tests/integration/test_many_reviews.py", {"apiserver", "long"}, "test-long"),
+        ("tests/e2e/test_outages.py", {"e2e", "apiserver"}, "test"),
+        ("tests/e2e/test_outages.py", {"e2e", "apiserver", "long"}, "test-long"),
+        ("tests/mutants/test_model.py", {"mutants"}, "test"),
+        ("tests/mutants/test_model.py", {"mutants", "long"}, "test-long"),
+        ("tests/long/test_nemesis.py", {"e2e", "apiserver", "long"}, "test-long"),
+    ],
+)
+def test_each_test_is_run_once(file: str, marks: set[str], target: str) -> None:
+    runs = {
+        "check": [words[1:] for words in check.TESTS.values()],
+        "test": [part.pytest for part in parts().values()],
+        "test-long": [part.pytest for part in long_parts().values()],
+    }
+
+    assert Path(file).exists()
+    assert [
+        name for name, each in runs.items() for words in each if selects(words, file, marks)
+    ] == [target]
 
 
 def test_each_file_of_e2e_tests_is_a_part_of_its_own() -> None:
     files = {str(path) for path in E2E.glob("test_*.py")}
-    named = [argument for part in parts().values() for argument in part if argument in files]
+    named = [
+        argument for part in parts().values() for argument in part.pytest if argument in files
+    ]
 
     assert sorted(named) == sorted(files)
 
 
-def test_what_is_timed_is_there() -> None:
-    assert set(TIMED) <= parts().keys()
+def test_the_longest_part_comes_first() -> None:
+    seconds = [SECONDS[name] for name in parts() if name in SECONDS]
+
+    assert len(seconds) == len(SECONDS)
+    assert seconds == sorted(seconds, reverse=True)
 
 
 def test_a_program_that_fails_keeps_no_other_from_running() -> None:
     fails, passes = ("python", "-c", "exit('no')"), ("python", "-c", "print('yes')")
 
-    ended = dict(side_by_side({"one": fails, "two": passes, "three": passes}))
+    ended = dict(side_by_side({"one": fails, "two": passes, "three": passes}, at_once=AT_ONCE))
 
     assert {name: (each.passed, each.output) for name, each in ended.items()} == {
         "one": (False, "no"),
@@ -29,21 +90,32 @@ def test_a_program_that_fails_keeps_no_other_from_running() -> None:
     }
 
 
-def test_without_a_name_all_parts_are_run_and_measured_if_that_is_wanted() -> None:
-    commands = commands_for(["--coverage"])
-
-    assert commands.keys() == parts().keys()
-    assert all(command[:3] == ("coverage", "run", "-m") for command in commands.values())
+def test_without_a_name_all_parts_are_run() -> None:
+    assert parse(["--coverage"]) == (parts(), True)
+    assert parse(["--long"]) == (long_parts(), False)
 
 
 def test_a_part_is_run_alone_by_its_name() -> None:
-    assert commands_for(["outages"]) == {"outages": ("pytest", "-q", "tests/e2e/test_outages.py")}
+    named, coverage = parse(["outages", "mutants"])
+
+    assert (list(named), coverage) == (["outages", "mutants"], False)
+
+
+@pytest.mark.parametrize(
+    ("measured", "coverage", "program"),
+    [(True, True, "coverage"), (True, False, "pytest"), (False, True, "pytest")],
+)
+def test_only_what_counts_is_measured(measured: bool, coverage: bool, program: str) -> None:
+    part = Part(pytest=("tests/e2e",), measured=measured)
+
+    assert command(part, coverage=coverage)[0] == program
+    assert command(part, coverage=coverage)[-3:] == ("pytest", "-q", "tests/e2e")
 
 
 def test_an_unknown_part_is_refused_with_those_there_are(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit):
-        commands_for(["outage"])
+        parse(["outage"])
 
-    assert "there is no part outage: name some of integration" in capsys.readouterr().err
+    assert "there is no part outage: name some of service" in capsys.readouterr().err
