@@ -63,7 +63,7 @@ async def tell(playground: Playground, strategy: StrategyName) -> None:
 
 
 async def wait_until_ready(
-    playground: Playground, name: str = "sharder-0", *, within: float = 30
+    playground: Playground, name: str = "sharder-0", *, within: float = 60
 ) -> None:
     """Wait until the sharder calls itself ready."""
     async with asyncio.timeout(within):

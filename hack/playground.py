@@ -61,6 +61,7 @@ class Playground:
         self._pids: dict[str, int] = {}
         self._kubeconfigs: dict[str, Path] = {}
         self._scraper_token = ""
+        self._trust: ssl.SSLContext | None = None
 
     def install(self) -> None:
         """Install CRD, identities and the example with its ring; idempotent."""
@@ -153,10 +154,13 @@ class Playground:
         """Return a sharder's metrics, read by somebody who may read them."""
         headers = {"Authorization": f"Bearer {self._scraper_token}"}
         request = urllib.request.Request(self.metrics_url(name), headers=headers)  # noqa: S310
-        trust = self.trust()
-        with urllib.request.urlopen(request, timeout=10, context=trust) as answer:  # noqa: S310
-            content: bytes = answer.read()
-            return content.decode()
+        self._trust = self._trust or self.trust()
+        try:
+            return _read(request, self._trust)
+        except urllib.error.URLError:
+            # The authorities may be others by now.
+            self._trust = self.trust()
+            return _read(request, self._trust)
 
     def trust(self) -> ssl.SSLContext:
         """Return what verifies sharders by the authorities that are in their Secret now."""
@@ -233,6 +237,12 @@ class Playground:
     def stop(self, name: str) -> int:
         """End a process by SIGTERM, wait for it and return its exit code."""
         return self.plane.supervisor.stop(name)
+
+
+def _read(request: urllib.request.Request, trust: ssl.SSLContext) -> str:
+    with urllib.request.urlopen(request, timeout=10, context=trust) as answer:  # noqa: S310
+        content: bytes = answer.read()
+        return content.decode()
 
 
 def _namespace(name: str) -> str:
