@@ -33,7 +33,7 @@ def test_nothing_moves_because_its_label_was_taken_off(verdict: Verdict) -> None
 def test_children_are_born_once_and_written_by_the_shard_of_their_object(
     verdict: Verdict,
 ) -> None:
-    assert (verdict.foreign, verdict.duplicate_names) == ([], [])
+    assert (verdict.foreign, verdict.born_twice) == ([], [])
 
 
 def test_no_user_is_refused_outside_outages(verdict: Verdict) -> None:

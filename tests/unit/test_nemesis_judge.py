@@ -122,8 +122,8 @@ def test_a_child_that_is_born_twice_is_a_twin_while_its_object_lives() -> None:
     one, other = child(11, "a"), child(12, "a", uid="d")
     gone = wrote(11, "a", deleted=True)
 
-    assert judged(wrote(10, "a"), children=[one, other]).duplicate_names == ["one: 2"]
-    assert judged(wrote(10, "a"), gone, children=[one, other]).duplicate_names == []
+    assert judged(wrote(10, "a"), children=[one, other]).born_twice == ["one: 2"]
+    assert judged(wrote(10, "a"), gone, children=[one, other]).born_twice == []
 
 
 def test_an_object_that_ends_draining_or_without_a_live_owner_is_left_behind() -> None:

@@ -45,7 +45,7 @@ class Verdict:
     """How often an object moved after a user had removed its label, however late."""
     foreign: list[str]
     """Children whose content was written by a shard that their object was not on."""
-    duplicate_names: list[str]
+    born_twice: list[str]
     """Children that were created more than once."""
     overlaps: list[str]
     refused: list[str]
@@ -64,7 +64,7 @@ class Verdict:
             "moved without acknowledgement": self.unacknowledged,
             "moved after their label was removed": self.stripped,
             "children written by non-owners": self.foreign,
-            "children created twice": self.duplicate_names,
+            "children created twice": self.born_twice,
             "worked on by two": self.overlaps,
             "requests refused": self.refused,
             "left behind": self.left,
@@ -95,7 +95,7 @@ def judge(trace: Trace) -> Verdict:
         stripped=[str(d) for d in taken if d.waited < STRIPPED_SECONDS],
         strips=sum(d.stripped is not None for d in taken),
         foreign=list(_foreign(trace)),
-        duplicate_names=list(_duplicate_names(trace)),
+        born_twice=list(_born_twice(trace)),
         overlaps=list(_overlaps(trace)),
         refused=[
             r.what
@@ -166,7 +166,7 @@ def _foreign(trace: Trace) -> Iterator[str]:
             yield f"{child.name}: by {child.writer}, but on {there or 'none'}"
 
 
-def _duplicate_names(trace: Trace) -> Iterator[str]:
+def _born_twice(trace: Trace) -> Iterator[str]:
     gone = {w.uid: w.revision for w in trace.writes if w.deleted}
     births: defaultdict[str, set[str]] = defaultdict(set)
     for child in trace.children:

@@ -15,7 +15,7 @@ def report(played: Played, verdict: Verdict, lease_seconds: float) -> str:
         "moved without acknowledgement": verdict.unacknowledged,
         "moved after their label was removed": verdict.stripped,
         "children written by non-owners": verdict.foreign,
-        "children created twice": verdict.duplicate_names,
+        "children created twice": verdict.born_twice,
         "worked on by two": verdict.overlaps,
         "requests refused": verdict.refused,
         "left behind": verdict.left,
