@@ -200,7 +200,7 @@ async def _row(cluster: Cluster, view: View) -> RingRow:
         name=snapshot.name,
         strategy=snapshot.ring.spec.placement.strategy,
         resources=tuple(sorted(map(str, snapshot.roles))),
-        shards=len(snapshot.members.roster.valid),
+        shards=len(snapshot.members.validity.valid),
         available_shards=len(snapshot.members.available),
         objects=None if census is None else census.objects,
         unassigned=None if census is None else census.unassigned,
@@ -227,7 +227,7 @@ async def _count(cluster: Cluster, snapshot: RingSnapshot) -> ObjectCount:
 
 def _shard(lease: Lease, snapshot: RingSnapshot, census: ObjectCount, now: datetime) -> ShardRow:
     name, renewed = ShardName(lease.metadata.name), parse_time(lease.spec.renew_time)
-    problem = snapshot.members.roster.problems.get(lease.metadata.ref)
+    problem = snapshot.members.validity.problems.get(lease.metadata.ref)
     says = shard_of(lease)
     return ShardRow(
         name=name,

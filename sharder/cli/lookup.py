@@ -42,7 +42,7 @@ def lease_of(snapshot: RingSnapshot, shard: str) -> Lease:
     Raises:
         ConfigError: there is none, or nobody can tell which it is.
     """
-    roster = snapshot.members.roster
+    roster = snapshot.members.validity
     if shard in roster.duplicate_names:
         raise ConfigError(f"ring {snapshot.name}: {roster.complaint}")
     named = [lease for lease in roster.leases if lease.metadata.name == shard]

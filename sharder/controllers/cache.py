@@ -388,7 +388,7 @@ class ClusterCache:
         )
 
     def _leases(self, ring: RingName) -> list[Lease]:
-        return [sighting.lease for sighting in self.membership.sightings(ring)]
+        return [sighting.lease for sighting in self.membership.observed_leases(ring)]
 
 
 def _identity(ring: ControllerRing) -> tuple[str, int]:

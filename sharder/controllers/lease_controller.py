@@ -106,7 +106,7 @@ class LeaseController:
 
         A lost race needs nothing: the write that won comes as an event.
         """
-        sighting = self._cache.membership.sighting(ref)
+        sighting = self._cache.membership.observed(ref)
         if sighting is None:
             self._reported.pop(ref, None)
             self._mistaken.pop(ref, None)
@@ -114,7 +114,7 @@ class LeaseController:
         snapshot = self._cache.snapshot(ring_of(sighting.lease))
         if snapshot is None:
             return None
-        problem = snapshot.members.roster.problems.get(ref) or problem_of(sighting.lease)
+        problem = snapshot.members.validity.problems.get(ref) or problem_of(sighting.lease)
         if problem is not None:
             await self._complain(sighting.lease, problem)
             return None
@@ -157,7 +157,7 @@ class LeaseController:
             self._cache.note_attempt(asked, False)  # noqa: FBT003 - an observer of one flag
             raise
         self._cache.note_attempt(asked, True)  # noqa: FBT003
-        sighting = self._cache.membership.sighting(ref)
+        sighting = self._cache.membership.observed(ref)
         if sighting is None or not present.spec == lease.spec == sighting.lease.spec:
             raise Conflict(f"lease {ref} was renewed")
         return sighting

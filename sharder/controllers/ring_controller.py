@@ -133,7 +133,7 @@ class RingController:
             failure = error
         problem = f"cannot apply the webhook configuration: {failure}" if failure else None
         self._problems.found(name, "webhook", problem)
-        self._problems.found(name, "shards", snapshot.members.roster.complaint)
+        self._problems.found(name, "shards", snapshot.members.validity.complaint)
         # Such a ring is written where the webhook was not asked, or before it was there.
         refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
         self._problems.found(name, "spec", "; ".join(map(str, refused)) or None)

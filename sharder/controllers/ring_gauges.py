@@ -90,17 +90,17 @@ class Gauges:
             uid=snapshot.ring.metadata.uid,
             generation=snapshot.ring.metadata.generation,
             observed_generation=snapshot.ring.status.observed_generation,
-            shards=len(snapshot.members.roster.valid),
+            shards=len(snapshot.members.validity.valid),
             available_shards=len(snapshot.members.available),
-            invalid_leases=len(snapshot.members.roster.problems),
+            invalid_leases=len(snapshot.members.validity.problems),
         )
 
     def _is_invalid(self, lease: Lease) -> bool:
         snapshot = self._cache.snapshot(ring_of(lease))
-        return snapshot is None or lease.metadata.ref in snapshot.members.roster.problems
+        return snapshot is None or lease.metadata.ref in snapshot.members.validity.problems
 
     def _show_shard(self, ref: ObjectRef) -> None:
-        sighting = self._cache.membership.sighting(ref)
+        sighting = self._cache.membership.observed(ref)
         if sighting is not None and self._is_invalid(sighting.lease):
             sighting = None
         ring = ring_of(sighting.lease) if sighting is not None else None

@@ -106,7 +106,7 @@ def shard_statuses(
     found = []
     fullest = heapq.nsmallest(most, _shards(snapshot), key=fullest_first)
     for ref, shard in sorted(fullest, key=lambda entry: entry[1].name):
-        sighting = membership.sighting(ref)
+        sighting = membership.observed(ref)
         if sighting is None:
             continue  # Its Lease has gone since the snapshot was built.
         objects = figures.by_shard.get(shard.name, 0)
@@ -131,7 +131,7 @@ def _shards(snapshot: RingSnapshot) -> Iterator[tuple[ObjectRef, Shard]]:
     members = snapshot.members
     refs: Mapping[str, ObjectRef] = {
         lease.metadata.name: lease.metadata.ref
-        for lease in sorted(members.roster.valid, key=is_held)
+        for lease in sorted(members.validity.valid, key=is_held)
     }
     for name in sorted(refs):
         shard = ShardName(name)

@@ -143,7 +143,7 @@ class StatusReports:
         after = status_of(
             snapshot.ring,
             before,
-            shards=len(snapshot.members.roster.valid),
+            shards=len(snapshot.members.validity.valid),
             available=len(snapshot.members.available),
             claims=claims,
             now=now,

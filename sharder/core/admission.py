@@ -281,7 +281,7 @@ def _restore(
 
 
 def _is_stale(review: Review, owner: ShardName, snapshot: RingSnapshot, role: Role) -> bool:
-    """Tell whether the owner left while the object was out of scope, which it enters again.
+    """Return whether the owner left while the object was out of scope, which it enters again.
 
     Of what is out of scope because nothing controls it, no owner counts.
     """
@@ -295,7 +295,7 @@ def _is_stale(review: Review, owner: ShardName, snapshot: RingSnapshot, role: Ro
 def _lets_go(
     review: Review, old: PartialObject, destination: ShardName | None, snapshot: RingSnapshot
 ) -> bool:
-    """Tell whether a draining object loses both labels, as by an acknowledgement."""
+    """Return whether a draining object loses both labels, as by an acknowledgement."""
     if not snapshot.is_draining(old) or snapshot.is_draining(review.obj):
         return False
     # Called twice for one request, we meet the label that we set ourselves.
@@ -335,7 +335,7 @@ def _is_available(shard: ShardName, snapshot: RingSnapshot) -> bool:
 
 
 def _may_speak_for(writer: Writer, owner: str, snapshot: RingSnapshot) -> bool:
-    """Tell whether the writer can be the shard: its pod, its ServiceAccount, or a person."""
+    """Return whether the writer can be the shard: its pod, its ServiceAccount, or a person."""
     account = _account_of(writer)
     if not account:
         return True

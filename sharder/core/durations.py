@@ -8,7 +8,7 @@ from datetime import timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
 
-# In microseconds, which is as fine as a timedelta gets.
+# In microseconds, the resolution of a timedelta.
 _UNITS: Final = {
     "ns": Decimal("0.001"),
     "us": Decimal(1),
@@ -26,10 +26,10 @@ _LIMIT: Final = Decimal(2**63 - 1) / 1000
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return the duration that `text` says, rounded to microseconds.
+    """Return the duration in `text`, rounded to microseconds.
 
     Raises:
-        ValueError: Go would not read it either.
+        ValueError: Go rejects it too.
     """
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if digits == "0":
@@ -44,7 +44,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_time(text: str) -> timedelta:
-    """Return the duration that `text` says; a number without a unit is seconds.
+    """Return the duration in `text`; a number without a unit is in seconds.
 
     Raises:
         ValueError: It is neither.

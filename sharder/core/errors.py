@@ -4,13 +4,13 @@
     ├── ConfigError      the operator: settings, flags, kubeconfig
     ├── InvalidObject    its author: an object that cannot be understood
     ├── ApiError         the API server said no
-    │   ├── Conflict     look again now: somebody else wrote first
-    │   ├── NotFound     look again now: it is not (or no longer) there
-    │   ├── Expired      list again: the watch window has passed (410)
+    │   ├── Conflict     read again now: another client wrote first
+    │   ├── NotFound     read again now: the object does not exist (any more)
+    │   ├── Expired      list again: the resource version is too old (410)
     │   ├── Forbidden    the operator: grant the verb on the resource
     │   ├── Rejected     its author or the operator: the write is invalid (400, 422)
     │   └── Unavailable  back off: server busy, unreachable or broken
-    └── LeaseLost        stop work: the Lease is or may be somebody else's
+    └── LeaseLost        stop work: another process holds the Lease, or might hold it
 
 The type decides what happens next, never the text.  A message says what failed, on which
 object, and what to do.
@@ -26,7 +26,7 @@ class ConfigError(SharderError):
 
 
 class InvalidObject(SharderError):  # noqa: N818 - reads as a fact, like its siblings
-    """An object from the cluster does not have the shape it must have."""
+    """An object from the cluster does not have the required shape."""
 
 
 class ApiError(SharderError):
@@ -46,16 +46,16 @@ class Expired(ApiError):  # noqa: N818
 
 
 class Forbidden(ApiError):  # noqa: N818
-    """The identity lacks a right, or is not accepted at all (401, 403)."""
+    """The identity lacks a right, or was not authenticated (401, 403)."""
 
 
 class Rejected(ApiError):  # noqa: N818
-    """The server will not take this request however often it is sent (other 4xx)."""
+    """The server rejects this request, however often it is sent (other 4xx)."""
 
 
 class Unavailable(ApiError):  # noqa: N818
-    """The server cannot be reached or is overloaded; the same request may pass later."""
+    """The server cannot be reached or is overloaded; a retry can succeed."""
 
 
 class LeaseLost(SharderError):  # noqa: N818
-    """The Lease is held by somebody else, or could not be renewed in time."""
+    """Another process holds the Lease, or the Lease could not be renewed in time."""

@@ -1,7 +1,6 @@
-"""The words of the protocol: names of rings and shards, and the labels that carry them.
+"""The names of the protocol: labels, annotations, and names of rings and shards.
 
-Everything that goes over the wire under a fixed name stands here and nowhere else
-(docs/protocol.md, "Names").
+Every fixed name on the wire is defined here and nowhere else (docs/protocol.md, "Names").
 """
 
 import re
@@ -26,47 +25,47 @@ WEIGHT_ANNOTATION: Final = "alpha.sharding.timebertt.dev/weight"
 CORDONED_ANNOTATION: Final = "alpha.sharding.timebertt.dev/cordoned"
 EVACUATE_ANNOTATION: Final = "alpha.sharding.timebertt.dev/evacuate"
 EVACUATE_ON_STOP: Final = "on-stop"
-"""Its value where the shard itself wrote it because it is about to stop; people write `true`."""
+"""The value that a stopping shard writes itself; people write `true`."""
 POD_UID_ANNOTATION: Final = "alpha.sharding.timebertt.dev/pod-uid"
-"""Of the pod in which the holder of a Lease runs: what was held there before is at an end."""
+"""The uid of the pod of a Lease's holder, so that a restarted holder recognizes its own Lease."""
 LOAD_ANNOTATION: Final = "alpha.sharding.timebertt.dev/load"
 MOVE_COST_ANNOTATION: Final = "alpha.sharding.timebertt.dev/move-cost"
 PRIORITY_ANNOTATION: Final = "alpha.sharding.timebertt.dev/priority"
-"""As a Pod's `spec.priority`, which metadata lacks; likewise the next one, `status.qosClass`."""
+"""Like a Pod's `spec.priority`, which metadata lacks; the next one is like `status.qosClass`."""
 QOS_CLASS_ANNOTATION: Final = "alpha.sharding.timebertt.dev/qos-class"
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST_ANNOTATION: Final = "scheduling.koordinator.sh/eviction-cost"
 KOORDINATOR_PRIORITY_CLASS_LABEL: Final = "koordinator.sh/priority-class"
 KOORDINATOR_QOS_LABEL: Final = "koordinator.sh/qosClass"
 POOL_LABEL: Final = "alpha.sharding.timebertt.dev/pool"
-"""Of an object: only shards of that pool; likewise the next two."""
+"""On an object: it goes only to shards of that pool; likewise the next two."""
 WANTED_REGION_LABEL: Final = "alpha.sharding.timebertt.dev/region"
 WANTED_ZONE_LABEL: Final = "alpha.sharding.timebertt.dev/zone"
 ROTATE_ANNOTATION: Final = "alpha.sharding.timebertt.dev/rotate"
-"""On the Secret of the certificates: what is to be replaced, `serving` or `authority`."""
+"""On the Secret of the certificates: what to replace, `serving` or `authority`."""
 
 REGION_LABEL: Final = "topology.kubernetes.io/region"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 
 EXCLUDED_NAMESPACE: Final = "kube-system"
-"""Never sharded, whatever a ring selects; nor is the namespace that the sharder lives in."""
+"""Never sharded, whatever a ring selects; nor is the sharder's own namespace."""
 
 SHARDER_IDENTITY: Final = "shardlease-controller"
-"""Holder that the sharder writes into the Lease of a shard it has given up on."""
+"""The holder that the sharder writes when it takes the Lease of a dead shard."""
 
 FIELD_MANAGER: Final = "controllerring-controller"
-"""Field manager of webhook configurations: the reference's, so that we replace what it wrote."""
+"""Field manager of webhook configurations: the reference's, so that we replace its fields."""
 
 WEBHOOK_NAME: Final = "sharder.sharding.timebertt.dev"
 CONTROLLED_WEBHOOK_NAME: Final = f"controlled.{WEBHOOK_NAME}"
-"""Of the second webhook of a ring that has an objectSelector and controlled resources."""
+"""The second webhook of a ring with an objectSelector and controlled resources."""
 WEBHOOK_PATH_PREFIX: Final = "/webhooks/sharder/controllerring/"
 VALIDATION_NAME: Final = "controllerrings.sharding.timebertt.dev"
-"""Of the ValidatingWebhookConfiguration for ControllerRings, and of the webhook in it."""
+"""The ValidatingWebhookConfiguration for ControllerRings, and the webhook in it."""
 VALIDATION_PATH: Final = "/webhooks/validate/controllerring"
 METRICS_PATH: Final = "/metrics"
-"""Also the nonResourceURL that whoever reads them must be allowed to get."""
+"""Also the nonResourceURL in the right to read the metrics."""
 APP_LABEL: Final = ("app.kubernetes.io/name", "controller-sharding")
 
 _OWNER_PREFIX: Final = "shard.alpha.sharding.timebertt.dev/"
@@ -76,14 +75,14 @@ _PIN_PREFIX: Final = "pin.alpha.sharding.timebertt.dev/"
 
 _RESOURCE: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
-# Kubernetes' grammar of label values: at most 63 characters, empty is allowed there but not here,
-# for an empty owner is no owner (apimachinery, util/validation.IsValidLabelValue).
+# Kubernetes' grammar of label values: at most 63 characters.  Kubernetes also allows an empty
+# value; here an empty owner is no owner (apimachinery, util/validation.IsValidLabelValue).
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 class GroupResource(NamedTuple):
-    """A kind of object as a ControllerRing names it; `group` is empty for the core group."""
+    """A resource as a ControllerRing names it; `group` is empty for the core group."""
 
     group: str
     resource: str
@@ -94,7 +93,7 @@ class GroupResource(NamedTuple):
 
 
 class ObjectRef(NamedTuple):
-    """Which object of a resource; `namespace` is empty for cluster-scoped ones."""
+    """Namespace and name of an object; `namespace` is empty for cluster-scoped objects."""
 
     namespace: str
     name: str
@@ -105,22 +104,22 @@ class ObjectRef(NamedTuple):
 
 
 def owner_label(ring: RingName) -> str:
-    """Return the label that names the shard which owns an object."""
+    """Return the label that names the shard of an object."""
     return _OWNER_PREFIX + ring
 
 
 def drain_label(ring: RingName) -> str:
-    """Return the label that asks the owner to let go of an object; any value counts."""
+    """Return the label that drains an object: its shard has to release it; any value counts."""
     return _DRAIN_PREFIX + ring
 
 
 def next_annotation(ring: RingName) -> str:
-    """Return the annotation that names where a draining object goes when it is let go."""
+    """Return the annotation that names the shard to which a draining object goes next."""
     return _NEXT_PREFIX + ring
 
 
 def pin_label(ring: RingName) -> str:
-    """Return the label that names the shard on which a person wants an object."""
+    """Return the label that pins an object to a shard."""
     return _PIN_PREFIX + ring
 
 
@@ -130,26 +129,26 @@ def webhook_configuration(ring: RingName) -> str:
 
 
 def webhook_path(ring: RingName, token: str = "") -> str:
-    """Return the path at which the webhook answers for `ring`.
+    """Return the path of the webhook for `ring`.
 
-    The token stands in front: the reference refuses what stands behind the ring's name.
+    The token comes first, because the reference rejects anything after the ring's name.
     """
     return (f"/{token}" if token else "") + WEBHOOK_PATH_PREFIX + ring
 
 
 def is_label_value(text: str) -> bool:
-    """Tell whether `text` may stand as a non-empty label value, hence be a shard's name."""
+    """Return whether `text` is a valid, non-empty label value, as a shard's name must be."""
     return _LABEL_VALUE.fullmatch(text) is not None
 
 
 def is_resource(resource: GroupResource) -> bool:
-    """Tell whether there may be such a resource; wildcards and subresources are none."""
+    """Return whether the resource has a valid name; wildcards and subresources do not."""
     group, name = resource
     return bool(_RESOURCE.fullmatch(name)) and (not group or bool(_SUBDOMAIN.fullmatch(group)))
 
 
 def is_label_key(text: str) -> bool:
-    """Tell whether `text` may stand as the key of a label.
+    """Return whether `text` is a valid label key.
 
     Source: apimachinery, util/validation.IsQualifiedName.
     """

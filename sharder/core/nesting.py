@@ -1,8 +1,8 @@
-"""JSON without what is nested too deeply to be read.
+"""Cut deeply nested values out of JSON, so that it can be decoded.
 
-Decoders recurse and give up at about 1,000 levels, to guard the C stack; Kubernetes allows
-10,000, and its managedFields are nested as deeply as the object that they describe.  What
-sharding looks at lies near the top, so the rest is cut off first, without recursion.
+Decoders recurse and give up at about 1,000 levels, to guard the C stack.  Kubernetes allows
+10,000, and its managedFields are nested as deeply as the object that they describe.  Sharding
+reads only fields near the top, so the rest is cut off first, without recursion.
 """
 
 import re
@@ -11,12 +11,12 @@ from itertools import count
 from sharder.core.errors import InvalidObject
 
 LEVELS = 64
-"""That remain: labels in an item of a list are at the fourth, in a review at the fifth."""
+"""Levels that remain: labels of a list's item are at the fourth, of a review at the fifth."""
 
 CUT = b'"\xe2\x80\xa6 nested too deeply"'
-"""Stands in the place of what was cut off; a text, so that a decoder that reads it may tell."""
+"""Replaces a value that was cut off; a text, so that a decoder can report it."""
 
-# What is between brackets, texts included, then a row of them.
+# Anything between brackets, texts included, then a run of brackets.
 _RUN = re.compile(
     rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+(?:(?P<open>[\[{]++)|(?P<close>[\]}]++))',
     re.DOTALL,

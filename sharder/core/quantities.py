@@ -1,7 +1,7 @@
 """Kubernetes quantities as exact numbers: `4`, `500m`, `8Gi`, `1e3`.
 
 Source: apimachinery, pkg/api/resource/quantity.go.  The Kubernetes client's parser would load the
-whole client into every process; a test holds ours against it.
+whole client into every process; a test compares ours with it.
 """
 
 import re
@@ -22,25 +22,24 @@ _BINARY: Final = dict(zip(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), range(1, 7), str
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_./-]{0,251}[A-Za-z0-9])?")
 
 MAX_LENGTH: Final = 4096
-"""Characters of a list: whoever writes an annotation may make it 256 KiB long, and has it read
-again and again."""
+"""Characters of a list.  An annotation can be 256 KiB long, and it is parsed again and again."""
 
 MAX_PARTS: Final = 32
-"""Resources that a list names, far more than are counted."""
+"""Resources that a list can name, far more than are counted."""
 
 _SHOWN: Final = 40
-"""Characters of what cannot be understood that a message repeats."""
+"""Characters of an invalid text that a message repeats."""
 
 
 def quantity(text: str) -> Decimal:
-    """Return the number that a quantity without a sign stands for, exact to 28 digits.
+    """Return the value of a quantity without a sign, exact to 28 digits.
 
     Raises:
-        ValueError: it is none.
+        ValueError: `text` is not a quantity.
     """
     found = _QUANTITY.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text[:_SHOWN]!r} is no quantity such as 4, 500m or 8Gi")
+        raise ValueError(f"{text[:_SHOWN]!r} is not a quantity such as 4, 500m or 8Gi")
     number, suffix = Decimal(found[1]), found[2]
     if suffix in _POWERS:
         return number.scaleb(_POWERS[suffix])
@@ -48,19 +47,19 @@ def quantity(text: str) -> Decimal:
         return number * Decimal(1024) ** _BINARY[suffix]
     if suffix[-1].isdecimal():
         return number.scaleb(int(suffix[1:]))
-    raise ValueError(f"{text!r} has the suffix {suffix!r}, which is none of a quantity")
+    raise ValueError(f"{text!r} has the unknown suffix {suffix!r}")
 
 
 def plain(amount: Decimal) -> str:
-    """Return a number of `quantity` as one without suffix, exponent or trailing zeros."""
+    """Return a quantity's value as text without suffix, exponent or trailing zeros."""
     return f"{amount.normalize():f}"
 
 
 def quantities(text: str) -> Mapping[str, Decimal]:
-    """Return what a list such as `objects=6000,cpu=4,memory=8Gi` says, by resource.
+    """Return the amounts in a list such as `objects=6000,cpu=4,memory=8Gi`, by resource.
 
     Raises:
-        ValueError: it is none, or too long; the message names the part.
+        ValueError: it is not such a list, or too long; the message names the part.
     """
     if len(text) > MAX_LENGTH:
         raise ValueError(f"a list of quantities has at most {MAX_LENGTH} characters")
@@ -73,6 +72,6 @@ def quantities(text: str) -> Mapping[str, Decimal]:
         if not equals or _NAME.fullmatch(name) is None:
             raise ValueError(f"{part.strip()[:_SHOWN]!r} is not of the form resource=quantity")
         if name in found:
-            raise ValueError(f"{name!r} stands there twice")
+            raise ValueError(f"{name!r} is listed twice")
         found[name] = quantity(amount)
     return found

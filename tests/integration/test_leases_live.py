@@ -33,7 +33,7 @@ async def mallory(service: Service) -> AsyncIterator[User]:
 @pytest.mark.parametrize(
     ("name", "spec", "says"),
     [
-        ("x" * 80, {}, "name is not a label value"),
+        ("x" * 80, {}, "name is not a valid label value"),
         (SHARDER_IDENTITY, {}, "reserved"),
         ("no-times", {"acquireTime": None, "renewTime": None}, "missing"),
         ("no-renewal", {"renewTime": None}, "missing"),

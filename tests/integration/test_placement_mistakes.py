@@ -26,24 +26,24 @@ from tests.support.users import CONFIGMAPS, WITHIN
 
 LONG: Final = "x" * 200_000
 """All annotations of an object together may have 256 KiB."""
-EMPTY: Final = "it is empty or no label value"
+EMPTY: Final = "it is empty or not a valid label value"
 NO_LIST: Final = "is not of the form resource=quantity"
 TOO_LONG: Final = "a list of quantities has at most 4096 characters"
-NO_QUANTITY: Final = "is no quantity such as 4, 500m or 8Gi"
+NO_QUANTITY: Final = "is not a quantity such as 4, 500m or 8Gi"
 
 ANNOTATIONS: Final = {
     "load-letter": (LOAD_ANNOTATION, "x", f"'x' {NO_LIST}"),
     "load-empty": (LOAD_ANNOTATION, "", f"'' {NO_LIST}"),
     "load-negative": (LOAD_ANNOTATION, "cpu=-1", f"'-1' {NO_QUANTITY}"),
-    "load-twice": (LOAD_ANNOTATION, "cpu=1,cpu=1", "'cpu' stands there twice"),
+    "load-twice": (LOAD_ANNOTATION, "cpu=1,cpu=1", "'cpu' is listed twice"),
     "load-long": (LOAD_ANNOTATION, LONG, TOO_LONG),
     "load-endless": (LOAD_ANNOTATION, f"cpu={'9' * 200_000}", TOO_LONG),
     "load-strange": (LOAD_ANNOTATION, "\u202e\t\n\x7f😀=1", NO_LIST),
-    "cost-fraction": (MOVE_COST_ANNOTATION, "1.5", "'1.5' is no integer"),
-    "cost-empty": (MOVE_COST_ANNOTATION, "", "'' is no integer"),
+    "cost-fraction": (MOVE_COST_ANNOTATION, "1.5", "'1.5' is not an integer"),
+    "cost-empty": (MOVE_COST_ANNOTATION, "", "'' is not an integer"),
     "cost-high": (MOVE_COST_ANNOTATION, "2147483648", "is not between"),
-    "cost-long": (MOVE_COST_ANNOTATION, "9" * 200_000, "is no integer"),
-    "cost-foreign": (MOVE_COST_ANNOTATION, "٣", "is no integer"),
+    "cost-long": (MOVE_COST_ANNOTATION, "9" * 200_000, "is not an integer"),
+    "cost-foreign": (MOVE_COST_ANNOTATION, "٣", "is not an integer"),
 }
 LABELS: Final = {
     "pool": (POOL_LABEL, "", EMPTY),
@@ -160,7 +160,7 @@ MALFORMED: Final = {
     "capacity": ("objects=abc", f"'abc' {NO_QUANTITY}"),
     "weight": ("-1", f"'-1' {NO_QUANTITY}"),
     "cordoned": ("yes", "'yes' is neither true nor false"),
-    "pool": ("a b", "cannot be the value of a label, by which objects ask"),
+    "pool": ("a b", "is not a valid label value"),
 }
 
 

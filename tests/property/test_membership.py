@@ -153,7 +153,7 @@ def test_who_is_available_holds_a_valid_lease_and_no_other_holds_one_of_its_name
     history: list[tuple[float, Event]], ring: RingName
 ) -> None:
     membership, last = after(history)
-    present = [sighting.lease for sighting in membership.sightings(ring)]
+    present = [sighting.lease for sighting in membership.observed_leases(ring)]
 
     for shard in membership.members(ring, last).available:
         held = [x for x in present if x.metadata.name == shard and is_held(x)]
@@ -204,7 +204,7 @@ def test_no_shard_without_lease_is_waited_for_for_ever(
     held = {
         (ring, sighting.lease.metadata.name)
         for ring in RINGS
-        for sighting in membership.sightings(ring)
+        for sighting in membership.observed_leases(ring)
     }
 
     for ring in RINGS:
@@ -228,13 +228,13 @@ def test_an_outage_never_brings_a_shard_nearer_to_being_given_up(
     history: list[tuple[float, Event]],
 ) -> None:
     membership, last = after(history)
-    before = {ring: membership.sightings(ring) for ring in RINGS}
+    before = {ring: membership.observed_leases(ring) for ring in RINGS}
     members = {ring: membership.members(ring, last) for ring in RINGS}
 
     membership.note_outage(max(0.0, last - 20.0), last)
 
     for ring in RINGS:
         assert membership.members(ring, last) == members[ring]
-        for old, new in zip(before[ring], membership.sightings(ring), strict=True):
+        for old, new in zip(before[ring], membership.observed_leases(ring), strict=True):
             assert new.lease == old.lease
             assert new.silent_at() >= old.silent_at()

@@ -214,7 +214,7 @@ class LeaseGuard:
         )
 
     def _seen(self, ref: ObjectRef) -> Lease | None:
-        sighting = self._cache.membership.sighting(ref)
+        sighting = self._cache.membership.observed(ref)
         return sighting.lease if sighting is not None else None
 
     async def _read(self, ref: ObjectRef) -> Lease | None:

@@ -233,7 +233,7 @@ class Mover:
         if not isinstance(step, Assign):
             return nullcontext(_pass)
         ref = ObjectRef(namespace, owner)
-        if ref in snapshot.members.roster.problems:
+        if ref in snapshot.members.validity.problems:
             return nullcontext(_pass)  # an invalid Lease is never written
         subject = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
         return self._claims.holding(ref, again=self.failures.is_stubborn(subject))

@@ -1,1 +1,1 @@
-"""Kubernetes objects as values: what they look like on the wire, with defaults."""
+"""Kubernetes objects as values, as they are on the wire, with defaults."""

@@ -1,9 +1,4 @@
-"""Webhook configurations as values: whom the API server trusts.
-
-Secrets as values.
-
-Users as the API server knows them.
-"""
+"""Webhook configurations, Secrets and users as values."""
 
 import msgspec
 from typing_extensions import override
@@ -37,12 +32,12 @@ class Secret(PartialObject, frozen=True, kw_only=True, rename="camel"):
 
     @override
     def __repr__(self) -> str:
-        """Name it without its data, for reprs end up in logs."""
+        """Omit the data, because reprs end up in logs."""
         return f"Secret({self.metadata.ref}, type={self.type!r}, keys={sorted(self.data or ())})"
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """Who sends a request: what rights are bound to, and what authorizers may look at."""
+    """The user who sends a request, with all that authorizers decide by."""
 
     username: str = ""
     uid: str = ""

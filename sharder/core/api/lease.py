@@ -1,7 +1,7 @@
 """Leases of coordination.k8s.io as values, and the times in them.
 
-Anybody who may write a Lease may fill it up to the limit of etcd, so `read_lease` keeps nothing
-but what is read of one, and bounds that.
+A client that can write a Lease can fill it up to the limit of etcd, so `read_lease` keeps only
+the fields that are used, and bounds their length.
 """
 
 from datetime import UTC, datetime
@@ -25,18 +25,17 @@ from sharder.core.names import (
 )
 
 MAX_TRANSITIONS: Final = 2**31 - 1
-"""leaseTransitions is an int32: a write of more is refused."""
-
+"""leaseTransitions is an int32: the API server rejects a larger one."""
 
 MAX_TEXT: Final = 63
-"""Characters of a label or annotation that are kept, as many as a label may have."""
+"""Characters of a label or annotation that are kept: the limit of a label value."""
 
 MAX_LONG_TEXT: Final = 1024
-"""The same of a capacity, which is a list, and of a holder, which has the name of a pod in it."""
+"""The same for a capacity, which is a list, and for a holder, which contains a pod's name."""
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The spec as it stands on the wire; times are RFC 3339 text, durations whole seconds."""
+    """The spec as on the wire; times are RFC 3339 text, durations whole seconds."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -114,13 +113,12 @@ _DECODER: Final = msgspec.json.Decoder(_OnTheWire)
 
 
 def read_lease(raw: bytes | msgspec.Raw) -> Lease:
-    """Return the Lease that the API server sent, with what is read of Leases and nothing else.
+    """Return the Lease that the API server sent, with only the fields that are used.
 
-    A text that is too long to mean anything is replaced by one that says so, which is no value of
-    its key: it is as malformed as the original.
+    A text that is too long is replaced by one that says so, which is as invalid as the original.
 
     Raises:
-        msgspec.DecodeError: it is none.
+        msgspec.DecodeError: it is not a Lease.
     """
     wire = _DECODER.decode(raw)
     meta, spec = wire.metadata, wire.spec
@@ -159,7 +157,7 @@ def _bounded(text: str | None, limit: int) -> str | None:
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """Return the instant in UTC, None where there is none or it cannot be read."""
+    """Return the instant in UTC, None if `text` is empty or invalid."""
     if not text:
         return None
     try:

@@ -1,9 +1,7 @@
-"""Object metadata as it stands on the wire.
+"""Object metadata as it is on the wire, and resources as the API server serves them.
 
-The structs hold just the fields that sharding looks at; the rest is skipped while decoding, which
-is what makes decoding cheap.  They are immutable values.
-
-Resources as the API server serves them.
+The structs hold only the fields that sharding uses.  Decoding skips the rest, which makes it
+cheap.  The structs are immutable.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +13,11 @@ import msgspec
 from sharder.core.names import GroupResource, ObjectRef
 
 Json: TypeAlias = Union[str, int, float, bool, "Mapping[str, Json]", "Sequence[Json]", None]
-"""Any JSON value; bodies of writes are built from it."""
+"""Any JSON value; bodies of writes are built of it."""
 
 
 class OwnerReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Who an object belongs to; `controller` marks the one owner that manages it."""
+    """An owner of an object; `controller` marks the one that manages it."""
 
     api_version: str = ""
     kind: str = ""
@@ -53,7 +51,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return (self.labels or {}).get(key, "")
 
     def has_label(self, key: str) -> bool:
-        """Tell whether the label is there, whatever its value."""
+        """Return whether the object has the label, whatever its value."""
         return key in (self.labels or {})
 
     def annotation(self, key: str) -> str:
@@ -72,7 +70,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PartialObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An object of any kind, of which only type and metadata are known."""
+    """An object of any kind with its type and metadata only."""
 
     api_version: str = ""
     kind: str = ""

@@ -10,12 +10,12 @@ from sharder.core.names import GroupResource, RingName
 
 
 class HashKey(StrEnum):
-    """By what the objects of a main resource are hashed."""
+    """What the key of a main resource's objects consists of."""
 
     OBJECT = "Object"
-    """Each by itself."""
+    """Each object has a key of its own."""
     NAMESPACE = "Namespace"
-    """All of a namespace alike, so that they share a shard."""
+    """All objects of a namespace have one key, so they share a shard."""
 
 
 class StrategyName(StrEnum):
@@ -30,23 +30,23 @@ class StrategyName(StrEnum):
 
 
 class AntiAffinity(StrEnum):
-    """Whether members of a group may share a shard."""
+    """Whether members of a group are allowed to share a shard."""
 
     PREFERRED = "Preferred"
-    """Only where there is nothing else."""
+    """Only if there is no other shard."""
     REQUIRED = "Required"
     """Never."""
 
 
 class RebalanceStrategy(StrEnum):
-    """What the load of the shards is measured by (docs/rebalancing.md)."""
+    """How the load of the shards is measured (docs/rebalancing.md)."""
 
     NONE = "None"
     """Objects are not moved for balance."""
     RESOURCE_BALANCE = "ResourceBalance"
-    """How unevenly each shard's resources are used: its fragmentation."""
+    """By how unevenly each shard's resources are used: its fragmentation."""
     EVEN_LOAD = "EvenLoad"
-    """How full the shards are beside one another."""
+    """By how full the shards are, compared with each other."""
 
 
 class ControlledResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -62,7 +62,7 @@ class ControlledResource(msgspec.Struct, frozen=True, kw_only=True, rename="came
 
 
 class RingResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A main resource of a ring, with what its objects control."""
+    """A main resource of a ring, with the resources that its objects control."""
 
     resource: str
     group: str = ""
@@ -87,12 +87,12 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class GroupBy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which objects of a namespace belong together."""
+    """Which objects of a namespace form a group."""
 
     labels: tuple[str, ...] = ()
-    """Keys: the values must be equal, as far as an object has them."""
+    """Keys of labels whose values must be equal, as far as an object has them."""
     selectors: tuple[LabelSelector, ...] = ()
-    """Those that match an object must match the others as well."""
+    """Selectors that match either all members of a group or none."""
     owner: bool = False
     """The objects must have the same controller."""
 
@@ -102,15 +102,15 @@ class PlacementSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     strategy: StrategyName = StrategyName.CONSISTENT_HASH
     custom: str = ""
-    """Custom: name of an entry point of the group `sharder.placement`."""
+    """Custom: the name of an entry point in the group `sharder.placement`."""
     per_shard_capacity: int | None = None
-    """Hard ceiling of objects on one shard; None: only what the shard declares."""
+    """Hard ceiling of objects on one shard; None: only the capacity that the shard declares."""
     use_topology_labels: bool = False
-    """Whether topology.kubernetes.io labels of objects say where they belong."""
+    """Whether topology.kubernetes.io labels of objects count as wanted region and zone."""
     group_by: GroupBy = GroupBy()
     anti_affinity: AntiAffinity = AntiAffinity.PREFERRED
     min_zones: int = 1
-    """Zones that a group of two or more must be able to use."""
+    """Zones that must be available to a group of two or more."""
     require_zone: bool = False
     require_pool: bool = False
     pool_capacity: int | None = None
@@ -118,62 +118,62 @@ class PlacementSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RebalanceSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """When objects move because the load of the shards has changed."""
+    """When objects move to balance the load of the shards."""
 
     strategy: RebalanceStrategy = RebalanceStrategy.NONE
     resources: tuple[str, ...] = ("cpu", "memory")
-    """Of the shards' capacities and the objects' loads."""
+    """Resources in the shards' capacities and the objects' loads that are compared."""
     threshold: str = "Auto"
-    """ResourceBalance: the fragmentation above which a shard gives objects up, or `Auto`."""
+    """ResourceBalance: the fragmentation above which objects leave a shard, or `Auto`."""
     min_gain: str = "0.02"
-    """ResourceBalance: what the moves that leave one shard at one look have to gain it together.
+    """ResourceBalance: what all moves of one run from a shard have to gain it together.
 
-    EvenLoad: by how much the rates of two shards have to differ for a move between them.
+    EvenLoad: the difference between the rates of two shards that allows a move between them.
     """
     interval: str = "5m"
-    """Between two looks."""
+    """Time between two runs."""
     max_moves_per_interval: int = 50
     dry_run: bool = False
-    """Whether moves are planned and told, but not carried out."""
+    """Whether moves are planned and reported, but not carried out."""
 
 
 class MovementSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How much may move at a time.  What has no working owner is rescued in any case."""
+    """How many objects can move at a time.  Objects of a shard that is gone always move."""
 
     paused: bool = False
-    """No shard is asked to let go of anything."""
+    """No object is drained."""
     max_concurrent_drains: int = 0
-    """Of one shard; 0: no limit."""
+    """Per shard; 0: no limit."""
     max_moves_per_minute: int = 0
-    """Of the ring; 0: no limit."""
+    """Per ring; 0: no limit."""
     drain_timeout: str = "0s"
-    """After which a drain is reported as overdue; 0: never."""
+    """A longer drain is reported as overdue; 0: no drain is."""
 
 
 class RingSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the user asked for."""
+    """The desired state of the ring."""
 
     resources: tuple[RingResource, ...] = ()
     namespace_selector: LabelSelector | None = None
     object_selector: LabelSelector | None = None
     """Only matching objects are sharded; None selects all."""
     shard_namespaces: tuple[str, ...] = ()
-    """Where Leases of shards may live; none given: anywhere."""
+    """Namespaces in which a Lease can make a shard; empty: all."""
     placement: PlacementSpec = PlacementSpec()
     rebalance: RebalanceSpec = RebalanceSpec()
     movement: MovementSpec = MovementSpec()
 
 
 class ShardStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A shard of the ring and what it holds; what is not known or not said is not written."""
+    """A shard of the ring and its objects; unknown values are omitted."""
 
     name: str
     state: str
-    """As on its Lease: ready, expired and so on."""
+    """The state on its Lease: ready, expired and so on."""
     objects: int | None = None
-    """Of the main resources, those that it has been asked to let go included."""
+    """Objects of main resources, draining ones included."""
     load: dict[str, str] = {}
-    """Kubernetes quantities by resource, likewise the capacity."""
+    """Kubernetes quantities by resource; likewise the capacity."""
     capacity: dict[str, str] = {}
     zone: str = ""
     pool: str = ""
@@ -182,7 +182,7 @@ class ShardStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 
 
 class LastResync(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The last time the leader has gone through all objects of the ring."""
+    """The leader's last complete pass over all objects of the ring."""
 
     time: str
     """When it ended; RFC 3339 to the second."""
@@ -191,7 +191,7 @@ class LastResync(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     moved: int
     drained: int
     conflicts: int
-    """Writes that came too late, as somebody else had written the object."""
+    """Writes that failed because another client had updated the object."""
 
 
 class PlannedMove(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -204,21 +204,21 @@ class PlannedMove(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class LastRebalance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The last look at the balance of the ring that came to another result than the one before."""
+    """The last rebalancing run whose result differs from that of the run before."""
 
     time: str
     """RFC 3339 to the second."""
     dry_run: bool
     moves: int
-    """That were begun, or would be."""
+    """Moves that were started, or that a dry run would start."""
     why: str
-    """What came of it, in one sentence."""
+    """The result, in one sentence."""
     planned: tuple[PlannedMove, ...] = ()
-    """In a dry run: what would move first, at most 20."""
+    """In a dry run: the first moves, at most 20."""
 
 
 class RingStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the sharder reports; `shards` counts Leases, `available_shards` those that may own.
+    """What the sharder reports; `shards` counts Leases, `available_shards` those that own objects.
 
     None is written as null, which deletes the field.
     """
@@ -227,12 +227,12 @@ class RingStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     shards: int = 0
     available_shards: int = 0
     objects: int | None = None
-    """Of the main resources, in scope; likewise the next three."""
+    """Objects of main resources in scope; likewise the next three."""
     assigned: int | None = None
     unassigned: int | None = None
     draining: int | None = None
     oldest_unassigned_since: str | None = None
-    """RFC 3339 to the second; since then there has always been one without owner."""
+    """RFC 3339 to the second; since then at least one object has always been unassigned."""
     oldest_drain_since: str | None = None
     shard_statuses: tuple[ShardStatus, ...] = ()
     """At most 200, the fullest first."""
@@ -259,9 +259,9 @@ class UnreadableRing(ControllerRing, frozen=True, kw_only=True):
     """A ring that this version cannot decode, such as one of a later version; no spec is known."""
 
     problem: str
-    """What cannot be decoded."""
+    """Why it cannot be decoded."""
 
 
 def unreadable_ring(obj: PartialObject, problem: str) -> UnreadableRing:
-    """Return what is known of a ring that cannot be decoded."""
+    """Return the ring of an object that cannot be decoded."""
     return UnreadableRing(metadata=obj.metadata, problem=problem)

@@ -6,13 +6,13 @@ from typing import Final
 import msgspec
 
 OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
-"""What a requirement may say; the API server knows no other."""
+"""The operators that the API server knows."""
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One expression of a LabelSelector; one with an unknown operator matches nothing.
 
-    It is not refused here: whoever cannot be understood would be taken for not there.
+    Decoding does not reject such an operator, because a ring that cannot be decoded is unreadable.
     """
 
     key: str
@@ -20,7 +20,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Judge as the API server does: `NotIn` also matches where the label is missing."""
+        """Match as the API server does: `NotIn` also matches if the label is missing."""
         if self.operator == "Exists":
             return self.key in labels
         if self.operator == "DoesNotExist":
@@ -36,7 +36,7 @@ class LabelSelector(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
     match_expressions: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether an object with these labels is selected."""
+        """Return whether the selector matches an object with these labels."""
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
             requirement.matches(labels) for requirement in self.match_expressions
         )

@@ -1,1 +1,1 @@
-"""Who is a shard, and does it live?"""
+"""Which Leases make shards, and which of these shards are alive."""

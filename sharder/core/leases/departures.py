@@ -1,4 +1,4 @@
-"""Leases that are gone, each with a moment until which its shard may work, in order of these."""
+"""Deleted Leases in order of the time until which their shards might work."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from sharder.core.names import ObjectRef
 
 
 class Departures:
-    """Moments by Lease; no change looks at all of them, for tenants can delete Leases at will."""
+    """Times by Lease; no change takes linear time, because tenants can delete Leases at will."""
 
     def __init__(self) -> None:
         self._until: dict[ObjectRef, float] = {}
@@ -19,11 +19,11 @@ class Departures:
         return len(self._order)
 
     def __iter__(self) -> Iterator[tuple[float, ObjectRef]]:
-        """Yield them, the earliest first."""
+        """Yield times and Leases, the earliest first."""
         return iter(self._order)
 
     def note(self, ref: ObjectRef, until: float) -> None:
-        """Take note of a Lease; a shorter wait does not replace a longer one."""
+        """Note a Lease; a shorter wait does not replace a longer one."""
         before = self._until.get(ref, -inf)
         if until > before:
             self.discard(ref)
@@ -31,7 +31,7 @@ class Departures:
             insort(self._order, (until, ref))
 
     def discard(self, ref: ObjectRef) -> bool:
-        """Forget a Lease; tell whether it was there."""
+        """Forget a Lease; return whether it was known."""
         until = self._until.pop(ref, None)
         if until is None:
             return False
@@ -39,20 +39,20 @@ class Departures:
         return True
 
     def pop_first(self) -> float:
-        """Forget the earliest; return until when its shard may work."""
+        """Forget the earliest; return until when its shard might work."""
         until, ref = self._order.pop(0)
         del self._until[ref]
         return until
 
     def prune(self, at: float) -> None:
-        """Forget those that are over at a moment."""
+        """Forget the Leases whose time is over."""
         over = bisect_right(self._order, at, key=_moment)
         for _, ref in self._order[:over]:
             del self._until[ref]
         del self._order[:over]
 
     def next_after(self, at: float) -> float:
-        """Return the first moment after another, inf if there is none."""
+        """Return the first time after `at`, inf if there is none."""
         place = bisect_right(self._order, at, key=_moment)
         return self._order[place][0] if place < len(self._order) else inf
 

@@ -1,8 +1,8 @@
-"""Judge who may hold a Lease, and word what is written to it.
+"""Who holds a Lease, and the changes that take, keep and release it.
 
-Pure.  Another holder's clock is never read: its silence is measured on our own, from when we
-first saw the Lease as it is.  What is compared is the spec alone, for labels and annotations are
-changed by third parties.
+Another holder's clock is never read: its silence is measured on our own clock, from when we first
+saw the Lease as it is.  Only the spec is compared, because other clients change labels and
+annotations.
 
 Source:
     client-go v0.36.3 `tools/leaderelection`, package comment and `tryAcquireOrRenew`.
@@ -21,7 +21,7 @@ from sharder.core.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_AN
 class LeaseTiming:
     """How long a Lease lasts and how it is kept; all in seconds.
 
-    A holder stops at `renew_deadline`, so that it has stopped before others may take the Lease
+    A holder stops at `renew_deadline`, so that it has stopped before others can take the Lease
     at `lease_duration`.
     """
 
@@ -30,7 +30,7 @@ class LeaseTiming:
     retry_period: float = 2.0
 
     def __post_init__(self) -> None:
-        """Refuse times that let two hold the Lease, or none."""
+        """Reject times with which two processes could hold the Lease, or none."""
         if not self.lease_duration > self.renew_deadline > self.retry_period > 0:
             raise ValueError(
                 f"a lease needs duration > renew deadline > retry period > 0, not {self}"
@@ -39,15 +39,15 @@ class LeaseTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedRecord:
-    """A Lease as last read, None if there is none; `since` is when we first saw this spec."""
+    """A Lease as last read, None if it does not exist; `since` is when we first saw its spec."""
 
     lease: Lease | None
     since: float
     is_first: bool = False
-    """Whether the spec is still what our first look since we started has shown."""
+    """Whether the spec is still the one of our first read since we started."""
 
     def then(self, lease: Lease | None, now: float) -> "ObservedRecord":
-        """Return what is seen after another read."""
+        """Return the record after another read."""
         before = self.lease.spec if self.lease else None
         unchanged = lease is not None and lease.spec == before
         return ObservedRecord(
@@ -59,17 +59,17 @@ class ObservedRecord:
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """The Lease stands as we wrote it."""
+    """The Lease is as we wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Anybody may take the Lease."""
+    """Any process can take the Lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """`holder` has it and may be working."""
+    """`holder` holds the Lease and might be working."""
 
     holder: str
 
@@ -86,21 +86,21 @@ def judge(
     timing: LeaseTiming,
     pod_uid: str = "",
 ) -> Verdict:
-    """Return whose the Lease is.
+    """Return who holds the Lease.
 
     Args:
         seen: The Lease and how long it has been unchanged, on our monotonic clock.
         identity: The name we hold Leases under.
-        written: Renew times of ours that may stand in the Lease: the last that is known to have
-            got through, and later ones whose answer was lost.  Our name with any other time
-            means that another process goes by our name.  In our own pod, and if the Lease stood
-            still for a retry period, in which a living twin would have renewed it, that is our
-            predecessor, which ended before we were started.  In another pod, or who knows where,
-            it may only be cut off, and work until its renew deadline.
+        written: Renew times of ours that the Lease can have: the last confirmed one, and later
+            ones whose answer was lost.  Our name with any other time means that another process
+            uses our name.  If that is in our own pod, and the Lease did not change for a retry
+            period, it is our predecessor, which ended before we started: a living process would
+            have renewed the Lease.  In another pod, or an unknown one, the process might only be
+            disconnected, and work until its renew deadline.
         now: Our monotonic clock.
-        timing: Its retry period is also a twin's; its duration counts for a holder that gave
-            none.
-        pod_uid: Of the pod that we run in; empty: not known.
+        timing: Its retry period is also that of other processes of our name; its duration is the
+            default for a Lease without one.
+        pod_uid: The uid of our pod; empty: unknown.
     """
     spec = seen.lease.spec if seen.lease else LeaseSpec()
     if not spec.holder_identity:
@@ -121,13 +121,13 @@ def _is_of(lease: Lease, pod_uid: str) -> bool:
 
 
 def runs_out_at(seen: ObservedRecord, timing: LeaseTiming) -> float:
-    """Return when a Lease may be taken from whoever holds it, if that one stays silent."""
+    """Return when a Lease can be taken from its holder, if that stays silent."""
     spec = seen.lease.spec if seen.lease else LeaseSpec()
     return seen.since + (spec.lease_duration_seconds or timing.lease_duration)
 
 
 def taken(old: Lease | None, *, identity: str, now: datetime, timing: LeaseTiming) -> LeaseSpec:
-    """Return the spec with which `identity` takes a Lease that is free or missing."""
+    """Return the spec with which `identity` takes a free or missing Lease."""
     return LeaseSpec(
         holder_identity=identity,
         lease_duration_seconds=timing.lease_duration,
@@ -138,12 +138,12 @@ def taken(old: Lease | None, *, identity: str, now: datetime, timing: LeaseTimin
 
 
 def evacuation(lease: Lease | None, *, wanted: bool) -> dict[str, str | None]:
-    """Return how the annotations of our Lease have to change, empty if not at all.
+    """Return the changes to the annotations of our Lease, empty if none is needed.
 
     Args:
         lease: As last seen, None if there is none.
-        wanted: Whether we ask to be evacuated, as we are about to stop.  What a predecessor has
-            asked that was killed before its release is taken back; what a person asks stays.
+        wanted: Whether we ask for evacuation because we are about to stop.  If not, the request
+            of a killed predecessor is withdrawn; a person's request stays.
     """
     value = lease.metadata.annotation(EVACUATE_ANNOTATION) if lease else ""
     if wanted:
@@ -154,7 +154,7 @@ def evacuation(lease: Lease | None, *, wanted: bool) -> dict[str, str | None]:
 
 
 def released(now: datetime) -> dict[str, str | int]:
-    """Return the change that gives a Lease back: no holder, and a second to live."""
+    """Return the change that releases a Lease: no holder, and a duration of a second."""
     return {
         "holderIdentity": "",
         "leaseDurationSeconds": 1,

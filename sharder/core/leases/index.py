@@ -1,9 +1,9 @@
-"""The Leases of one ring as this process has seen them, judged once each, and bounded in number.
+"""The Leases of one ring as this process has seen them, bounded in number.
 
-Whoever may write Leases can label any number of them with a ring's name.  So what is kept of a
-ring is bounded: the oldest that make shards, some that make none, some outside the ring's
-namespaces, and some that are gone.  What finds no room is forgotten, and the ring is *crowded*
-from then to the next list: a name of which nothing is known may be that of a shard at work.
+A client that can write Leases can label any number of them with a ring's name.  So each ring
+keeps a bounded number: the oldest that make shards, some that make none, some outside the ring's
+namespaces, and some that are gone.  A Lease without room is forgotten, and the ring is *crowded*
+until the next list: an unknown name might then be that of a working shard.
 """
 
 from bisect import bisect_left, insort
@@ -22,49 +22,49 @@ from sharder.core.names import ObjectRef
 
 
 class Tier(IntEnum):
-    """What a Lease is to its ring."""
+    """What a Lease means to its ring."""
 
     SHARD = 0
-    """It makes a shard, and is held."""
+    """It makes a shard and is held."""
     OTHER = 1
-    """It makes none now."""
+    """It makes no shard at the moment."""
     FOREIGN = 2
     """It is outside the ring's namespaces."""
 
 
-TOLD = 16
-"""Shards beyond the limit that are kept, so that an Event tells people of some."""
+REPORTED = 16
+"""Shards beyond the limit that are kept, so that Events can report some."""
 
 LIMITS: Final = {
-    Tier.SHARD: MAX_LEASES + TOLD,
+    Tier.SHARD: MAX_LEASES + REPORTED,
     Tier.OTHER: MAX_LEASES,
     Tier.FOREIGN: MAX_LEASES // 4,
 }
-"""Leases of one ring that are kept of each tier."""
+"""Leases of one ring that are kept in each tier."""
 
 MAX_DEPARTED: Final = MAX_LEASES
-"""Leases of one ring that are gone and remembered."""
+"""Deleted Leases of one ring that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A Lease, and what it was judged to be when it was seen."""
+    """A Lease, and what was found when it was seen."""
 
-    sighting: ObservedLease
+    observed: ObservedLease
     shard: Shard
     problem: str | None
-    """Why it makes no shard, whatever the ring says."""
+    """Why it makes no shard in any ring; None: it can make one."""
     worked: bool = False
-    """Whether it was seen to make a shard of the ring that holds it."""
+    """Whether it was seen to make a shard of the ring and to be held."""
 
     @property
     def lease(self) -> Lease:
         """The Lease as last seen."""
-        return self.sighting.lease
+        return self.observed.lease
 
 
 class _Rank(NamedTuple):
-    """Who is kept first, within a tier."""
+    """The order within a tier: the first Leases are kept."""
 
     never_worked: bool
     created: str
@@ -72,51 +72,51 @@ class _Rank(NamedTuple):
 
 
 class RingLeases:
-    """What is kept of one ring's Leases."""
+    """The kept Leases of one ring."""
 
     def __init__(self) -> None:
         self.is_crowded = False
-        """Whether a Lease was forgotten under which a shard may work."""
+        """Whether a Lease was forgotten whose shard might work."""
         self.departed = Departures()
-        """Leases that are gone, and until when their shards may work."""
+        """Deleted Leases, and until when their shards might work."""
         self.doubted_until = float("-inf")
-        """Until when a shard may work whose departure was forgotten."""
+        """Until when a shard might work whose departure was forgotten."""
         self.ambiguous: set[str] = set()
-        """Names of forgotten Leases that stand in another namespace too."""
+        """Names of forgotten Leases that exist in another namespace too."""
         self.namespaces: frozenset[str] = frozenset()
-        """Where the ring's shards live; none: anywhere."""
+        """The namespaces of the ring's shards; empty: all."""
         self.is_judged = False
-        """Whether members were worked out: then all of them are known that live elsewhere."""
+        """Whether members were computed: then all members in other namespaces are known."""
         self.longest = 0.0
-        """Two durations, in seconds, of the longest Lease that was forgotten."""
+        """Two durations, in seconds, of the longest forgotten Lease."""
         self._known: dict[ObjectRef, Known] = {}
         self._order: dict[Tier, list[_Rank]] = {tier: [] for tier in Tier}
         self._names = Counter[str]()
         self._forgot = set[Tier]()
-        """Of which tiers Leases were forgotten since the last list."""
+        """Tiers in which Leases were forgotten since the last list."""
 
     def __len__(self) -> int:
         """Return how many Leases are kept."""
         return len(self._known)
 
     def __iter__(self) -> Iterator[Known]:
-        """Yield what is kept, in no order."""
+        """Yield the kept Leases in any order."""
         return iter(self._known.values())
 
     def get(self, ref: ObjectRef) -> Known | None:
-        """Return what is known of a Lease."""
+        """Return a kept Lease, None if it is not kept."""
         return self._known.get(ref)
 
     def counts(self, ref: ObjectRef) -> bool:
-        """Tell whether a Lease is where the ring's shards live."""
+        """Return whether a Lease is in the namespaces of the ring's shards."""
         return not self.namespaces or ref.namespace in self.namespaces
 
     def has_room(self) -> bool:
-        """Tell whether a list would show Leases that could be kept."""
+        """Return whether a list could show Leases that there is room for."""
         return any(len(self._order[tier]) < LIMITS[tier] for tier in self._forgot or Tier)
 
     def live_in(self, namespaces: Collection[str]) -> list[ObjectRef]:
-        """Take note of where the ring's shards live; return the Leases that are not kept then."""
+        """Set the namespaces of the ring's shards; return the Leases that are dropped."""
         self.namespaces = frozenset(namespaces)
         known, self._known = self._known, {}
         self._order = {tier: [] for tier in Tier}
@@ -125,7 +125,7 @@ class RingLeases:
         return [ref for ref in evicted if ref is not None]
 
     def keep(self, known: Known) -> ObjectRef | None:
-        """Keep a Lease as it is now; return the one that is not kept any more instead."""
+        """Keep a Lease as it is now; return the one that is dropped instead, if any."""
         ref, tier = known.lease.metadata.ref, self._tier(known)
         before = self._take_out(ref)
         if tier is Tier.SHARD or (before is not None and before.worked):
@@ -141,7 +141,7 @@ class RingLeases:
         return evicted
 
     def remove(self, ref: ObjectRef) -> Known:
-        """Keep a Lease no longer that was kept; return what was known of it."""
+        """Drop a kept Lease and return it."""
         known = self._known[ref]
         self._take_out(ref)
         if ref.name not in self._names:
@@ -159,23 +159,23 @@ class RingLeases:
         return known
 
     def depart(self, ref: ObjectRef, until: float) -> None:
-        """Remember that a Lease is gone; a shorter wait does not replace a longer one."""
+        """Remember a deleted Lease; a shorter wait does not replace a longer one."""
         self.departed.note(ref, until)
         if len(self.departed) > MAX_DEPARTED:
             self.doubted_until = max(self.doubted_until, self.departed.pop_first())
 
     def prune(self, at: float) -> None:
-        """Forget departures that a stranger's standing describes as well."""
+        """Forget departures after which the standing of a stranger fits."""
         self.departed.prune(at)
 
     def begin_list(self) -> None:
-        """All Leases are about to be shown."""
+        """Begin a list of all Leases."""
         self._forgot.clear()
 
     def end_list(self, at: float) -> bool:
-        """Tell whether the ring is crowded no more, now that all Leases were shown.
+        """Return whether the list has ended the crowding: no Lease was forgotten since it began.
 
-        One that was forgotten, and is gone by now, may have been renewed until `at`.
+        A Lease that was forgotten and then deleted might have been renewed until `at`.
         """
         if not self.is_crowded or self._forgot:
             return False
@@ -190,7 +190,7 @@ class RingLeases:
         if known is None or is_given_up(known.lease):
             return
         if tier is Tier.FOREIGN and self.is_judged and not known.worked:
-            return  # it was never one of the ring's shards
+            return  # it never made a shard of the ring
         self.is_crowded = True
         self._forgot.add(tier)
         self.longest = max(self.longest, 2 * duration_of(known.lease).total_seconds())
@@ -205,15 +205,15 @@ class RingLeases:
 
 
 def judged(lease: Lease, before: Known | None, at: float) -> Known:
-    """Return what a Lease is that is seen at `at`; what it says in the same words stands."""
+    """Return a Lease that is seen at `at`; its shard is parsed again only if its text changed."""
     if before is None:
-        sighting, said = ObservedLease(lease, at), None
+        observed, parsed = ObservedLease(lease, at), None
     else:
-        sighting = before.sighting.then(lease, at)
-        said = before if _says_the_same(before.lease, lease) else None
+        observed = before.observed.then(lease, at)
+        parsed = before if _says_the_same(before.lease, lease) else None
     return Known(
-        sighting=sighting,
-        shard=said.shard if said is not None else shard_of(lease),
+        observed=observed,
+        shard=parsed.shard if parsed is not None else shard_of(lease),
         problem=problem_of(lease),
     )
 
@@ -225,5 +225,5 @@ def _rank(known: Known) -> _Rank:
 
 def _says_the_same(before: Lease, lease: Lease) -> bool:
     then, now = before.metadata, lease.metadata
-    said = (then.labels, then.annotations, before.spec.acquire_time)
-    return said == (now.labels, now.annotations, lease.spec.acquire_time)
+    described = (then.labels, then.annotations, before.spec.acquire_time)
+    return described == (now.labels, now.annotations, lease.spec.acquire_time)

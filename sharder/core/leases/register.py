@@ -1,8 +1,7 @@
-"""The Leases of all rings as this process has seen them, and the members that they make.
+"""The Leases of all rings as this process has seen them, and the members of the rings.
 
-This module keeps the little memory that it takes to know the standing of a shard: what was last
-seen of Leases, and of those that are gone.  No clock: every call is told when it happens, in
-monotonic seconds.
+This module keeps what the standing of a shard depends on: the Leases as last seen, and those that
+were deleted.  It has no clock: each call passes the time in monotonic seconds.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -24,48 +23,47 @@ from sharder.core.leases.validity import MAX_LEASES
 from sharder.core.names import ObjectRef, RingName, ShardName
 
 UNKNOWN_SILENCE = 2 * DEFAULT_DURATION.total_seconds()
-"""Seconds after our start in which a shard that we never saw may still be working."""
-
+"""Seconds after our start in which a shard that we never saw might be working."""
 
 RELIST_SECONDS = 300.0
-"""At least, between two lists that are asked for because a ring was crowded: a shard that works is
-seen at its next renewal anyway, and a list of Leases may be large."""
+"""Minimum time between two lists because of a crowded ring: a working shard is seen at its next
+renewal anyway, and a list of Leases can be large."""
 
 PIECE = 64
-"""Leases that are judged without a break."""
+"""Leases that are handled without a break."""
 
 MAX_GUESTS = MAX_LEASES
-"""Leases of rings that are not known which are kept, of all together."""
+"""Leases of all unknown rings together that are kept."""
 
 
 @dataclass(slots=True)
 class _Ring:
-    """One ring's Leases, and its members as they were last worked out."""
+    """One ring's Leases, and its members as last computed."""
 
     leases: RingLeases = field(default_factory=RingLeases)
     is_known: bool = False
-    """Whether there was such a ring; of others anybody can make up a name."""
+    """Whether there was such a ring, or only a Lease that names it."""
     members: Members | None = None
     is_stale: bool = True
-    """Whether something has changed since."""
+    """Whether something has changed since then."""
     valid_until: float = 0.0
-    """When the passing of time alone makes the members others."""
+    """When the members change by the passing of time alone."""
     back: set[str] = field(default_factory=set)
-    """Names that were gone then, and may be those of shards at work by now."""
+    """Names that were gone then, and whose shards might be working by now."""
 
     def takes_for_gone(self, name: str) -> bool:
-        """Tell whether the members that were worked out last do so."""
+        """Return whether the shard is gone in the members as last computed."""
         return (
             self.members is not None and self.members.standing_of(ShardName(name)) is Standing.GONE
         )
 
     def still_has(self, members: Members | None, at: float) -> bool:
-        """Tell whether these are its members at `at` too."""
+        """Return whether these are still the ring's members at `at`."""
         is_last = members is not None and members is self.members
         return is_last and not self.is_stale and at < self.valid_until
 
     def next_edge(self, at: float) -> float:
-        """Return when time alone changes a standing after `at`, strangers' at the start aside."""
+        """Return when time alone next changes a standing, except those of strangers."""
         edge, doubted = self.leases.departed.next_after(at), self.leases.doubted_until
         return min(edge, doubted) if doubted > at else edge
 
@@ -77,23 +75,23 @@ class Membership:
         """Remember when this process began to watch."""
         self._rings: dict[RingName, _Ring] = {}
         self._places: dict[ObjectRef, RingName] = {}
-        """In which ring each Lease is that is kept."""
+        """The ring of each kept Lease."""
         self._guests: set[ObjectRef] = set()
-        """Those in rings that are not known."""
+        """The Leases of unknown rings."""
         self._longest = 0.0
-        """Two durations of the longest guest that found no room, 0 if all did."""
+        """Two durations of the longest guest without room, 0 if all had room."""
         self._guests_until = float("-inf")
-        """Until when the shards of guests that are gone may work."""
+        """Until when the shards of deleted guests might work."""
         self._outages = Outages()
         self.begin(started)
 
     def begin(self, at: float) -> None:
-        """Take `at` for the moment until which shards may have worked that were never seen."""
+        """Assume that shards that were never seen could have worked until `at`."""
         self._strangers_until = at + UNKNOWN_SILENCE
         self._relist_at = at + RELIST_SECONDS
 
     def expect(self, name: RingName, namespaces: Collection[str]) -> None:
-        """Take note that there is such a ring, and where its shards live; none: anywhere."""
+        """Note that a ring exists, and the namespaces of its shards; empty: all."""
         ring = self._rings.setdefault(name, _Ring())
         if not ring.is_known:
             ring.is_known = True
@@ -107,14 +105,14 @@ class Membership:
                 del self._places[ref]
 
     def replace(self, leases: Iterable[Lease], at: float) -> frozenset[RingName]:
-        """Take `leases` as all there are; return the rings that may be affected."""
+        """Take `leases` as the list of all; return the rings that can be affected."""
         return frozenset().union(*self.replacing(leases, at))
 
     def replacing(self, leases: Iterable[Lease], at: float) -> Iterator[frozenset[RingName]]:
-        """Do the same in pieces, between which others may use the event loop, but write nothing.
+        """Do the same in pieces, between which other tasks can run but must not write.
 
-        What happened since the last list may have gone unseen, so a Lease that is gone counts as
-        renewed until now.
+        Events since the last list can have been missed, so a Lease that is gone counts as renewed
+        until now.
         """
         for ring in self._rings.values():
             ring.leases.begin_list()
@@ -132,9 +130,9 @@ class Membership:
                 yield frozenset({name})
 
     def see(self, lease: Lease, at: float) -> frozenset[RingName]:
-        """Take note of a Lease as it is now; return the rings whose members may have changed.
+        """Note a Lease as it is now; return the rings whose members can have changed.
 
-        A mere renewal, which is nearly every call, affects none.
+        A renewal, which is nearly every call, affects none.
         """
         name, ref = ring_of(lease), lease.metadata.ref
         moved = self._places.get(ref, name) != name
@@ -163,35 +161,35 @@ class Membership:
         return left
 
     def forget(self, lease: Lease, at: float) -> frozenset[RingName]:
-        """Take note that the Lease is gone: deleted, or without its ring label."""
+        """Note that the Lease is gone: deleted, or without its ring label."""
         return self._leave(lease.metadata.ref, at)
 
     def note_outage(self, begin: float, end: float) -> None:
-        """Take note that no renewal could be seen in that time: it is no shard's silence.
+        """Note a time in which no renewal could be seen: it is not silence of the shards.
 
-        Without this, shards that could not renew during an outage of the API server would be
-        taken for dead the moment it is back.
+        Otherwise shards that could not renew during an outage of the API server would count as
+        dead as soon as it is back.
         """
         self._outages = self._outages.noted(begin, end)
 
-    def sightings(self, ring: RingName) -> list[ObservedLease]:
-        """Return what was seen of the ring's Leases, by namespace and name."""
+    def observed_leases(self, ring: RingName) -> list[ObservedLease]:
+        """Return the ring's Leases as observed, by namespace and name."""
         found = self._rings.get(ring)
         seen = (self._adjusted(known) for known in (found.leases if found is not None else ()))
         return sorted(seen, key=lambda s: s.lease.metadata.ref)
 
     def keeps(self, ref: ObjectRef) -> bool:
-        """Tell whether a Lease has not been forgotten."""
+        """Return whether a Lease is kept."""
         return ref in self._places
 
-    def sighting(self, ref: ObjectRef) -> ObservedLease | None:
-        """Return what was seen of one Lease; its silence counts without outages."""
+    def observed(self, ref: ObjectRef) -> ObservedLease | None:
+        """Return one Lease as observed; its silence counts without outages."""
         place = self._places.get(ref)
         known = None if place is None else self._rings[place].leases.get(ref)
         return None if known is None else self._adjusted(known)
 
     def is_back(self, ring: RingName, shard: ShardName) -> bool:
-        """Tell whether a shard that is gone in the ring's last members may work by now."""
+        """Return whether a shard that is gone in the ring's last members might work by now."""
         found = self._rings.get(ring)
         return found is not None and shard in found.back
 
@@ -203,14 +201,14 @@ class Membership:
         namespaces: Collection[str] = (),
         before: Members | None = None,
     ) -> Members:
-        """Return every known shard's standing in `ring` at `at`: `before` if nothing has changed.
+        """Return the members of `ring` at `at`: `before` if nothing has changed.
 
         Args:
             ring: Its name.
             at: Monotonic seconds.
-            namespaces: Where its shards may live; none given: anywhere.
-            before: The ring's members until now.  Whoever was one of them and lives elsewhere by
-                now is asked to let go; what others forge elsewhere changes nothing.
+            namespaces: The namespaces of its shards; empty: all.
+            before: The ring's members until now.  If `namespaces` now exclude one of them, its
+                objects are drained; forged Leases elsewhere have no effect.
         """
         self.expect(ring, namespaces)
         found = self._rings[ring]
@@ -233,12 +231,12 @@ class Membership:
         return None if edge == inf else edge
 
     def due(self, since: float, at: float) -> frozenset[RingName]:
-        """Return the rings in which time alone has changed a standing after `since`."""
+        """Return the rings in which time alone changed a standing after `since`."""
         for_all = self._end_of_doubt(since) <= at
         return frozenset(n for n, r in self._rings.items() if for_all or r.next_edge(since) <= at)
 
     def wants_list(self, at: float) -> bool:
-        """Tell whether there is room again for Leases that were forgotten."""
+        """Return whether there is room again for forgotten Leases."""
         if at < self._relist_at:
             return False
         self._relist_at = at + UNKNOWN_SILENCE
@@ -247,14 +245,14 @@ class Membership:
         )
 
     def _end_of_doubt(self, at: float) -> float:
-        """Return when strangers are gone, inf if they are already."""
+        """Return when strangers count as gone, inf if they already do."""
         return self._strangers_until if self._strangers_until > at else inf
 
     def _adjusted(self, known: Known) -> ObservedLease:
-        return known.sighting.anew(self._outages.put_off(known.sighting.since))
+        return known.observed.anew(self._outages.put_off(known.observed.since))
 
     def _keep(self, name: RingName, ring: _Ring, known: Known) -> ObjectRef | None:
-        """Keep a Lease; return the one that is not kept any more instead."""
+        """Keep a Lease; return the one that is dropped instead, if any."""
         self._places[known.lease.metadata.ref] = name
         evicted = ring.leases.keep(known)
         if evicted is not None:
@@ -265,7 +263,7 @@ class Membership:
     def _leave(
         self, ref: ObjectRef, at: float, renewed: float | None = None
     ) -> frozenset[RingName]:
-        """Remember until when the shard may work whose Lease is gone from its ring."""
+        """Remember until when the shard of a Lease that left its ring might work."""
         name = self._places.pop(ref, None)
         if name is None:
             return frozenset()
@@ -273,11 +271,11 @@ class Membership:
         ring = self._rings[name]
         known = ring.leases.remove(ref)
         ring.is_stale = True
-        until = self._outages.put_off(known.sighting.since if renewed is None else renewed)
+        until = self._outages.put_off(known.observed.since if renewed is None else renewed)
         if not is_given_up(known.lease):
             until += _stops_after(known.lease)
         if ring.is_known:
-            # One that was made anew and never held does not shorten the wait for the old one.
+            # A Lease that was recreated and never held does not shorten the wait for the old one.
             ring.leases.depart(ref, until)
         else:
             self._guests_until = max(self._guests_until, until)
@@ -287,12 +285,12 @@ class Membership:
 
 
 def _stops_after(lease: Lease) -> float:
-    """Return for how many seconds after its last renewal the shard may work."""
+    """Return for how many seconds after its last renewal the shard might work."""
     return 2 * duration_of(lease).total_seconds()
 
 
 def is_another(before: Known, known: Known) -> bool:
-    """Tell whether a Lease says something else of its shard, or gives it another standing."""
+    """Return whether a Lease now describes another shard, or gives it another standing."""
     was, is_ = before.shard, known.shard
     if was != is_ or (was.ready, was.since) != (is_.ready, is_.since):
         return True

@@ -1,7 +1,7 @@
-"""What a shard says about itself on its Lease (docs/placement.md, "What shards say").
+"""How a shard describes itself on its Lease (docs/placement.md, "What shards say").
 
-Anybody who may write the Lease may write these; a value that cannot be understood is ignored and
-named in `invalid_annotations`.
+Every client that can write the Lease can write these; an invalid value is ignored and reported by
+`invalid_annotations`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,13 +31,13 @@ from sharder.core.quantities import quantities, quantity
 T = TypeVar("T")
 
 OBJECTS: Final = "objects"
-"""The resource that every object takes one of."""
+"""The resource of which every object takes one."""
 
 MIN_WEIGHT, MAX_WEIGHT = Decimal("0.001"), Decimal(1_000_000)
-"""Weights outside cannot be told from a mistake."""
+"""Weights outside this range are taken for a mistake."""
 
 MAX_CEILING: Final = 10**12
-"""More objects than any cluster holds: higher ceilings limit nothing, and are slow to compute with
+"""More objects than any cluster holds.  Higher ceilings limit nothing and are slow to compute with
 (`1e99` is a quantity)."""
 
 _UNWELL: Final = frozenset({ShardState.EXPIRED, ShardState.UNCERTAIN})
@@ -47,7 +47,7 @@ _NOTHING: Final[Mapping[str, Decimal]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """A shard as placement sees it."""
+    """A shard as placement uses it."""
 
     name: ShardName
     region: str = ""
@@ -56,40 +56,40 @@ class Shard:
     pool: str = ""
     """Empty: in no pool."""
     weight: float = 1.0
-    """Its size beside the others', > 0."""
+    """Its size relative to the others, > 0."""
     capacity: Mapping[str, Decimal] = field(default_factory=lambda: _NOTHING, hash=False)
-    """What it has room for, by resource; a resource that is not there has no limit."""
+    """What it has room for, by resource; a resource without an entry has no limit."""
     cordoned: bool = False
-    """It keeps what it has and gets nothing new."""
+    """It keeps its objects and gets no new ones."""
     evacuating: bool = False
-    """It is to let go of all that it has, and gets nothing new."""
+    """All its objects are drained, and it gets no new ones."""
     revision: str = ""
-    """Of the controller that runs there; empty: it does not say."""
+    """The revision of the controller that runs there; empty: unknown."""
     since: float = field(default=0.0, compare=False)
-    """When it took its Lease, in seconds since 1970, if it says its revision; whoever writes a new
-    time with each renewal must not have the ring passed over each time."""
+    """When it took its Lease, in seconds since 1970, if it has a revision.  It is not compared, or
+    a client that writes a new time with each renewal would cause a resync each time."""
     ready: bool = field(default=True, compare=False)
-    """It renews its Lease in time; strategies that stick prefer such shards for new objects."""
+    """It renews its Lease in time; strategies that stick prefer such a shard for new objects."""
 
     @property
     def set_aside(self) -> bool:
-        """Whether people want nothing new on it; what it has is in nobody's way there."""
+        """Whether people want no new objects on it; its own objects never exceed a ceiling."""
         return self.cordoned or self.evacuating
 
     @property
     def place(self) -> tuple[str, str]:
-        """Region and zone: zones of one name in two regions are two."""
+        """Region and zone, because two regions can have a zone of the same name."""
         return self.region, self.zone
 
     @property
     def ceiling(self) -> int | None:
-        """The objects that it declares room for, None if it does not say."""
+        """The number of objects that it declares room for, None if it declares none."""
         declared = self.capacity.get(OBJECTS)
         return None if declared is None else min(int(declared), MAX_CEILING)
 
 
 def shard_of(lease: Lease) -> Shard:
-    """Return the shard that the Lease stands for; what cannot be understood is left out."""
+    """Return the shard that the Lease describes; invalid values are left out."""
     meta = lease.metadata
     return Shard(
         name=ShardName(meta.name),
@@ -107,7 +107,7 @@ def shard_of(lease: Lease) -> Shard:
 
 
 def invalid_annotations(lease: Lease) -> Iterator[str]:
-    """Yield what is wrong with what the Lease says of its shard, and is ignored therefore."""
+    """Yield which annotations of the Lease are ignored, and why."""
     readers: dict[str, Callable[[str], object]] = {
         POOL_ANNOTATION: _pool,
         WEIGHT_ANNOTATION: _weight,
@@ -135,7 +135,7 @@ def _parsed(read: Callable[[str], T], text: str, default: T) -> T:
 
 def _pool(text: str) -> str:
     if not is_label_value(text):
-        raise ValueError(f"{text[:20]!r} cannot be the value of a label, by which objects ask")
+        raise ValueError(f"{text[:20]!r} is not a valid label value")
     return text
 
 

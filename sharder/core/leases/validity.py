@@ -1,7 +1,7 @@
-"""Which Leases of a ring make shards, and what is wrong with the others; pure.
+"""Which Leases of a ring make shards, and what is wrong with the others.
 
-Anybody who may create Leases can label one with a ring's name.  So what a Lease says is checked
-before it counts, and where a ring names the namespaces of its shards, no other does
+Every client that can create Leases can label one with a ring's name.  So a Lease is validated
+before it counts, and only in the namespaces that the ring lists, if it lists any
 (docs/protocol.md, "When an object may be taken from a shard").
 """
 
@@ -14,9 +14,9 @@ from sharder.core.leases.state import is_held, problem_of
 from sharder.core.names import ObjectRef, ShardName
 
 MAX_LEASES = 1024
-"""Shards of one ring, oldest first: bounds what forged Leases may cost."""
+"""Shards of one ring, the oldest ones: bounds the cost of forged Leases."""
 
-_SURPLUS = f"the ring has {MAX_LEASES} older shards"
+_SURPLUS = f"the ring already has {MAX_LEASES} older shards"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +28,9 @@ class LeaseValidity:
     foreign: tuple[Lease, ...]
     """Those in other namespaces."""
     problems: dict[ObjectRef, str] = field(compare=False)
-    """Why a Lease makes no shard, for those that do not."""
+    """Why a Lease makes no shard, for each that makes none."""
     duplicate_names: frozenset[ShardName]
-    """Names that are held in more than one namespace: nobody can tell whose an object is."""
+    """Names held in more than one namespace: it is not known which shard an object belongs to."""
 
     @property
     def valid(self) -> tuple[Lease, ...]:
@@ -39,13 +39,13 @@ class LeaseValidity:
 
     @property
     def complaint(self) -> str | None:
-        """What keeps the ring from working and what to do about it, None if nothing."""
+        """Why the ring is not ready and what to do about it, None if it is."""
         if not self.duplicate_names:
             return None
         names = ", ".join(sorted(self.duplicate_names))
         return (
-            f"two Leases of one name are held, in two namespaces: {names}; nothing is given to or "
-            "taken from such a shard: stop one, or set spec.shardNamespaces"
+            f"two Leases of one name are held, in two namespaces: {names}; their objects do not "
+            "move: stop one shard, or set spec.shardNamespaces"
         )
 
 
@@ -54,9 +54,9 @@ def classify(
     namespaces: Collection[str],
     problem: Callable[[Lease], str | None] = problem_of,
 ) -> LeaseValidity:
-    """Return the roster of a ring; without `namespaces` its shards may live in any.
+    """Return which Leases of a ring are valid; without `namespaces` all namespaces count.
 
-    `problem` is `problem_of`, or remembers what it said of each Lease.
+    `problem` is `problem_of`, or a cache of its results.
     """
     own, foreign = list[Lease](), list[Lease]()
     for lease in leases:
@@ -64,7 +64,7 @@ def classify(
         (own if local else foreign).append(lease)
     own.sort(key=lambda lease: (lease.metadata.creation_timestamp or "", lease.metadata.ref))
     problems = _problems(own, problem)
-    elsewhere = f"the ring has its shards in {', '.join(sorted(namespaces))} alone"
+    elsewhere = f"spec.shardNamespaces allows only {', '.join(sorted(namespaces))}"
     problems |= {lease.metadata.ref: elsewhere for lease in foreign}
     held = Counter(lease.metadata.name for lease in own if is_held(lease))
     return LeaseValidity(
@@ -78,7 +78,7 @@ def classify(
 def _problems(
     oldest_first: Iterable[Lease], problem: Callable[[Lease], str | None]
 ) -> dict[ObjectRef, str]:
-    """Return what is wrong with each Lease; only those that are held and valid are counted."""
+    """Return what is wrong with each Lease; only held, valid ones count towards the limit."""
     problems, shards = dict[ObjectRef, str](), 0
     for lease in oldest_first:
         found = problem(lease)

@@ -280,7 +280,7 @@ def _plain(key: str) -> Demand:
 
 
 def is_even(snapshot: RingSnapshot) -> bool:
-    """Tell whether the counts alone show that nothing is to move, so that no list is needed.
+    """Return whether the counts alone show that nothing is to move, so that no list is needed.
 
     That is so where EvenLoad goes by the number of objects (`ObjectsPerWeight`).
     """

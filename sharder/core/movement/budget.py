@@ -118,7 +118,7 @@ class Leavers(Generic[K]):
         return Refusal(Limit.HAND_OVER, SOON, why)
 
     def any(self, now: float) -> bool:
-        """Tell whether an object was asked for in the last minute and has no other owner yet."""
+        """Return whether an object was asked for in the last minute and has no other owner yet."""
         self._forget(now)
         return bool(self._asked)
 

@@ -122,7 +122,7 @@ def excess_of(snapshot: RingSnapshot) -> Mapping[ShardName, int]:
 
 
 def is_one_too_many(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> bool:
-    """Tell whether an available shard has more than it may have, and an object is to go for that.
+    """Return whether an available shard has more than it may have, and an object is to go for that.
 
     What is there because it was pinned goes first, also what has lost its pin a moment ago.
     """
@@ -158,7 +158,7 @@ def _choose(snapshot: RingSnapshot, demand: Demand, *, draining: bool) -> Choice
 
 
 def _had_better_keep(snapshot: RingSnapshot, owner: ShardName | None) -> bool:
-    """Tell whether a shard may keep what it was asked to let go, and nobody else may have."""
+    """Return whether a shard may keep what it was asked to let go, and nobody else may have."""
     tally, layout = snapshot.tally, snapshot.placer.layout
     if tally is None:
         return owner in layout.names
@@ -167,6 +167,6 @@ def _had_better_keep(snapshot: RingSnapshot, owner: ShardName | None) -> bool:
 
 
 def _may_stay(placer: Placer, shard: ShardName | None, tally: Tally) -> bool:
-    """Tell whether an object that the shard was asked to let go need not go any more."""
+    """Return whether an object that the shard was asked to let go need not go any more."""
     found = next(s for s in placer.layout.available if s.name == shard)
     return found.set_aside or placer.ceilings(tally).keeps_one_more(found)

@@ -74,7 +74,7 @@ class Owners:
             self._shards[main_key(obj)] = shard
 
     def waits(self, obj: PartialObject) -> bool:
-        """Tell whether a main object was displaced when it was noted: it moves by a drain."""
+        """Return whether a main object was displaced when it was noted: it moves by a drain."""
         key = main_key(obj)
         return key in self._shards and key not in self._directed
 
@@ -100,7 +100,7 @@ def plan_main(snapshot: RingSnapshot, obj: PartialObject) -> Step:
 
 
 def stands_still(snapshot: RingSnapshot, shard: ShardName | None) -> bool:
-    """Tell whether nothing may be taken from the shard now, whatever its objects ask for."""
+    """Return whether nothing may be taken from the shard now, whatever its objects ask for."""
     paused, standing_of = snapshot.ring.spec.movement.paused, snapshot.members.standing_of
     return paused and shard is not None and standing_of(shard) is not Standing.GONE
 

@@ -33,7 +33,7 @@ class Assumption(NamedTuple):
     """How often it has grown older."""
 
     def is_settled_by(self, shown: Entry | None) -> bool:
-        """Tell whether what the watch shows is news beside the assumption, or confirms it.
+        """Return whether what the watch shows is news beside the assumption, or confirms it.
 
         That its old shard has let go is none where it is to be given to another.
         """
@@ -65,7 +65,7 @@ class Assumptions:
         return next(iter(self._brief)) if len(self._brief) > MAX_BRIEF else None
 
     def drop(self, identity: int) -> bool:
-        """Assume nothing of an object any more; tell whether anything was."""
+        """Assume nothing of an object any more; return whether anything was."""
         self._brief.pop(identity, None)
         return self._all.pop(identity, None) is not None
 

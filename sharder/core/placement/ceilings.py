@@ -66,7 +66,7 @@ class Ceilings:
         return min(declared, share)
 
     def bind(self, shard: Shard) -> bool:
-        """Tell whether there is any limit for the shard or its pool."""
+        """Return whether there is any limit for the shard or its pool."""
         in_pool = self._spec.pool_capacity is not None and bool(shard.pool)
         return in_pool or self.of(shard) is not None
 
@@ -111,7 +111,7 @@ class Ceilings:
         return self._excess_of(beside).get(shard.name, 0)
 
     def keeps_one_more(self, shard: Shard) -> bool:
-        """Tell whether an object that the shard was asked to let go could stay after all."""
+        """Return whether an object that the shard was asked to let go could stay after all."""
         limit, pool_limit = self._limit(shard), self._spec.pool_capacity
         if limit is not None and self._counts.staying_on(shard.name) >= limit:
             return False

@@ -15,7 +15,7 @@ class Counts(Protocol):
         ...
 
     def holds(self, identity: int) -> bool:
-        """Tell whether an object is among them."""
+        """Return whether an object is among them."""
         ...
 
     def on(self, shard: ShardName) -> int:

@@ -179,7 +179,7 @@ class Reader:
         labels, annotations = obj.metadata.labels or {}, obj.metadata.annotations or {}
         for key in self._labels:
             if key in labels and not is_label_value(labels[key]):
-                yield f"the label {key} is ignored: it is empty or no label value"
+                yield f"the label {key} is ignored: it is empty or not a valid label value"
         for key, read in _READERS if annotations else ():
             try:
                 if key in annotations:
@@ -194,7 +194,7 @@ class Reader:
 
 def _move_cost(text: str) -> int:
     if not text.removeprefix("-").isdecimal() or not text.isascii() or len(text) > 11:
-        raise ValueError(f"{text[:20]!r} is no integer")
+        raise ValueError(f"{text[:20]!r} is not an integer")
     cost = int(text)
     if abs(cost) > MAX_MOVE_COST:
         raise ValueError(f"{text} is not between -{MAX_MOVE_COST} and {MAX_MOVE_COST}")

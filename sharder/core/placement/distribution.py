@@ -104,7 +104,7 @@ class _Ring:
                 self.displaced.add(placed.demand.identity)
 
     def follow_pins(self) -> bool:
-        """Move what is pinned to where there is room for it; tell whether anything moved."""
+        """Move what is pinned to where there is room for it; return whether anything moved."""
         moved = False
         for placed in self._objects:
             shard = self._shard_of(placed)
@@ -116,7 +116,7 @@ class _Ring:
         return moved
 
     def fill(self) -> bool:
-        """Place what has no shard; tell whether anything found one.
+        """Place what has no shard; return whether anything found one.
 
         What leaves a shard that is gone makes room in its pool, for one that came before it.
         """

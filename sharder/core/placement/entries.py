@@ -42,7 +42,7 @@ class Entry(NamedTuple):
 
 
 def makes_room(before: Entry, after: Entry | None) -> bool:
-    """Tell whether an object leaves its shard, where it was heading, or a group of its shard."""
+    """Return whether an object leaves its shard, where it was heading, or a group of its shard."""
     reached = () if after is None else (after.heading, after.shard)
     if before.heading is not None and before.heading not in reached:
         return True

@@ -57,7 +57,7 @@ class Placer:
         return self.strategy.sticks
 
     def decides_like(self, layout: Layout) -> bool:
-        """Tell whether objects are placed alike on another layout."""
+        """Return whether objects are placed alike on another layout."""
         if self.sticks:
             return self.layout == layout
         return self.layout.essence == layout.essence
@@ -98,7 +98,7 @@ class Placer:
         return pin if waits or pin not in self.layout.closed else None
 
     def keeps(self, demand: Demand) -> bool:
-        """Tell whether the object may stay where it is, however full that is."""
+        """Return whether the object may stay where it is, however full that is."""
         here = demand.current
         return here is not None and self._objection(self.layout.by_name[here], demand) is None
 
@@ -128,7 +128,7 @@ class Placer:
         return Ceilings(self.layout, self.strategy, counts)
 
     def has_room(self, counts: Counts) -> bool:
-        """Tell whether some shard can take an object that asks for nothing.
+        """Return whether some shard can take an object that asks for nothing.
 
         Also if none gets anything new, whatever it has: room is not what is missing then.
         """
@@ -156,7 +156,7 @@ class Placer:
                 yield candidates
 
     def _asks_for_nothing(self, demand: Demand) -> bool:
-        """Tell whether no filter looks at anything that the object says, or at where it is."""
+        """Return whether no filter looks at anything that the object says, or at where it is."""
         if demand.pin or demand.region or demand.zone or demand.pool:
             return False
         # To a strategy that follows it matters only on a cordoned shard where it is.

@@ -93,7 +93,7 @@ class Tally:
         return self._found(identity) if assumed is None else assumed.entry
 
     def holds(self, identity: int) -> bool:
-        """Tell whether an object is counted."""
+        """Return whether an object is counted."""
         return self.entry(identity) is not None
 
     def on(self, shard: ShardName) -> int:
@@ -116,7 +116,7 @@ class Tally:
         return self._staying[shard] - self._unproven[shard]
 
     def is_guest(self, identity: int) -> bool:
-        """Tell whether an object is where it is because it was pinned there, and is no more.
+        """Return whether an object is where it is because it was pinned there, and is no more.
 
         That is known of what was seen pinned, as long as it stays on that shard.
         """

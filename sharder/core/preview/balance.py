@@ -86,7 +86,7 @@ class Balanced:
 
 
 def is_rebalanced(snapshot: RingSnapshot) -> bool:
-    """Tell whether people want objects of the ring to be moved for balance."""
+    """Return whether people want objects of the ring to be moved for balance."""
     return snapshot.ring.spec.rebalance.strategy is not RebalanceStrategy.NONE
 
 

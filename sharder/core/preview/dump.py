@@ -105,7 +105,7 @@ def plan_dump(
 
 
 def decode_dump(data: bytes) -> Dump:
-    """Return what the file holds; of an object that stands there twice the last one counts.
+    """Return what the file holds; of an object that occurs twice the last one counts.
 
     Raises:
         ConfigError: it is neither YAML nor JSON, an object in it cannot be understood, or it has

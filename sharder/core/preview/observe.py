@@ -88,7 +88,7 @@ class ObjectCount:
 
 
 def is_unowned(snapshot: RingSnapshot, owner: ShardName | None) -> bool:
-    """Tell whether no shard works on an object with this owner."""
+    """Return whether no shard works on an object with this owner."""
     return owner is None or snapshot.members.standing_of(owner) is Standing.GONE
 
 

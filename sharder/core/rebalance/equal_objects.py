@@ -105,7 +105,7 @@ def sorts_of(
 
 
 def is_before(one: LoadedObject, other: LoadedObject) -> bool:
-    """Tell whether one object is moved before another that is equal in all else: if younger."""
+    """Return whether one object is moved before another that is equal in all else: if younger."""
     if one.created == other.created:
         return one.key < other.key
     return one.created > other.created

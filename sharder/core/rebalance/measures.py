@@ -44,15 +44,15 @@ class Measure(Protocol):
         ...
 
     def is_source(self, number: float) -> bool:
-        """Tell whether a shard with this number is to give objects up."""
+        """Return whether a shard with this number is to give objects up."""
         ...
 
     def gains(self, before: float, after: float) -> bool:
-        """Tell whether a source may come from one number to the other."""
+        """Return whether a source may come from one number to the other."""
         ...
 
     def helps(self, source: tuple[float, float], target: tuple[float, float]) -> bool:
-        """Tell whether a move helps, which has its source and target from one to the other."""
+        """Return whether a move helps, which has its source and target from one to the other."""
         ...
 
 
@@ -76,17 +76,17 @@ class Fragmentation:
         return fragmentation(rates(self.resources, shard, load, change))
 
     def is_source(self, number: float) -> bool:
-        """Tell whether the shard is strictly above the threshold."""
+        """Return whether the shard is strictly above the threshold."""
         return number > self.threshold + TOLERANCE
 
     def gains(self, before: float, after: float) -> bool:
-        """Tell whether the source becomes better, or just not worse if no gain is asked for."""
+        """Return whether the source becomes better, or just not worse if no gain is asked for."""
         if self.min_gain > 0:
             return falls(before, after)
         return after <= before + TOLERANCE
 
     def helps(self, source: tuple[float, float], target: tuple[float, float]) -> bool:
-        """Tell whether the target is well afterwards, or not worse than before."""
+        """Return whether the target is well afterwards, or not worse than before."""
         is_well = not self.is_source(target[1]) or target[1] <= target[0] + TOLERANCE
         return is_well and falls(max(source[0], target[0]), max(source[1], target[1]))
 
@@ -116,15 +116,15 @@ class HighestRate:
         return max(rates(self.resources, shard, load, change))
 
     def is_source(self, number: float) -> bool:
-        """Tell whether the shard has any load: whether there is a better place shows later."""
+        """Return whether the shard has any load: whether there is a better place shows later."""
         return number > TOLERANCE
 
     def gains(self, before: float, after: float) -> bool:
-        """Tell whether the source is less full."""
+        """Return whether the source is less full."""
         return falls(before, after)
 
     def helps(self, source: tuple[float, float], target: tuple[float, float]) -> bool:
-        """Tell whether two shards that differ are left with the fuller one less full."""
+        """Return whether two shards that differ are left with the fuller one less full."""
         differ = source[0] - target[0] >= self.min_difference - TOLERANCE
         return differ and falls(source[0], max(source[1], target[1]))
 
@@ -150,15 +150,15 @@ class ObjectsPerWeight:
         return (load.get(OBJECTS, 0.0) + change.get(OBJECTS, 0.0)) / shard.weight
 
     def is_source(self, number: float) -> bool:
-        """Tell whether the shard has any object: whether there is a better place shows later."""
+        """Return whether the shard has any object: whether there is a better place shows later."""
         return number > TOLERANCE
 
     def gains(self, before: float, after: float) -> bool:
-        """Tell whether there is one object less."""
+        """Return whether there is one object less."""
         return after < before
 
     def helps(self, source: tuple[float, float], target: tuple[float, float]) -> bool:
-        """Tell whether the target does not end up above the source.
+        """Return whether the target does not end up above the source.
 
         With equal weights that means a difference of two objects: with one, the two would merely
         change places.
@@ -167,7 +167,7 @@ class ObjectsPerWeight:
 
 
 def falls(before: float, after: float) -> bool:
-    """Tell whether a number becomes smaller."""
+    """Return whether a number becomes smaller."""
     return after < before - TOLERANCE
 
 
@@ -206,5 +206,5 @@ def mean_and_sigma(numbers: Sequence[float]) -> tuple[float, float]:
 
 
 def has_capacity(shard: LoadedShard, resources: Iterable[str]) -> bool:
-    """Tell whether the shard declares capacity of one of the resources."""
+    """Return whether the shard declares capacity of one of the resources."""
     return any(shard.capacity.get(name, 0.0) > 0 for name in resources)

@@ -175,5 +175,5 @@ def reason_against(resource: GroupResource) -> str | None:
 
 
 def may_be_sharded(resource: GroupResource) -> bool:
-    """Tell whether a ring may have such a resource."""
+    """Return whether a ring may have such a resource."""
     return is_resource(resource) and reason_against(resource) is None

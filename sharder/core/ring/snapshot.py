@@ -155,7 +155,7 @@ class RingSnapshot:
         return owner_key(owner, obj.metadata.namespace if namespaced else "")
 
     def is_controlled_by_another(self, child: PartialObject) -> bool:
-        """Tell whether what controls `child` is surely of no main resource of the ring."""
+        """Return whether what controls `child` is surely of no main resource of the ring."""
         owner = child.metadata.controller
         all_known = len(self.kinds) >= len(self.resources)
         return owner is not None and all_known and (owner.group, owner.kind) not in self.kinds
@@ -171,11 +171,11 @@ class RingSnapshot:
         return ShardName(shard) if is_label_value(shard) else None
 
     def is_draining(self, obj: PartialObject) -> bool:
-        """Tell whether the object's owner has been asked to let go."""
+        """Return whether the object's owner has been asked to let go."""
         return obj.metadata.has_label(self.drain_label)
 
     def selects(self, obj: PartialObject, role: Role = Role.MAIN) -> bool:
-        """Tell whether the ring looks after the object, by its own labels and its namespace.
+        """Return whether the ring looks after the object, by its own labels and its namespace.
 
         A Namespace is its own namespace; other cluster-scoped objects have none to judge by.
         """
@@ -186,7 +186,7 @@ class RingSnapshot:
         return not namespace or namespace in self.namespaces
 
     def matches(self, obj: PartialObject, role: Role = Role.MAIN) -> bool:
-        """Tell whether the ring's objectSelector matches.
+        """Return whether the ring's objectSelector matches.
 
         It selects main objects only: a controlled object is in scope with its controller.
         """
@@ -196,7 +196,7 @@ class RingSnapshot:
         return selector.matches(obj.metadata.labels or {})
 
     def decides_like(self, other: "RingSnapshot") -> bool:
-        """Tell whether both lead to the same steps for every object.
+        """Return whether both lead to the same steps for every object.
 
         The ring's status and labels do not matter, nor whether available shards renew their
         Leases in time: by that a strategy that sticks places objects, but moves none.
@@ -204,7 +204,7 @@ class RingSnapshot:
         return self.places_like(other) and self.namespaces == other.namespaces
 
     def places_like(self, other: "RingSnapshot") -> bool:
-        """Tell whether both lead to the same steps for every object that both select."""
+        """Return whether both lead to the same steps for every object that both select."""
         if self.epoch is other.epoch:
             return True
         return (

@@ -51,7 +51,7 @@ class DesiredCondition:
         return "True" if self.holds else "False"
 
     def is_said(self, known: Condition | None) -> bool:
-        """Tell whether `known` says the same, in whatever words."""
+        """Return whether `known` says the same, in whatever words."""
         if known is None or self.holds is None:
             return known is None and self.holds is None
         return (known.status, known.reason) == (self.status, self.reason)

@@ -102,7 +102,7 @@ def with_rebalance(
 
 
 def is_urgent(after: RingStatus, before: RingStatus) -> bool:
-    """Tell whether more has changed than what is counted."""
+    """Return whether more has changed than what is counted."""
     return _urgent_part(after) != _urgent_part(before)
 
 
@@ -186,7 +186,7 @@ class StatusThrottle:
         self._doubts: dict[str, tuple[DesiredCondition, float]] = {}
 
     def believes(self, claim: DesiredCondition, known: Condition | None, at: float) -> bool:
-        """Tell whether the condition `known` is to say what is claimed now.
+        """Return whether the condition `known` is to say what is claimed now.
 
         What follows from more than counts is believed at once, and so is the first word.
         """

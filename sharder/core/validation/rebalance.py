@@ -116,7 +116,7 @@ def _invalid(field: str, value: str | int, advice: str) -> Refusal:
 
 
 def sticks(placement: PlacementSpec) -> bool:
-    """Tell whether the strategy leaves objects where they are, hence counts them."""
+    """Return whether the strategy leaves objects where they are, hence counts them."""
     return Placer(Layout(spec=placement, shards=(), available=())).sticks
 
 

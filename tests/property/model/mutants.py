@@ -119,7 +119,7 @@ MUTANTS = (
     Mutant(
         name="gives to a shard whose name is held twice",
         module="core/leases/membership.py",
-        old="standings |= dict.fromkeys(roster.duplicate_names, Standing.MISSING)",
+        old="standings |= dict.fromkeys(validity.duplicate_names, Standing.MISSING)",
         new="",
     ),
     Mutant(

@@ -132,7 +132,7 @@ class View:
 
     def care(self) -> None:
         """Do what every Lease needs; lost races need nothing."""
-        for sighting in self._membership.sightings(DEMO):
+        for sighting in self._membership.observed_leases(DEMO):
             lease = sighting.lease
             if problem_of(lease) is not None:
                 continue

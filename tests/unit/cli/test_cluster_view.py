@@ -323,7 +323,9 @@ async def test_an_object_is_explained_with_a_word_about_every_shard() -> None:
         (B, "expired", "available", "the object is pinned to shard-a", None),
         (C, "dead", "gone", "it has released its Lease, or lost it", None),
     ]
-    assert told.mistakes == (f"the label {POOL_LABEL} is ignored: it is empty or no label value",)
+    assert told.mistakes == (
+        f"the label {POOL_LABEL} is ignored: it is empty or not a valid label value",
+    )
 
 
 async def test_a_strategy_that_follows_is_explained_by_its_remarks() -> None:

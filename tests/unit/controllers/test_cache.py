@@ -280,7 +280,7 @@ async def test_the_silence_of_the_api_server_is_not_that_of_the_shards() -> None
         cluster.leases.fail(Unavailable("connection reset"))
         cluster.leases.hang_up()
         await cluster.settle()
-        sighting = cluster.cache.membership.sighting(ObjectRef("default", A))
+        sighting = cluster.cache.membership.observed(ObjectRef("default", A))
 
         assert sighting is not None
         assert sighting.since == cluster.clock.monotonic()
@@ -295,7 +295,7 @@ async def test_a_call_that_fails_now_and_then_takes_only_its_own_time_from_a_sil
         cluster.cache.note_attempt(begin + 4, False)
         await cluster.clock.advance(2)
         cluster.cache.note_attempt(begin + 7, True)
-        after = cluster.cache.membership.sighting(ObjectRef("default", A))
+        after = cluster.cache.membership.observed(ObjectRef("default", A))
 
         assert after is not None
         assert after.since == begin + 1
@@ -311,7 +311,7 @@ async def test_calls_that_fail_in_a_row_are_an_outage_until_the_next_answer() ->
             cluster.cache.note_attempt(begin + seconds, False)
         await cluster.clock.advance(4)
         cluster.cache.note_attempt(begin + 10, True)
-        after = cluster.cache.membership.sighting(ObjectRef("default", A))
+        after = cluster.cache.membership.observed(ObjectRef("default", A))
 
         assert after is not None
         assert after.since == begin + 8
@@ -359,12 +359,12 @@ async def test_a_missed_watch_window_keeps_what_was_observed() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A, B):
-        before = cluster.cache.membership.sighting(ObjectRef("default", A))
+        before = cluster.cache.membership.observed(ObjectRef("default", A))
         cluster.leases.fail(Expired("too old"))
         cluster.leases.hang_up()
         await cluster.clock.advance(1)
 
-        assert cluster.cache.membership.sighting(ObjectRef("default", A)) == before
+        assert cluster.cache.membership.observed(ObjectRef("default", A)) == before
 
 
 async def test_who_left_while_the_window_was_missed_is_told() -> None:
@@ -413,14 +413,14 @@ async def test_a_missed_window_stops_moves_and_takes_no_silence_back() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A):
-        snapshot, (before,) = cluster.snapshot, cluster.cache.membership.sightings(DEMO)
+        snapshot, (before,) = cluster.snapshot, cluster.cache.membership.observed_leases(DEMO)
         await cluster.leases.patch(ObjectRef("default", A), {"metadata": {"labels": {"x": "1"}}})
         cluster.leases.compact()
         cluster.leases.hang_up()
         await cluster.settle()
         during = cluster.cache.is_current(snapshot)
         await cluster.clock.advance(10)
-        (after,) = cluster.cache.membership.sightings(DEMO)
+        (after,) = cluster.cache.membership.observed_leases(DEMO)
 
     assert (during, cluster.cache.is_current(snapshot)) == (False, True)
     assert after.since == before.since

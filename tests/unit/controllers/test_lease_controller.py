@@ -404,8 +404,12 @@ async def test_what_a_lease_says_in_vain_of_its_shard_is_told_once_and_again_if_
 
         ignored = f"the annotation {WEIGHT_ANNOTATION} is ignored"
         assert cluster.recorder.warnings == [
-            (REF, "MalformedValue", f"{ignored}: '-1' is no quantity such as 4, 500m or 8Gi"),
-            (REF, "MalformedValue", f"{ignored}: 'heavy' is no quantity such as 4, 500m or 8Gi"),
+            (REF, "MalformedValue", f"{ignored}: '-1' is not a quantity such as 4, 500m or 8Gi"),
+            (
+                REF,
+                "MalformedValue",
+                f"{ignored}: 'heavy' is not a quantity such as 4, 500m or 8Gi",
+            ),
         ]
 
 

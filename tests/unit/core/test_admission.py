@@ -726,7 +726,7 @@ def test_who_creates_an_object_that_says_nonsense_is_warned_and_gets_it_assigned
     assert decision.assigned == B
     assert decision.warning == (
         f"the annotation {LOAD_ANNOTATION} is ignored: 'x' is not of the form resource=quantity; "
-        f"the annotation {MOVE_COST_ANNOTATION} is ignored: '1.5' is no integer"
+        f"the annotation {MOVE_COST_ANNOTATION} is ignored: '1.5' is not an integer"
     )
 
 

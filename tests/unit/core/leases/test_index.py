@@ -34,7 +34,7 @@ def watching(*leases: Lease, namespaces: tuple[str, ...] = ()) -> Membership:
 
 
 def kept(membership: Membership) -> int:
-    return len(membership.sightings(DEMO))
+    return len(membership.observed_leases(DEMO))
 
 
 def members(membership: Membership, at: float = AT, before: Members | None = None) -> Members:
@@ -58,7 +58,10 @@ def test_leases_of_rings_that_nobody_has_made_are_bounded_all_together() -> None
     for number in range(MANY):
         membership.see(lease(of=f"ring-{number}", namespace=f"ns-{number}"), AT)
 
-    assert sum(len(membership.sightings(RingName(f"ring-{n}"))) for n in range(MANY)) == MAX_GUESTS
+    assert (
+        sum(len(membership.observed_leases(RingName(f"ring-{n}"))) for n in range(MANY))
+        == MAX_GUESTS
+    )
 
 
 def test_rings_that_nobody_has_made_leave_nothing_behind() -> None:
@@ -80,7 +83,7 @@ def test_a_working_shard_keeps_its_place_and_a_new_one_is_not_kept_out_by_what_i
 
 
 def test_some_shards_beyond_the_limit_are_told_that_there_are_too_many() -> None:
-    problems = members(watching(*forged())).roster.problems
+    problems = members(watching(*forged())).validity.problems
 
     assert len(problems) == LIMITS[Tier.SHARD] - MAX_LEASES > 0
 
@@ -98,7 +101,7 @@ def test_of_a_lease_that_was_forgotten_nothing_is_taken() -> None:
     membership = watching(*forged())
     membership.see(lease(A, created="2026-12-01T00:00:00Z"), AT)
 
-    assert membership.sighting(lease(A).metadata.ref) is None
+    assert membership.observed(lease(A).metadata.ref) is None
     assert members(membership).standing_of(A) is Standing.MISSING
 
 
@@ -134,7 +137,7 @@ def test_shards_that_worked_are_remembered_before_those_that_never_did() -> None
 
     membership.see(lease(A, holder="", created=YOUNG), AT)
 
-    assert membership.sighting(lease(A).metadata.ref) is not None
+    assert membership.observed(lease(A).metadata.ref) is not None
     assert members(membership).standing_of(A) is Standing.GONE
 
 

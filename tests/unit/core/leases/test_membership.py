@@ -151,7 +151,7 @@ def test_a_lease_that_loses_its_label_is_gone() -> None:
     membership.forget(lease(), at=1000.0)
 
     assert standing_at(membership, 1000.0) is Standing.MISSING
-    assert membership.sighting(lease().metadata.ref) is None
+    assert membership.observed(lease().metadata.ref) is None
 
 
 def test_a_lease_that_changes_its_ring_leaves_the_old_one_like_a_deleted_one() -> None:
@@ -268,9 +268,9 @@ def test_a_lease_is_watched_from_first_sight_and_anew_from_every_renewal() -> No
     membership = watching(lease(), at=1000.0)
 
     membership.see(lease(labels={"state": "ready"}), at=1001.0)
-    before = membership.sighting(lease().metadata.ref)
+    before = membership.observed(lease().metadata.ref)
     membership.see(lease(renewed=NOW.replace(second=2)), at=1002.0)
-    after = membership.sighting(lease().metadata.ref)
+    after = membership.observed(lease().metadata.ref)
 
     assert before is not None
     assert before.since == 1000.0
@@ -283,7 +283,7 @@ def test_an_outage_is_no_silence_of_a_shard_and_what_was_silent_before_stays_so(
 
     membership.note_outage(1020.0, 1050.0)
 
-    sighting = membership.sighting(lease().metadata.ref)
+    sighting = membership.observed(lease().metadata.ref)
     assert sighting is not None
     assert sighting.silent_at() == 1060.0
 
@@ -336,7 +336,7 @@ def test_sightings_come_by_namespace_and_name() -> None:
         lease(B), lease(A), lease(C, namespace="another"), lease(C, of=OTHER, namespace="x")
     )
 
-    refs = [sighting.lease.metadata.ref for sighting in membership.sightings(DEMO)]
+    refs = [sighting.lease.metadata.ref for sighting in membership.observed_leases(DEMO)]
 
     assert refs == [
         ObjectRef("another", C),

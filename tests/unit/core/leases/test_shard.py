@@ -68,9 +68,9 @@ def test_a_shard_says_where_it_is_and_how_large() -> None:
 @pytest.mark.parametrize(
     ("key", "text", "why"),
     [
-        (POOL_ANNOTATION, "a b", "'a b' cannot be the value of a label, by which objects ask"),
-        (WEIGHT_ANNOTATION, "much", "'much' is no quantity such as 4, 500m or 8Gi"),
-        (WEIGHT_ANNOTATION, "-1", "'-1' is no quantity such as 4, 500m or 8Gi"),
+        (POOL_ANNOTATION, "a b", "'a b' is not a valid label value"),
+        (WEIGHT_ANNOTATION, "much", "'much' is not a quantity such as 4, 500m or 8Gi"),
+        (WEIGHT_ANNOTATION, "-1", "'-1' is not a quantity such as 4, 500m or 8Gi"),
         (WEIGHT_ANNOTATION, "0", "'0' is not between 0.001 and 1000000"),
         (WEIGHT_ANNOTATION, "1000001", "'1000001' is not between 0.001 and 1000000"),
         (CAPACITY_ANNOTATION, "6000", "'6000' is not of the form resource=quantity"),

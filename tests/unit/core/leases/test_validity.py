@@ -22,7 +22,7 @@ def test_a_lease_outside_the_ring_s_namespaces_makes_no_shard() -> None:
     roster = classify([lease(A), lease(B, namespace="another")], ["default"])
 
     assert named(roster.valid) == [A]
-    assert roster.problems == {ObjectRef("another", B): "the ring has its shards in default alone"}
+    assert roster.problems == {ObjectRef("another", B): "spec.shardNamespaces allows only default"}
 
 
 def test_an_invalid_lease_is_told_from_the_others() -> None:

@@ -102,7 +102,9 @@ def test_values_that_can_be_understood_are_no_mistakes() -> None:
 
 @pytest.mark.parametrize("key", [PIN, POOL_LABEL, WANTED_REGION_LABEL, WANTED_ZONE_LABEL])
 def test_an_empty_label_is_a_mistake(key: str) -> None:
-    assert mistakes({key: ""}) == [f"the label {key} is ignored: it is empty or no label value"]
+    assert mistakes({key: ""}) == [
+        f"the label {key} is ignored: it is empty or not a valid label value"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -110,11 +112,11 @@ def test_an_empty_label_is_a_mistake(key: str) -> None:
     [
         (LOAD_ANNOTATION, "much", "'much' is not of the form resource=quantity"),
         (LOAD_ANNOTATION, "", "'' is not of the form resource=quantity"),
-        (MOVE_COST_ANNOTATION, "1.5", "'1.5' is no integer"),
-        (MOVE_COST_ANNOTATION, "", "'' is no integer"),
-        (MOVE_COST_ANNOTATION, "--1", "'--1' is no integer"),
-        (MOVE_COST_ANNOTATION, "٣", "'٣' is no integer"),
-        (MOVE_COST_ANNOTATION, "9" * 30, f"'{'9' * 20}' is no integer"),
+        (MOVE_COST_ANNOTATION, "1.5", "'1.5' is not an integer"),
+        (MOVE_COST_ANNOTATION, "", "'' is not an integer"),
+        (MOVE_COST_ANNOTATION, "--1", "'--1' is not an integer"),
+        (MOVE_COST_ANNOTATION, "٣", "'٣' is not an integer"),
+        (MOVE_COST_ANNOTATION, "9" * 30, f"'{'9' * 20}' is not an integer"),
         (
             MOVE_COST_ANNOTATION,
             str(2**31),
