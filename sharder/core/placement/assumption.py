@@ -1,4 +1,4 @@
-"""What is taken for granted of an object until the watch shows it, or something else."""
+"""Assumptions about objects, until the watch confirms or refutes them."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -8,34 +8,34 @@ from sharder.core.names import ShardName
 from sharder.core.placement.entries import Entry
 
 LIVES: Final = 30
-"""How often an assumption grows older at most, for the watch may be late or broken."""
+"""How many times an assumption ages before it is forgotten, as the watch can be late or broken."""
 
 BRIEF_LIVES: Final = 3
-"""The same for a request that the API server may have refused since, while the watch is live: a
-create reaches the watch within a second, one that fails never does."""
+"""The same for a request that the API server can have rejected since, while the watch is live: a
+create reaches the watch within a second, a failed one never does."""
 
 MAX_BRIEF: Final = 600
-"""Requests that are assumed at a time, the latest ones: as many as an API server has in flight by
-default (--max-requests-inflight and --max-mutating-requests-inflight, 400 + 200)."""
+"""Requests that are assumed at a time, the latest ones: as many as an API server handles at a time
+by default (--max-requests-inflight and --max-mutating-requests-inflight, 400 + 200)."""
 
 
 class Assumption(NamedTuple):
-    """How an object counts meanwhile."""
+    """How an object counts until the watch shows it."""
 
     entry: Entry
     before: ShardName | None
-    """The owner that was known when it was assumed."""
+    """The known owner when the assumption was made."""
     passed: frozenset[Entry]
-    """What was assumed before it and is not shown yet: no news when it is."""
+    """Earlier assumptions that are not shown yet: they are not news when they are."""
     brief: bool = False
-    """Whether it came from a request that others may refuse, not from a write of our own."""
+    """Whether it is from a request that can still be rejected, and not from a write of ours."""
     age: int = 0
-    """How often it has grown older."""
+    """How many times it has aged."""
 
     def is_settled_by(self, shown: Entry | None) -> bool:
-        """Return whether what the watch shows is news beside the assumption, or confirms it.
+        """Return whether the watch confirms the assumption, or shows something newer.
 
-        That its old shard has let go is none where it is to be given to another.
+        That the old shard has released the object is not newer than its assignment to another.
         """
         if shown is None or shown == self.entry:
             return True
@@ -45,19 +45,19 @@ class Assumption(NamedTuple):
 
 
 class Assumptions:
-    """What is assumed, by identity; of what is brief no more than the latest."""
+    """Assumptions by identity; of brief ones only the latest."""
 
     def __init__(self) -> None:
         self._all: dict[int, Assumption] = {}
         self._brief = OrderedDict[int, None]()
-        """Those of them that are brief, the oldest first."""
+        """The brief ones, the oldest first."""
 
     def find(self, identity: int) -> Assumption | None:
-        """Return what is assumed of an object, None if nothing is."""
+        """Return the assumption about an object, None if there is none."""
         return self._all.get(identity)
 
     def add(self, identity: int, assumed: Assumption) -> int | None:
-        """Assume something else of an object; return the one that is too many then, if any."""
+        """Replace the assumption about an object; return the object to forget for it, if any."""
         self._brief.pop(identity, None)
         self._all[identity] = assumed
         if assumed.brief:
@@ -65,14 +65,14 @@ class Assumptions:
         return next(iter(self._brief)) if len(self._brief) > MAX_BRIEF else None
 
     def drop(self, identity: int) -> bool:
-        """Assume nothing of an object any more; return whether anything was."""
+        """Drop the assumption about an object; return whether there was one."""
         self._brief.pop(identity, None)
         return self._all.pop(identity, None) is not None
 
     def grow_older(self, *, is_live: bool) -> Iterator[int]:
-        """Let all grow older and yield those that are too old, to be dropped.
+        """Age all assumptions, and yield the objects whose one is too old.
 
-        `is_live` tells whether the watch has shown anything since the last time.
+        `is_live` is whether the watch has shown anything since the last time.
         """
         for identity, assumed in list(self._all.items()):
             if assumed.age >= (BRIEF_LIVES if assumed.brief and is_live else LIVES):

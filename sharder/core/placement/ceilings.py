@@ -1,4 +1,8 @@
-"""How many objects a shard may have, and which are too many (docs/placement.md, "Ceilings")."""
+"""How many objects a shard can have, and how many too many it has (docs/placement.md, "Ceilings").
+
+Four numbers of objects decide: those *on* a shard, those *arriving* there from elsewhere, those
+*leaving* a closed shard for an open one, and those *moving within* a pool.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,7 +15,7 @@ from sharder.core.placement.strategy import Layout, Strategy
 
 
 class Ceilings:
-    """The ceilings of a ring's shards and pools, at the counts of one moment."""
+    """The ceilings of a ring's shards and pools, by the counts of one moment."""
 
     __slots__ = (
         "_counts",
@@ -33,15 +37,15 @@ class Ceilings:
         newcomers: int = 0,
         own: tuple[ShardName | None, ShardName | None] = (None, None),
     ) -> None:
-        """Take into account what is about to be placed.
+        """Take the object into account that is about to be placed.
 
         Args:
             layout: The shards.
-            strategy: Built from an equal layout.
+            strategy: The strategy, built from an equal layout.
             counts: Where the objects are.
-            newcomers: Objects to be placed that are not counted yet.
-            own: The shard that has the object to be placed, and where it is to go, if it is
-                counted already: it takes no room from itself.
+            newcomers: Objects to place that are not counted yet.
+            own: The shard and the target of the object to place, if it is counted already: it
+                takes no room from itself.
         """
         self._layout = layout
         self._spec = layout.spec
@@ -55,9 +59,9 @@ class Ceilings:
             self._objects += self._leaving() - sum(map(self._held, layout.closed.values()))
 
     def of(self, shard: Shard, *, pinned: bool = False) -> int | None:
-        """Return the most objects that the shard may have, None if there is no limit.
+        """Return the ceiling of the shard, None if it has none.
 
-        What people have pinned to a shard is bound by declared ceilings, not by the automatic one.
+        Declared ceilings apply to pinned objects, the automatic one does not.
         """
         declared = self._layout.declared[shard.name]
         share = None if pinned else self._share(shard)
@@ -66,17 +70,17 @@ class Ceilings:
         return min(declared, share)
 
     def bind(self, shard: Shard) -> bool:
-        """Return whether there is any limit for the shard or its pool."""
+        """Return whether the shard or its pool has a ceiling."""
         in_pool = self._spec.pool_capacity is not None and bool(shard.pool)
         return in_pool or self.of(shard) is not None
 
     def with_room(self, shards: Sequence[Shard], demand: Demand) -> list[Shard]:
-        """Return those that have room for an object, the one that it is on included."""
+        """Return the shards with room for an object, its own shard included."""
         on, pin = demand.current, demand.pin
         return [s for s in shards if s.name == on or not self.objection(s, pinned=s.name == pin)]
 
     def objection(self, shard: Shard, *, pinned: bool) -> str | None:
-        """Return why the shard has no room for one more, None if it has."""
+        """Return why the shard has no room for one more object, None if it has."""
         ceiling = self.of(shard, pinned=pinned)
         if ceiling is not None and (held := self._held(shard)) >= ceiling:
             return f"it is full: {held} of {ceiling} objects"
@@ -88,30 +92,29 @@ class Ceilings:
         return None
 
     def room(self, shard: Shard) -> int | None:
-        """Return how many more objects fit under the shard's own ceiling, None: as many as come.
+        """Return how many more objects fit under the shard's own ceiling, None without a ceiling.
 
-        Below 0 if it has too many.
+        It is negative if the shard has too many.
         """
         ceiling = self.of(shard)
         return None if ceiling is None else ceiling - self._held(shard)
 
     def excess(self) -> dict[ShardName, int]:
-        """Return how many objects each shard has to give up, for those that have too many.
+        """Return how many objects have to leave each shard that has too many.
 
-        What is leaving is no more in the way, and what is only assumed never was; a cordoned
-        shard keeps what it has.
+        Leaving objects and unconfirmed reservations do not count; cordoned shards keep theirs.
         """
         return self._excess_of(self._layout.available)
 
     def excess_on(self, shard: Shard) -> int:
-        """Return the same of one available shard; no pool but its own is looked at."""
+        """Return the same for one available shard; only its own pool is computed."""
         beside: Sequence[Shard] = (shard,)
         if self._spec.pool_capacity is not None and shard.pool:
             beside = self._layout.pools[shard.pool]
         return self._excess_of(beside).get(shard.name, 0)
 
     def keeps_one_more(self, shard: Shard) -> bool:
-        """Return whether an object that the shard was asked to let go could stay after all."""
+        """Return whether a draining object of the shard can stay after all."""
         limit, pool_limit = self._limit(shard), self._spec.pool_capacity
         if limit is not None and self._counts.staying_on(shard.name) >= limit:
             return False
@@ -121,10 +124,10 @@ class Ceilings:
         return sum(self._counts.staying_on(s.name) for s in pool) < pool_limit
 
     def _held(self, shard: Shard) -> int:
-        """Return how many objects the shard has, or will when working shards let go of them.
+        """Return how many objects are on the shard or arriving, without the one to place.
 
-        Without the one that is to be placed.  What a shard that is gone was to let go of has to
-        be placed like any other.
+        An object arrives from a working shard, or after its release.  The objects of a shard that
+        is gone do not arrive: they are placed like any other.
         """
         (on, to), works = self._own, self._layout.names
         held = self._counts.on(shard.name) - (shard.name == on)
@@ -135,10 +138,7 @@ class Ceilings:
         return held - (shard.name == to and (on is None or on in works))
 
     def _leaving(self) -> int:
-        """Return how many objects of closed shards are on their way to open ones.
-
-        Without the one that is to be placed.
-        """
+        """Return how many objects leave closed shards for open ones, without the one to place."""
         (on, to), closed = self._own, self._layout.closed
         goals = self._layout.names - closed.keys()
         coming = (self._counts.heading_to(goal).items() for goal in goals)
@@ -146,16 +146,16 @@ class Ceilings:
         return leaving - (on in closed and to in goals)
 
     def _held_in(self, pool: str) -> int:
-        """Return the same of a pool; all of its shards ask for it, one after the other."""
+        """Return how many objects are on the shards of a pool or arriving; cached."""
         if pool not in self._in_pool:
             shards = self._layout.pools[pool]
             self._in_pool[pool] = sum(map(self._held, shards)) - self._moving_within(shards)
         return self._in_pool[pool]
 
     def _moving_within(self, pool: Sequence[Shard]) -> int:
-        """Return how many objects go from one shard of a pool to another: it has each but once.
+        """Return how many objects move within a pool, without the one to place.
 
-        Without the one that is to be placed.
+        Each of them counts twice in the pool: where it is, and where it arrives.
         """
         (on, to), layout = self._own, self._layout
         origins = {shard.name for shard in pool} & layout.names
@@ -165,18 +165,18 @@ class Ceilings:
         return within - (on in origins and to in goals)
 
     def _limit(self, shard: Shard) -> int | None:
-        """Return the most objects that may stay.
+        """Return the most objects that can stay.
 
-        Those pinned there come on top of the automatic ceiling: they displace no others.
+        Objects pinned to the shard add to the automatic ceiling, so they displace no others.
         """
         limit, share = self.of(shard, pinned=True), self._share(shard)
         if share is None or self._layout.newest is not None:
-            return limit  # nothing moves for balance in the middle of a rollout
+            return limit  # no object moves for balance during a rollout
         share += self._counts.pinned_on(shard.name)
         return share if limit is None else min(limit, share)
 
     def _excess_of(self, shards: Sequence[Shard]) -> dict[ShardName, int]:
-        """Return the same for some shards, which are all of the pools that they are in."""
+        """Return the same for some shards; each pool is complete among them."""
         here = self._layout.names
         movable = [shard for shard in shards if shard.name in here and not shard.set_aside]
         excess = {shard.name: self._above(shard) for shard in movable}
@@ -187,15 +187,15 @@ class Ceilings:
         return {shard: many for shard, many in sorted(excess.items()) if many}
 
     def _above(self, shard: Shard) -> int:
-        """Return how many objects a shard has above its own ceiling."""
+        """Return by how many objects a shard exceeds its own ceiling."""
         limit = self._limit(shard)
         return 0 if limit is None else max(0, self._counts.settled_on(shard.name) - limit)
 
     def _level(self, pool: Sequence[Shard], limit: int, excess: dict[ShardName, int]) -> None:
-        """Add to the excess of a pool's fullest shards what the pool has above its limit.
+        """Add the excess of a pool to that of its fullest shards.
 
-        As if object by object were taken from the fullest, of several the first by name; what
-        `excess` does not name cannot be taken from.
+        The result is as if objects were taken one by one from the fullest shard, of several from
+        the first by name.  No object is taken from shards that `excess` does not name.
         """
         left = {s.name: self._counts.settled_on(s.name) - excess.get(s.name, 0) for s in pool}
         movable = [shard for shard in left if shard in excess]
@@ -219,9 +219,9 @@ class Ceilings:
 
 
 def _levelled(heights: Sequence[int], surplus: int) -> tuple[int, int]:
-    """Return to which level to cut heights for a surplus, and how many of them by one more.
+    """Return the level to which to cut heights for a surplus, and how many to cut by one more.
 
-    The level is 0 if they are not enough.
+    The level is 0 if the heights are not enough.
     """
     falling = (*sorted(heights, reverse=True), 0)
     for many, (height, lower) in enumerate(pairwise(falling), start=1):

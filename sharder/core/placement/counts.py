@@ -1,4 +1,4 @@
-"""What is known of where objects are, as strategies that stick ask for it."""
+"""The counts of objects that strategies which stick use."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -7,34 +7,34 @@ from sharder.core.names import ShardName
 
 
 class Counts(Protocol):
-    """How many objects of a ring's main resources there are, and where."""
+    """How many objects of a ring's main resources are on which shards."""
 
     @property
     def objects(self) -> int:
-        """Those in scope, with or without owner."""
+        """The objects in scope, assigned or not."""
         ...
 
     def holds(self, identity: int) -> bool:
-        """Return whether an object is among them."""
+        """Return whether an object is counted."""
         ...
 
     def on(self, shard: ShardName) -> int:
-        """Return how many the shard has, those that it has been asked to let go included."""
+        """Return how many objects the shard has, draining ones included."""
         ...
 
     def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
-        """Return how many are to go there, by the shard that has yet to let go of them.
+        """Return how many objects go to the shard, by the shard that has yet to release them.
 
-        None stands for those that have been let go, and are without owner for a moment.
+        None stands for released objects, which are unassigned for a moment.
         """
         ...
 
     def staying_on(self, shard: ShardName) -> int:
-        """Return how many of them are neither draining nor being deleted."""
+        """Return how many objects of the shard are neither draining nor being deleted."""
         ...
 
     def settled_on(self, shard: ShardName) -> int:
-        """Return how many of them have been shown there: what is assumed is never too many."""
+        """Return how many of those that stay the watch has shown: only these can be too many."""
         ...
 
     def pinned_on(self, shard: ShardName) -> int:
@@ -42,24 +42,24 @@ class Counts(Protocol):
         ...
 
     def members_on(self, group: int, shard: ShardName) -> int:
-        """Return how many of a group stay there, or are to go there."""
+        """Return how many members of a group stay on the shard, or go there."""
         ...
 
     def members_of(self, group: int) -> Mapping[ShardName, int]:
-        """Return the same of each shard that has any, those of shards that are gone included."""
+        """Return the same for each shard that has any, also if the shard is gone."""
         ...
 
     def room_of(self, identity: int) -> tuple[ShardName | None, ShardName | None]:
-        """Return the shard that has an object, and the one to which it is to go."""
+        """Return the shard that has an object, and the one to which it goes."""
         ...
 
     def where_counted(self, identity: int, group: int) -> ShardName | None:
-        """Return the shard whose members of a group an object is one of, None if it is none."""
+        """Return the shard on which an object counts for a group, None if on none."""
         ...
 
 
 class NoCounts:
-    """Stands in for strategies that follow: they know no counts."""
+    """The counts for strategies that follow: always zero."""
 
     objects = 0
 

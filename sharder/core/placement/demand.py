@@ -1,13 +1,11 @@
-"""Which objects belong together (docs/placement.md, "Groups").
+"""What an object asks for, and which objects form a group (docs/placement.md).
 
-Source: Kubernetes SelectorSpread counts for a pod those pods of its namespace that match all
-selectors which match it.  So an object's group is described by its *traits*, and it counts for
-every object whose traits are among its own.
+Every client that can write an object can write its labels and annotations; an invalid value is
+ignored and reported by `invalid_annotations`.
 
-What is to be known of an object to place it, and what it asks for (docs/placement.md).
-
-Everybody who may write an object may write these; a value that cannot be understood is ignored
-and named in `invalid_annotations`.
+Source of the groups: Kubernetes SelectorSpread counts for a pod the pods of its namespace that
+match all selectors which match the pod.  So an object's group is described by its *traits*, and
+the object counts for every object whose traits are a subset of its own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,11 +33,11 @@ from sharder.core.names import (
 from sharder.core.quantities import quantities
 
 NO_GROUP = 0
-"""Stands for "belongs together with nothing"."""
+"""Stands for "in no group"."""
 
 MAX_TRAITS = 7
-"""Further traits of an object are left out, for each doubles its groups: as many as the schema of
-a ring allows."""
+"""Further traits of an object are left out, because each doubles its groups; the schema of a ring
+allows no more."""
 
 _SEPARATOR = "\0"
 
@@ -53,10 +51,10 @@ class Grouping:
     def groups_of(self, obj: PartialObject) -> tuple[int, ...]:
         """Return all groups that the object counts for: one for each set of its traits.
 
-        The last one is that of all of them, which is the group that the object looks for.
+        The last one is that of all its traits, which is its own group.
         """
         traits = self._traits(obj.metadata)
-        if len(traits) < 2:  # as nearly everywhere
+        if len(traits) < 2:  # the usual case
             return tuple(_digest(obj.metadata.namespace, (trait,)) for trait in traits)
         return tuple(
             _digest(obj.metadata.namespace, some)
@@ -65,7 +63,7 @@ class Grouping:
         )
 
     def in_words(self, obj: PartialObject) -> tuple[str, ...]:
-        """Return what the members of the object's group have in common, for people."""
+        """Return the traits of the object's group, for people."""
         traits = (trait.split(_SEPARATOR) for trait in self._traits(obj.metadata))
         return tuple(f"{what} {'='.join(which)}" for what, *which in traits)
 
@@ -91,37 +89,37 @@ def _digest(namespace: str, traits: Sequence[str]) -> int:
 
 
 MAX_MOVE_COST: Final = 2**31 - 1
-"""Never to be moved for balance, as with Koordinator's eviction cost."""
+"""An object with this cost never moves for balance, as with Koordinator's eviction cost."""
 
 
 class Demand(NamedTuple):
-    """An object as placement sees it."""
+    """An object as placement uses it."""
 
     key: str
-    """What it is hashed by."""
+    """The key by which it is hashed."""
     identity: int
-    """Which object it is, for counting: 64 bits of a hash of its `main_key`."""
+    """The identity by which it is counted: 64 bits of a hash of its `main_key`."""
     current: ShardName | None = None
     """The shard that works on it."""
     pin: ShardName | None = None
     region: str = ""
     zone: str = ""
     pool: str = ""
-    """Asked for; empty: any."""
+    """Region, zone and pool that it asks for; empty: any."""
     group: int = NO_GROUP
     groups: tuple[int, ...] = ()
-    """Those that the object itself counts for."""
+    """All groups that it counts for."""
     moves: bool = False
-    """It is not new: the shard that had it is gone, or gives it up."""
+    """Whether it had a shard, which is gone or releases it; else it is new."""
 
 
 def identity_of(main_key: str) -> int:
-    """Return by what an object is counted; two of 100,000 meet with a chance of 3 in 10^10."""
+    """Return an object's identity; two of 100,000 are equal with a probability of 3 in 10^10."""
     return xxh3_64_intdigest(main_key.encode())
 
 
 class Reader:
-    """Reads what objects of one ring say."""
+    """Reads the labels and annotations of one ring's objects."""
 
     __slots__ = ("_asking", "_grouping", "_labels", "_pin", "_topology")
 
@@ -142,9 +140,9 @@ class Reader:
         current: ShardName | None,
         moves: bool = False,
     ) -> Demand:
-        """Return what the object asks for; labels that say nothing sensible count for nothing."""
+        """Return what the object asks for; an invalid pin is ignored."""
         groups = self.groups_of(obj)
-        group = groups[-1] if groups else NO_GROUP  # the last one has all its traits
+        group = groups[-1] if groups else NO_GROUP  # the one of all its traits
         labels = obj.metadata.labels
         if not labels or self._asking.isdisjoint(labels):
             return Demand(key, identity, current, group=group, groups=groups, moves=moves)
@@ -162,20 +160,20 @@ class Reader:
         )
 
     def pin_of(self, obj: PartialObject) -> ShardName | None:
-        """Return the shard to which people have pinned the object."""
+        """Return the shard to which the object is pinned, None if it is not."""
         pin = obj.metadata.label(self._pin)
         return ShardName(pin) if pin and is_label_value(pin) else None
 
     def groups_of(self, obj: PartialObject) -> tuple[int, ...]:
-        """Return the groups for which the object counts."""
+        """Return the groups that the object counts for."""
         return () if self._grouping is None else self._grouping.groups_of(obj)
 
     def group_in_words(self, obj: PartialObject) -> tuple[str, ...]:
-        """Return what the members of the object's group have in common, for people."""
+        """Return the traits of the object's group, for people."""
         return () if self._grouping is None else self._grouping.in_words(obj)
 
     def invalid_annotations(self, obj: PartialObject) -> Iterator[str]:
-        """Yield what is wrong with what the object says, and is ignored therefore."""
+        """Yield which labels and annotations of the object are ignored, and why."""
         labels, annotations = obj.metadata.labels or {}, obj.metadata.annotations or {}
         for key in self._labels:
             if key in labels and not is_label_value(labels[key]):
@@ -205,4 +203,4 @@ _READERS: Final[tuple[tuple[str, Callable[[str], object]], ...]] = (
     (LOAD_ANNOTATION, quantities),
     (MOVE_COST_ANNOTATION, _move_cost),
 )
-"""What reads each annotation."""
+"""The parser of each annotation."""

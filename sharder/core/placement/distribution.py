@@ -1,13 +1,11 @@
 """Place a whole ring at one moment, with a strategy that sticks (docs/placement.md, "Ceilings").
 
-Source: gNMIc's operator (placement_blrh.go): keep what may stay, displace what a shard has too
-many, then place what has no shard in byte order of the key.  A pin overrides sticking.
+Source: gNMIc's operator (placement_blrh.go): keep the objects that can stay, displace those above
+a ceiling, then place those without a shard in byte order of the key.  A pin overrides sticking.
 
-Which objects a shard that has too many gives up: those that are drawn to it least.
-
-Source: gNMIc's operator keeps the highest scores of each pod and puts the others back into the
-pool.  What people have pinned goes last, and what they had pinned goes first: it came without
-asking for room, which others must not pay for.
+The objects that leave a shard are those that are drawn to it least, as with gNMIc's operator.
+Pinned objects leave last.  Objects that have lost their pin leave first: they came without regard
+to room, so no other object has to leave for them.
 """
 
 from collections import defaultdict
@@ -25,7 +23,7 @@ from sharder.core.placement.tally import Reservation, Tally
 
 
 class Placed(NamedTuple):
-    """An object as it stands; `demand.current` is its shard, available or not."""
+    """An object as it is; `demand.current` is its shard, available or not."""
 
     demand: Demand
     draining: bool = False
@@ -43,18 +41,18 @@ class Distribution:
     """Where every object of a ring belongs."""
 
     choices: Mapping[int, Choice]
-    """By identity; what a reason says of an object with a shard is why it is not on its pin."""
+    """By identity; the reason of an object with a shard is why it is not on its pin."""
     displaced: frozenset[int]
-    """Those that a shard above its ceiling gives up, wherever they go then."""
+    """The objects that leave a shard above its ceiling, wherever they go."""
 
 
 def distribute(objects: Iterable[Placed], placer: Placer, *, paused: bool = False) -> Distribution:
-    """Return where each of the ring's main objects belongs, in whatever order they come.
+    """Return where each of the ring's main objects belongs, whatever their order.
 
-    An object stays on its available shard unless that has too many or it is pinned to another one
-    that can take it.  What drains counts as staying if there is room, and is displaced first if
-    not.  To distribute the result again moves nothing.  While movement is paused, what is on an
-    available shard stays there.
+    An object stays on its available shard unless that has too many, or it is pinned to another
+    one that can take it.  Draining objects stay if there is room, and leave first if not.  While
+    movement is paused, all objects of available shards stay.  To distribute the result again moves
+    no object.
     """
     ring = _Ring(objects, placer, paused=paused)
     found = True
@@ -68,10 +66,10 @@ def distribute(objects: Iterable[Placed], placer: Placer, *, paused: bool = Fals
 
 
 class _Ring:
-    """The objects of a ring while they are distributed."""
+    """The objects of a ring during the distribution."""
 
     def __init__(self, objects: Iterable[Placed], placer: Placer, *, paused: bool) -> None:
-        # Pages of a list may show an object twice: it has one place, or its pins would quarrel.
+        # Pages of a list can show an object twice, with two pins: one of them counts.
         once = {placed.demand.identity: placed for placed in objects}
         self._objects = sorted(once.values(), key=lambda o: (o.demand.key, o.demand.identity))
         self._placer = placer
@@ -86,14 +84,14 @@ class _Ring:
             self.choices[placed.demand.identity] = Choice(shard if shard in keeping else None)
 
     def displace(self) -> None:
-        """Take from each shard what it has too many."""
+        """Take the excess from each shard."""
         excess = self._placer.ceilings(self._tally).excess()
         staying = defaultdict[ShardName | None, list[Placed]](list)
         for placed in self._objects:
             if not placed.deleting:
                 staying[self._shard_of(placed)].append(placed)
         for shard, many in excess.items():
-            # What is pinned here goes last even if it drains, or it would come back for ever.
+            # Pinned objects leave last even if they drain, or they would come back forever.
             draining = [p for p in staying[shard] if p.draining and p.demand.pin != shard]
             settled = [p for p in staying[shard] if not p.draining or p.demand.pin == shard]
             leaving = self._least_drawn(draining, shard, many)
@@ -104,7 +102,7 @@ class _Ring:
                 self.displaced.add(placed.demand.identity)
 
     def follow_pins(self) -> bool:
-        """Move what is pinned to where there is room for it; return whether anything moved."""
+        """Move objects to their pins if there is room; return whether any moved."""
         moved = False
         for placed in self._objects:
             shard = self._shard_of(placed)
@@ -116,9 +114,9 @@ class _Ring:
         return moved
 
     def fill(self) -> bool:
-        """Place what has no shard; return whether anything found one.
+        """Place the objects without a shard; return whether any found one.
 
-        What leaves a shard that is gone makes room in its pool, for one that came before it.
+        An object that leaves a shard that is gone makes room in its pool, even for earlier ones.
         """
         found = False
         for placed in self._objects:
@@ -134,12 +132,12 @@ class _Ring:
         found = LeastDrawn[Placed](many)
         for placed in objects:
             key, pinned = placed.demand.key, placed.demand.pin == shard
-            hold = KeepPriority(pinned, True, self._placer.score(key, shard), key)  # noqa: FBT003
-            found.offer(hold, placed)
+            priority = KeepPriority(pinned, True, self._placer.score(key, shard), key)  # noqa: FBT003
+            found.offer(priority, placed)
         return found.items()
 
     def _place(self, placed: Placed) -> Choice:
-        """Choose a shard and count the object there; without one it stays where it was counted."""
+        """Choose a shard and count the object there; without one its count stays as it was."""
         shard = self._shard_of(placed)
         moves = shard is None and placed.demand.current is not None
         demand = placed.demand._replace(current=shard, moves=moves)
@@ -153,11 +151,11 @@ T = TypeVar("T")
 
 
 class KeepPriority(NamedTuple):
-    """What speaks for an object to stay, the most important first; keys break ties."""
+    """Why an object stays rather than another, the most important first; keys break ties."""
 
     pinned: bool
     invited: bool
-    """The strategy has placed it there, not a pin that it has lost since."""
+    """Whether the strategy has placed it there, and not a pin that it has lost."""
     score: float
     key: str
 
@@ -168,34 +166,34 @@ class _Offer(NamedTuple, Generic[T]):
 
 
 class _Reversed:
-    """A hold that sorts the other way round, for heaps have their least in front."""
+    """A priority in reverse order, because heaps have the least in front."""
 
-    __slots__ = ("hold",)
+    __slots__ = ("priority",)
 
-    def __init__(self, hold: KeepPriority) -> None:
-        self.hold = hold
+    def __init__(self, priority: KeepPriority) -> None:
+        self.priority = priority
 
     def __lt__(self, other: "_Reversed") -> bool:
-        return other.hold < self.hold
+        return other.priority < self.priority
 
 
 class LeastDrawn(Generic[T]):
-    """Of all objects of a shard, offered one by one, the few that it has too many."""
+    """The objects that have to leave a shard, of all that are offered one by one."""
 
     def __init__(self, excess: int) -> None:
-        """`excess` is how many to give up; memory does not grow beyond it."""
+        """Begin with no objects; `excess` of them have to leave, and no more are kept."""
         self._excess = excess
         self._heap: list[_Offer[T]] = []
 
-    def offer(self, hold: KeepPriority, item: T) -> None:
+    def offer(self, priority: KeepPriority, item: T) -> None:
         """Consider an object."""
-        entry = _Offer(_Reversed(hold), item)
+        entry = _Offer(_Reversed(priority), item)
         if len(self._heap) < self._excess:
             heappush(self._heap, entry)
         else:
             heappushpop(self._heap, entry)
 
     def items(self) -> list[T]:
-        """Return what is to be given up, the least drawn first."""
-        ordered = sorted(self._heap, key=lambda offer: offer.against.hold)
+        """Return the objects that have to leave, the least drawn first."""
+        ordered = sorted(self._heap, key=lambda offer: offer.against.priority)
         return [offer.item for offer in ordered]

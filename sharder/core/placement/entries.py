@@ -1,4 +1,4 @@
-"""What is known of many objects, in up to 200 bytes each with what is summed up of them."""
+"""Entries of many objects: up to 200 bytes each, sums included."""
 
 from collections.abc import Hashable, Iterator, Mapping, MutableMapping
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -11,38 +11,38 @@ T = TypeVar("T", bound=Hashable)
 
 _BITS: Final = 32
 _REST: Final = 2**_BITS - 1
-"""A number holds the place of the groups above so many bits, and that of the rest in them."""
+"""The low bits of a number hold the place of the rest, the bits above that of the groups."""
 
 _SLACK: Final = 1000
-"""Shared values are kept up to this and one for each object, before they are looked through."""
+"""Unused shared values are dropped once there are more than this plus one for each object."""
 
 
 class Entry(NamedTuple):
-    """What is known of an object."""
+    """How one object counts."""
 
     shard: ShardName | None
     groups: tuple[int, ...] = ()
-    """Those it counts for."""
+    """The groups that it counts for."""
     draining: bool = False
     deleting: bool = False
     pinned: bool = False
-    """To this very shard."""
+    """Whether it is pinned to this shard."""
     heading: ShardName | None = None
-    """Where it goes when it is let go, or was, if that is known: it takes room there already."""
+    """The shard to which it goes next, if known: it already takes room there."""
 
     @property
     def stays(self) -> bool:
-        """Whether its shard is to keep it, as far as it is known."""
+        """Whether it is neither draining nor being deleted."""
         return self.shard is not None and not (self.draining or self.deleting)
 
     @property
     def member_on(self) -> ShardName | None:
-        """The shard on which it is one of its groups: where it stays, or goes; None if nowhere."""
+        """The shard on which it counts for its groups: where it stays or goes, if anywhere."""
         return self.shard if self.stays else None if self.deleting else self.heading
 
 
 def makes_room(before: Entry, after: Entry | None) -> bool:
-    """Return whether an object leaves its shard, where it was heading, or a group of its shard."""
+    """Return whether an object leaves its shard, its target, or a group on its shard."""
     reached = () if after is None else (after.heading, after.shard)
     if before.heading is not None and before.heading not in reached:
         return True
@@ -53,10 +53,10 @@ def makes_room(before: Entry, after: Entry | None) -> bool:
 
 
 class Entries(MutableMapping[int, Entry]):
-    """Entries by identity; what many have in common is kept once.
+    """Entries by identity; equal parts are kept once.
 
-    Objects share their groups with the others of the group, and the rest with most of their
-    shard, but both together with few; hence each is a number that tells one and the other.
+    Many objects have the same groups, and most objects of a shard have the rest in common, but few
+    have both.  So each object is a number that refers to one of each.
     """
 
     __slots__ = ("_codes", "_groups", "_rests")
@@ -75,7 +75,7 @@ class Entries(MutableMapping[int, Entry]):
         return rest._replace(groups=groups) if groups else rest
 
     def find(self, identity: int) -> Entry | None:
-        """Return an entry, None if there is none; `get` would raise and catch for each."""
+        """Return an entry, None if there is none; faster than `get`, which raises and catches."""
         return self[identity] if identity in self._codes else None
 
     @override
@@ -98,18 +98,18 @@ class Entries(MutableMapping[int, Entry]):
 
     @property
     def shared(self) -> int:
-        """How many values are kept to be shared, those that nobody has any more included."""
+        """How many shared values are kept, unused ones included."""
         return len(self._rests.values) + len(self._groups.values) - 2  # without the first ones
 
     def tidy(self) -> None:
-        """Drop what no object has any more, if it is much: shards and groups come and go."""
+        """Drop unused values if there are many, because shards and groups come and go."""
         if self.shared > _SLACK + len(self):
             fresh = Entries(self)
             self._codes, self._rests, self._groups = fresh._codes, fresh._rests, fresh._groups
 
 
 class _Table(Generic[T]):
-    """Values by their places, the first of which is 0."""
+    """Values by their places, beginning with 0."""
 
     __slots__ = ("_places", "values")
 

@@ -1,19 +1,21 @@
-"""Consistent hashing: key → shard, bit-compatible with the reference.
+"""The hash functions of the strategies.
+
+Consistent hashing: key → shard, bit-compatible with the reference.
 
 Source: Karger et al., "Consistent Hashing and Random Trees" (STOC 1997), with the constants of
 timebertt/kubernetes-controller-sharding, pkg/sharding/consistenthash; facts in
 tests/compat/ring.json.
 
-Rendezvous hashing: every key ranks the shards, each shard gets its part of first places.
+Rendezvous hashing: every key ranks the shards, and each shard is first for its share of the keys.
 
 Source: Thaler and Ravishankar, "Using Name-Based Mappings to Increase Hit Rates" (1998); weights
 by Schindelhauer and Schomaker, "Weighted Distributed Hash Tables" (2005).  gNMIc hashes the shard
-last with FNV-1a, which mixes too little: one of five pods is the first choice of half of all keys.
+last with FNV-1a, which mixes too little: one of five pods comes first for half of all keys.
 
-Weighted choice among shards in a row: the further back, the likelier.
+Weighted choice among shards in a row: the further back, the more likely.
 
-Source: OpenShift v2 (openshift/origin-server, select_best_fit_node_impl); the number that it rolls
-comes from the object's key here, so that everybody who asks gets the same answer.
+Source: OpenShift v2 (openshift/origin-server, select_best_fit_node_impl).  Its random number comes
+from the object's key here, so that every replica makes the same choice.
 """
 
 from bisect import bisect_left, bisect_right
@@ -34,21 +36,21 @@ TOKENS_PER_MEMBER = 100
 
 
 class ConsistentHash:
-    """An immutable ring: 64-bit tokens in order, each with the shard it belongs to."""
+    """An immutable ring: 64-bit tokens in order, each with its shard."""
 
     __slots__ = ("_contested", "_owners", "_tokens", "members")
 
     def __init__(self, members: Iterable[ShardName]) -> None:
-        """Build the ring of `members`, in whatever order and however often they come.
+        """Build the ring of `members`, whatever their order and repetitions.
 
-        Name and index are hashed without a separator, so that `op-1` and `op-11` share tokens.
-        The reference's answer then depends on the order of its list; here the last member in
-        byte order wins.
+        Name and index are hashed without a separator, so `op-1` and `op-11` share tokens.  The
+        reference's result then depends on the order of its list; here the last member in byte
+        order wins.
         """
         self.members = tuple(sorted(set(members)))
         by_token: dict[int, ShardName] = {}
         self._contested: dict[int, tuple[ShardName, ...]] = {}
-        """All members of a token that has several."""
+        """All members of each token that has several."""
         for member in self.members:
             for token in _tokens_of(member):
                 if token in by_token:
@@ -59,31 +61,31 @@ class ConsistentHash:
         self._owners = [by_token[token] for token in self._tokens]
 
     def of(self, members: Iterable[ShardName]) -> "ConsistentHash":
-        """Return the ring of `members`, the same as if it were built from nothing.
+        """Return the ring of `members`, equal to a new one.
 
-        Where few come and go, only their tokens are hashed and put in their places: building a
-        ring of a thousand members takes some 100 ms, one more on it less than 1 ms.
+        If few members change, only their tokens are hashed and inserted or removed.  To build a
+        ring of a thousand members takes about 100 ms, to add one less than 1 ms.
         """
         wanted = set(members)
         changed = wanted.symmetric_difference(self.members)
         if len(changed) > len(self.members) // 4:
             return ConsistentHash(wanted)
-        claims: dict[int, set[ShardName]] = {}
+        members_at: dict[int, set[ShardName]] = {}
         for member in changed:
             for token in _tokens_of(member):
-                claims.setdefault(token, self._claims(token)).add(member)
+                members_at.setdefault(token, self._members_at(token)).add(member)
         after = ConsistentHash(())
         after.members = tuple(sorted(wanted))
         after._contested = dict(self._contested)
-        for token, claimed in claims.items():
-            claimed.intersection_update(wanted)
+        for token, found in members_at.items():
+            found.intersection_update(wanted)
             after._contested.pop(token, None)
-            if len(claimed) > 1:
-                after._contested[token] = tuple(claimed)
-        after._tokens, after._owners = self._spliced(claims)
+            if len(found) > 1:
+                after._contested[token] = tuple(found)
+        after._tokens, after._owners = self._spliced(members_at)
         return after
 
-    def _claims(self, token: int) -> set[ShardName]:
+    def _members_at(self, token: int) -> set[ShardName]:
         """Return the members of a token."""
         if token in self._contested:
             return set(self._contested[token])
@@ -91,22 +93,24 @@ class ConsistentHash:
         is_there = at < len(self._tokens) and self._tokens[at] == token
         return {self._owners[at]} if is_there else set()
 
-    def _spliced(self, claims: Mapping[int, set[ShardName]]) -> tuple[list[int], list[ShardName]]:
-        """Return all tokens and owners, with these members of some tokens."""
+    def _spliced(
+        self, members_at: Mapping[int, set[ShardName]]
+    ) -> tuple[list[int], list[ShardName]]:
+        """Return all tokens and owners, with new members for some tokens."""
         tokens, owners = list[int](), list[ShardName]()
         done = 0
-        for token in sorted(claims):
+        for token in sorted(members_at):
             at = bisect_left(self._tokens, token, done)
             tokens += self._tokens[done:at]
             owners += self._owners[done:at]
             done = at + (at < len(self._tokens) and self._tokens[at] == token)
-            if claims[token]:
+            if members_at[token]:
                 tokens.append(token)
-                owners.append(max(claims[token]))
+                owners.append(max(members_at[token]))
         return tokens + self._tokens[done:], owners + self._owners[done:]
 
     def owner(self, key: str) -> ShardName | None:
-        """Return the shard whose token comes first at or after the key's hash, wrapping round.
+        """Return the shard with the first token at or after the key's hash, wrapping around.
 
         None if the ring has no members.
         """
@@ -116,7 +120,7 @@ class ConsistentHash:
         return self._owners[index if index < len(self._tokens) else 0]
 
     def walk(self, key: str) -> Iterator[ShardName]:
-        """Yield every shard once, in the order in which they come clockwise of the key's hash."""
+        """Yield every shard once, clockwise from the key's hash."""
         start = bisect_left(self._tokens, xxh64_intdigest(key.encode()))
         seen = set[ShardName]()
         for owner in chain(islice(self._owners, start, None), islice(self._owners, start)):
@@ -130,20 +134,20 @@ def _tokens_of(member: ShardName) -> Iterator[int]:
 
 
 _SEPARATOR = b"\0"
-"""Stands in neither names nor keys, so that no two pairs are hashed alike."""
+"""It is in neither names nor keys, so that no two pairs have the same bytes."""
 
 
 class Ranking(Protocol):
     """How much a key is drawn to a shard."""
 
     def score(self, key: str, shard: Shard) -> float:
-        """Return the score: the highest wins.  A pure function of both."""
+        """Return the score, a function of both; the highest wins."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WeightedRendezvous:
-    """The product's own ranking."""
+    """The default ranking."""
 
     def score(self, key: str, shard: Shard) -> float:
         """Return -weight / ln(u), where u in (0, 1) is a hash of both."""
@@ -153,7 +157,7 @@ class WeightedRendezvous:
 
 def unit(digest: int) -> float:
     """Return a number in (0, 1) for a hash of 64 bits."""
-    # With the half, which keeps it off 0 and 1, 52 bits are what a float holds exactly.
+    # A float holds 52 bits and the half exactly; the half avoids 0 and 1.
     return ((digest >> 12) + 0.5) / 2**52
 
 
@@ -163,27 +167,27 @@ def best(ranking: Ranking, key: str, shards: Sequence[Shard]) -> Shard:
 
 
 Draw: TypeAlias = Callable[[Demand, int], int]
-"""(object, total) → a number from 0 to below `total`, which is at least 1."""
+"""(object, total) → a number from 0 to `total` - 1; `total` is at least 1."""
 
 _SEED: Final = 0x67656172
-"""Keeps what is drawn independent of the rankings, which hash the key without one ("gear")."""
+"""Makes the draw independent of the rankings, which hash the key without a seed ("gear")."""
 
 
 def draw_by_hash(demand: Demand, total: int) -> int:
-    """Return a number that the object's key alone decides, each equally likely."""
+    """Return a number by the object's key alone, each equally likely."""
     return xxh3_64_intdigest(demand.key.encode(), seed=_SEED) * total >> 64
 
 
 def weights(many: int) -> range:
-    """Return the weights of so many in a row.
+    """Return the weights of `many` places in a row.
 
-    The first has half their number, rounded up, and each one more than the one before it; so the
-    last is chosen up to three times as often as the first.
+    The first has half their number, rounded up, and each further one has one more, so the last is
+    chosen up to three times as often as the first.
     """
     first = (many + 1) // 2
     return range(first, first + many)
 
 
 def place_at(position: int, many: int) -> int:
-    """Return whose place in a row of `many` a number below the sum of the weights falls in."""
+    """Return the place in a row of `many` for a number below the sum of their weights."""
     return bisect_right(list(accumulate(weights(many))), position)

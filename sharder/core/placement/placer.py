@@ -1,12 +1,11 @@
-"""Place one object: hard filters → the strategy → one shard, or none and why.
+"""Place one object: hard filters → the strategy → one shard, or none with a reason.
 
-The filters are asked in a fixed order, and each says why it passes a shard over
+The filters run in a fixed order, and each gives the reason why it rejects a shard
 (docs/placement.md, "Who may have an object").
 
-While a new revision of the controller is rolled out: what moves goes there at once.
-
-Shards leave one after the other then, and objects would move again and again (docs/operate.md,
-"Roll out").
+While a new revision of the controller is rolled out, moving objects go to its shards: the old
+shards stop one after the other, and objects would move again and again (docs/operate.md, "Roll
+out").
 """
 
 from collections import Counter
@@ -23,18 +22,18 @@ from sharder.core.placement.strategies.registry import built
 from sharder.core.placement.strategy import Choice, Layout, Strategy, no_objection
 
 MAX_NAMED = 3
-"""Shards that a reason names one by one."""
+"""Shards that a reason names individually."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """A choice, and what was said of every available shard."""
+    """A choice, with a reason or remark for every available shard."""
 
     choice: Choice
     rejected: dict[ShardName, str]
-    """By which hard filter each was passed over."""
+    """Why a hard filter rejected a shard."""
     remarks: dict[ShardName, str]
-    """What counted for or against those that were left."""
+    """What counted for or against each remaining shard."""
 
 
 class Placer:
@@ -43,7 +42,7 @@ class Placer:
     __slots__ = ("_limited", "_open", "_ready", "layout", "strategy")
 
     def __init__(self, layout: Layout, strategy: Strategy | None = None) -> None:
-        """Take a `strategy` that was built from an equal layout, or build one."""
+        """Use a `strategy` that was built from an equal layout, or build one."""
         self.layout = layout
         self.strategy = strategy or built(layout)
         self._open = [s for s in layout.available if s.name not in layout.closed]
@@ -53,17 +52,17 @@ class Placer:
 
     @property
     def sticks(self) -> bool:
-        """Whether an object stays where it is while it may."""
+        """Whether an object stays on its shard while that can keep it."""
         return self.strategy.sticks
 
     def decides_like(self, layout: Layout) -> bool:
-        """Return whether objects are placed alike on another layout."""
+        """Return whether objects are placed in the same way on another layout."""
         if self.sticks:
             return self.layout == layout
         return self.layout.essence == layout.essence
 
     def place(self, demand: Demand, counts: Counts) -> Choice:
-        """Return where the object belongs, given where everything is."""
+        """Return where the object belongs, by the counts of the others."""
         choice = None
         for candidates in self._rounds(demand, counts):
             choice = choose(self.layout, self.strategy, demand, candidates, counts)
@@ -72,7 +71,7 @@ class Placer:
         return choice or Choice(None, self._why_none(demand, counts))
 
     def objection(self, demand: Demand, shard: Shard, counts: Counts) -> str | None:
-        """Return why an available shard may not get the object, None if it may."""
+        """Return why an available shard cannot get the object, None if it can."""
         why = self._objection(shard, demand)
         if why is not None or not self.sticks:
             return why
@@ -85,10 +84,10 @@ class Placer:
         return self.strategy.declines(demand, candidates, counts)(shard)
 
     def goal_of(self, demand: Demand) -> ShardName | None:
-        """Return the shard to which people have pinned the object, None if that does not count.
+        """Return the shard to which the object is pinned, None if the pin does not count.
 
-        A new object waits for a shard that gets nothing at the moment, unless that is evacuated;
-        one that has a shard had better have another one than none.
+        A new object waits for a pinned shard that is closed, unless that is evacuated.  An object
+        that had a shard goes to another one instead.
         """
         pin = demand.pin
         if pin is None or pin not in self.layout.names or pin in self.layout.evacuating:
@@ -98,12 +97,12 @@ class Placer:
         return pin if waits or pin not in self.layout.closed else None
 
     def keeps(self, demand: Demand) -> bool:
-        """Return whether the object may stay where it is, however full that is."""
+        """Return whether the object can stay on its shard, however full that is."""
         here = demand.current
         return here is not None and self._objection(self.layout.by_name[here], demand) is None
 
     def explain(self, demand: Demand, counts: Counts) -> Explanation:
-        """Return the choice, with a word about every available shard."""
+        """Return the choice, with a reason or remark for every available shard."""
         choice, candidates = self.place(demand, counts), list[Shard]()
         for candidates in self._rounds(demand, counts):
             if choice.shard in {shard.name for shard in candidates}:
@@ -115,7 +114,7 @@ class Placer:
         )
 
     def score(self, key: str, shard: ShardName) -> float:
-        """Return how much a key is drawn to a shard: the least drawn are displaced first."""
+        """Return how much a key is drawn to a shard; the least drawn objects leave first."""
         return self.layout.ranking.score(key, self.layout.by_name[shard])
 
     def drawn(self, key: str) -> ShardName | None:
@@ -124,13 +123,13 @@ class Placer:
         return best(self.layout.ranking, key, shards).name if shards else None
 
     def ceilings(self, counts: Counts) -> Ceilings:
-        """Return the ceilings at these counts."""
+        """Return the ceilings by these counts."""
         return Ceilings(self.layout, self.strategy, counts)
 
     def has_room(self, counts: Counts) -> bool:
         """Return whether some shard can take an object that asks for nothing.
 
-        Also if none gets anything new, whatever it has: room is not what is missing then.
+        That is also so if all shards are closed, because room is not what is missing then.
         """
         ceilings = Ceilings(self.layout, self.strategy, counts, newcomers=1)
         return not self._open or any(
@@ -138,10 +137,10 @@ class Placer:
         )
 
     def _rounds(self, demand: Demand, counts: Counts) -> Iterator[list[Shard]]:
-        """Yield one candidate or more to choose from, and then more if none of them will do.
+        """Yield candidates to choose from, at least one, and then more if the strategy takes none.
 
-        Whoever does not renew its Lease in time may be about to die: strategies that stick turn
-        to such a shard last.
+        A shard that does not renew its Lease in time might be about to die: strategies that stick
+        use it last.
         """
         if self._asks_for_nothing(demand):
             found, ready = self._open, self._ready
@@ -156,10 +155,10 @@ class Placer:
                 yield candidates
 
     def _asks_for_nothing(self, demand: Demand) -> bool:
-        """Return whether no filter looks at anything that the object says, or at where it is."""
+        """Return whether no filter depends on the object's labels or its shard."""
         if demand.pin or demand.region or demand.zone or demand.pool:
             return False
-        # To a strategy that follows it matters only on a cordoned shard where it is.
+        # With a strategy that follows, its shard matters only if that is cordoned.
         here = demand.current
         return here is None or (not self.sticks and here not in self.layout.closed)
 
@@ -181,7 +180,7 @@ class Placer:
         return rejected
 
     def _objection(self, shard: Shard, demand: Demand) -> str | None:
-        """Return why the shard may not have the object, whatever the counts; None if it may."""
+        """Return why the shard cannot have the object, whatever the counts; None if it can."""
         if shard.evacuating:
             return "it is being evacuated"
         if shard.cordoned and shard.name != demand.current:
@@ -215,17 +214,17 @@ class Placer:
         return Ceilings(self.layout, self.strategy, counts, own=own)
 
     def _why_none(self, demand: Demand, counts: Counts) -> str:
-        """Say in one sentence what keeps the object from every shard."""
+        """Return in one sentence why no shard can have the object."""
         if not self.layout.available:
             return "no shard is available"
         rejected = self._rejected(demand, counts, ())
         if len(rejected) <= MAX_NAMED:
             each = [f"{shard}: {why}" for shard, why in sorted(rejected.items())]
         else:
-            tally = Counter(rejected.values())
+            shards = Counter(rejected.values())
             each = [
                 f"{many} shard{'' if many == 1 else 's'}: {why}"
-                for why, many in tally.most_common(MAX_NAMED)
+                for why, many in shards.most_common(MAX_NAMED)
             ]
         return "no shard may have it: " + "; ".join(each)
 
@@ -237,10 +236,10 @@ def choose(
     candidates: Sequence[Shard],
     counts: Counts,
 ) -> Choice:
-    """Return one of the candidates, or why it is none.
+    """Return one of the candidates, or why none.
 
-    An object that moves gets a shard of the newest revision if one of them may have it; of a
-    strategy that sticks the one with the fewest objects.
+    A moving object goes to a shard of the newest revision if one can have it; with a strategy that
+    sticks, to the one with the fewest objects.
     """
     newest = layout.newest if demand.moves else None
     preferred = [] if newest is None else [s for s in candidates if s.revision == newest]

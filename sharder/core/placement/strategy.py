@@ -1,7 +1,6 @@
-"""What a strategy is: how one of several shards that all may have an object is chosen.
+"""What a strategy is: it chooses one of the shards that can have an object.
 
-A strategy is built for a ring's shards and asked for each object.  A new one is a module with a
-class like these; what else must know it is listed (docs/architecture.md, "To change X").
+A strategy is built for a ring's shards and called for each object.  `registry` lists them.
 """
 
 from collections import defaultdict
@@ -21,9 +20,8 @@ from sharder.core.placement.hashing import Ranking, WeightedRendezvous
 CustomFunction: TypeAlias = Callable[[Demand, Sequence[Shard], Counts], ShardName | None]
 """(object, candidates, counts) → one of the candidates, or None; an installed entry point."""
 
-
 Objection: TypeAlias = Callable[[Shard], str | None]
-"""Tells of one shard after the other why it must not get an object, None if it may."""
+"""Returns for a shard why it must not get an object, None if it can."""
 
 
 def no_objection(_shard: Shard) -> str | None:
@@ -36,33 +34,33 @@ class Choice(NamedTuple):
 
     shard: ShardName | None
     reason: str = ""
-    """For people; never empty where there is no shard."""
+    """For people; never empty without a shard."""
     fault: bool = False
-    """The strategy itself is at fault: it is not installed, or its answer was rejected."""
+    """Whether the strategy is at fault: it is not installed, or its answer was rejected."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """What a strategy is built from; what follows from it is worked out once."""
+    """What a strategy is built from; derived values are computed once."""
 
     spec: PlacementSpec
     shards: tuple[Shard, ...]
-    """All shards of the ring, by name, whatever their state: zones and pools count over all."""
+    """All shards of the ring, by name, whatever their state: zones and pools include all."""
     available: tuple[Shard, ...]
-    """Those of them that may own objects, by name."""
+    """The shards that own objects, by name."""
     ranking: Ranking = field(default_factory=WeightedRendezvous)
     custom: Mapping[str, CustomFunction] = field(default_factory=dict)
     """The installed entry points, by name."""
 
     @cached_property
     def essence(self) -> tuple[object, ...]:
-        """All that a strategy which follows may look at; capacities change all the time."""
+        """All that a strategy that follows can use; it omits capacities, which change often."""
         described = [replace(shard, capacity={}) for shard in self.available]
         return self.spec, tuple(described), self.custom, self.newest
 
     @cached_property
     def names(self) -> frozenset[ShardName]:
-        """Of the available shards."""
+        """The names of the available shards."""
         return frozenset(shard.name for shard in self.available)
 
     @cached_property
@@ -72,17 +70,17 @@ class Layout:
 
     @cached_property
     def declared(self) -> Mapping[ShardName, int | None]:
-        """The ceilings that the shards and the ring declare; None: there is no limit."""
+        """The ceilings that shards and ring declare; None: no ceiling."""
         return {name: self.declared_by(shard) for name, shard in self.by_name.items()}
 
     def declared_by(self, shard: Shard) -> int | None:
-        """Return the same of a shard that need not be one of these."""
+        """Return the same for any shard."""
         limits = (shard.ceiling, self.spec.per_shard_capacity)
         return min((limit for limit in limits if limit is not None), default=None)
 
     @cached_property
     def closed(self) -> Mapping[ShardName, Shard]:
-        """The available shards that get nothing: people say so, or the ring requires more."""
+        """The available shards that get no new objects: set aside, or without a required place."""
         return {
             shard.name: shard
             for shard in self.available
@@ -93,15 +91,15 @@ class Layout:
 
     @cached_property
     def evacuating(self) -> frozenset[ShardName]:
-        """The available shards that are to let go of all that they have."""
+        """The available shards that are being evacuated."""
         return frozenset(shard.name for shard in self.available if shard.evacuating)
 
     @cached_property
     def newest(self) -> str | None:
-        """The newest revision while several are available, None if there is no such difference.
+        """The newest revision while shards of several are available, else None.
 
-        It is that of the ready shard which took its Lease last; a shard that does not say its
-        revision is no sign of a rollout.
+        It is that of the ready shard that took its Lease last.  Shards without a revision do not
+        count.
         """
         revised = [shard for shard in self.available if shard.revision]
         if len({shard.revision for shard in revised}) < 2:
@@ -110,7 +108,7 @@ class Layout:
 
     @cached_property
     def weight(self) -> float:
-        """The weights of the available shards that are not closed, together."""
+        """The sum of the weights of the available shards that are not closed."""
         return fsum(shard.weight for shard in self.available if shard.name not in self.closed)
 
     @cached_property
@@ -123,27 +121,27 @@ class Layout:
 
 
 class Strategy(Protocol):
-    """Chooses among candidates, which have passed every hard filter."""
+    """Chooses among candidates that have passed every hard filter."""
 
     @property
     def sticks(self) -> bool:
-        """Whether an object stays where it is while it may; else it follows the choice."""
+        """Whether an object stays on its shard while it can; else it follows `choose`."""
         ...
 
     def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
-        """Return the shard's automatic ceiling among `objects`; None: the strategy has none."""
+        """Return the shard's automatic ceiling for `objects` in all, None if there is none."""
         ...
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
-        """Return one of `candidates`, which are by name and not empty, or why it is none."""
+        """Return one of `candidates`, which are ordered by name and not empty, or why none."""
         ...
 
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
-        """Return what tells why one of `candidates` must not get the object, None if it may."""
+        """Return a function that returns why one of `candidates` must not get the object."""
         ...
 
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:
-        """Return in words what counts for or against each of `candidates`."""
+        """Return what counts for or against each of `candidates`, for people."""
         ...

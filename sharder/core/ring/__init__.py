@@ -1,1 +1,1 @@
-"""What a ring looks like at one moment, built from its resource and its Leases."""
+"""A ring at one moment, built from its ControllerRing and its Leases."""

@@ -1,11 +1,10 @@
-"""Building a ring's snapshot out of what was read of the cluster.
+"""Build a ring's snapshot, and exclude resources that are never sharded.
 
-What the one before has worked out, and counts, is kept as long as it is right.
+A snapshot reuses the strategy and the counts of the previous one while they are still right.
 
-What is never sharded, whatever a ring lists.
-
-Whoever may write a ring has the sharder label objects with its own rights, and be asked about all
-that are created.  By these objects clusters are run, and shards and the sharder itself steered.
+Resources are excluded because a user who can write a ring makes the sharder label objects with
+its own rights, and intercept their creation.  Clusters, shards and the sharder itself depend on
+the excluded ones.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,10 +45,10 @@ def build(
     custom: Mapping[str, CustomFunction] = MappingProxyType({}),
     previous: RingSnapshot | None = None,
 ) -> RingSnapshot:
-    """Return the ring's snapshot; of `previous` is reused what is still right.
+    """Return the ring's snapshot, which reuses the parts of `previous` that are still right.
 
-    Of `served` only the ring's main resources count.  One that is missing there is hashed by
-    object, and taken for namespaced.  `custom` are the installed strategies.
+    Only main resources of the ring count in `served`.  A main resource that is missing there is
+    hashed by object, and treated as namespaced.  `custom` are the installed strategies.
     """
     layout = Layout(
         spec=ring.spec.placement,
@@ -87,7 +86,7 @@ def build(
 def roles_of(ring: ControllerRing) -> dict[GroupResource, Role]:
     """Return the role of each resource; one listed as main and as controlled counts as main.
 
-    (The reference moves such objects back and forth for ever.)
+    (The reference moves such objects back and forth forever.)
     """
     resources = sharded_resources(ring)
     controlled = {c.id: Role.CONTROLLED for r in resources for c in r.controlled_resources}
@@ -96,9 +95,9 @@ def roles_of(ring: ControllerRing) -> dict[GroupResource, Role]:
 
 
 def sharded_resources(ring: ControllerRing) -> tuple[RingResource, ...]:
-    """Return what the ring lists without what is never sharded.
+    """Return the ring's resources without those that are never sharded.
 
-    Such a ring is refused; one that has slipped in must do no harm until it is mended.
+    Such a ring is rejected, but one that was stored anyway must do no harm until it is fixed.
     """
     return tuple(
         structs.replace(
@@ -113,12 +112,12 @@ def sharded_resources(ring: ControllerRing) -> tuple[RingResource, ...]:
 
 
 def _shards_of(members: Members, names: Iterable[ShardName]) -> tuple[Shard, ...]:
-    """Return shards by name; of one whose Lease is not there nothing more is known."""
+    """Return shards by name; without a Lease only the name of a shard is known."""
     return tuple(members.shards.get(name, Shard(name=name)) for name in sorted(names))
 
 
 def _tally_of(ring: ControllerRing, placer: Placer, previous: RingSnapshot | None) -> Tally | None:
-    """Return the tally of `previous` while what it counts, and how, is the same."""
+    """Return the tally of `previous` if it counts the same objects in the same way."""
     if not placer.sticks:
         return None
     before = None if previous is None else previous.ring
@@ -149,31 +148,31 @@ def _kinds_of(
 
 EXCLUDED_GROUPS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "admissionregistration.k8s.io": "by them the API server knows whom to ask before it "
-        "writes, the sharder among others",
-        "authentication.k8s.io": "by them it is asked whose a token is, before anything else",
-        "authorization.k8s.io": "by them it is asked who may do what, before anything else",
-        "coordination.k8s.io": "by them shards and leaders hold their places",
-        "rbac.authorization.k8s.io": "they say who may do what",
-        API_GROUP: "they steer the sharder itself",
+        "admissionregistration.k8s.io": "they configure admission, including the sharder's own "
+        "webhook",
+        "authentication.k8s.io": "they authenticate the users of other requests",
+        "authorization.k8s.io": "they authorize other requests",
+        "coordination.k8s.io": "shards and leaders hold them to be elected",
+        "rbac.authorization.k8s.io": "they grant permissions",
+        API_GROUP: "they configure the sharder itself",
     }
 )
-"""Why not, by API group."""
+"""Why resources are never sharded, by API group."""
 
 EXCLUDED_RESOURCES: Final[Mapping[GroupResource, str]] = MappingProxyType(
     dict.fromkeys(
         (GroupResource("", "events"), GroupResource("events.k8s.io", "events")),
-        "the sharder records them itself, and no controller works on them",
+        "the sharder creates them itself, and no controller works on them",
     )
 )
-"""Why not, of other groups."""
+"""The same for single resources of other groups."""
 
 
 def reason_against(resource: GroupResource) -> str | None:
-    """Return why the objects of a resource are never sharded, None if they may be."""
+    """Return why the objects of a resource are never sharded, None if they can be."""
     return EXCLUDED_GROUPS.get(resource.group) or EXCLUDED_RESOURCES.get(resource)
 
 
 def may_be_sharded(resource: GroupResource) -> bool:
-    """Return whether a ring may have such a resource."""
+    """Return whether a ring can have such a resource."""
     return is_resource(resource) and reason_against(resource) is None

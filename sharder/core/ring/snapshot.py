@@ -1,8 +1,8 @@
-"""All that decisions about one ring depend on, as one immutable value.
+"""Everything that decisions about one ring depend on, as one immutable value.
 
-A watch event replaces a ring's snapshot by one assignment; whoever holds the old one decides
-consistently by it.  The admission path reads nothing else, but for the live counts of a strategy
-that sticks.
+A watch event replaces a ring's snapshot by one assignment, so a reader of the old one still
+decides consistently.  Admission reads nothing else, except the live counts of a strategy that
+sticks.
 """
 
 from collections.abc import Mapping
@@ -22,19 +22,19 @@ from sharder.core.placement.tally import Tally
 
 
 class Role(Enum):
-    """What the objects of a resource are to the ring."""
+    """How a ring treats the objects of a resource."""
 
     MAIN = auto()
     """They are placed by their own key."""
     LEADING = auto()
-    """The same, and other objects follow them: those move first."""
+    """The same, and they have controlled objects, which move first."""
     CONTROLLED = auto()
     """They follow the object that controls them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MainKind:
-    """What is to be known of the kind of a main resource, to hash its objects and followers."""
+    """The kind of a main resource: how its objects and their controlled objects are hashed."""
 
     hash_key: HashKey
     namespaced: bool
@@ -46,17 +46,17 @@ class RingSnapshot:
 
     ring: ControllerRing
     resources: tuple[RingResource, ...]
-    """The main resources; what the ring lists and is never sharded is not among them."""
+    """The main resources, without those that are never sharded."""
     roles: Mapping[GroupResource, Role]
     kinds: Mapping[tuple[str, str], MainKind]
     """The kinds of the main resources that the API server serves, by group and kind."""
     cluster_scoped: frozenset[GroupResource]
-    """The main resources whose objects have no namespace, as far as they are served."""
+    """The served main resources whose objects have no namespace."""
     members: Members
     placer: Placer
     reader: Reader
     tally: Tally | None
-    """Where the objects are, live; None for a strategy that follows."""
+    """The live counts of the objects; None for a strategy that follows."""
     namespaces: frozenset[str]
     """The namespaces that the ring selects."""
     owner_label: str
@@ -64,8 +64,8 @@ class RingSnapshot:
     pin_label: str
     next_annotation: str
     epoch: object = field(default_factory=object, compare=False, repr=False)
-    """The same object in the next snapshot too while that leads to the same steps for every object
-    that both select.  A pass asks for each object, so it is compared by identity."""
+    """The next snapshot has the same object if it leads to the same steps for every object that
+    both select.  A pass compares it for each object, hence by identity."""
 
     @property
     def name(self) -> RingName:
@@ -74,14 +74,11 @@ class RingSnapshot:
 
     @property
     def counts(self) -> Counts:
-        """What the strategy may ask for."""
+        """The counts that the strategy uses."""
         return NO_COUNTS if self.tally is None else self.tally
 
     def wanted(self, key: str | None) -> ShardName | None:
-        """Return the shard that a key alone brings an object to, one that asks for nothing.
-
-        None without key, or if no shard may have such an object.
-        """
+        """Return the shard to which a key alone leads, None without a key or without a shard."""
         return None if key is None else self.placer.place(Demand(key, 0), self.counts).shard
 
     def demand_of(
@@ -89,7 +86,7 @@ class RingSnapshot:
     ) -> Demand:
         """Return what a main object asks for; `current` is the shard that works on it.
 
-        It moves if the shard that had it gives it up, or is gone.
+        `moves` is for an object whose shard has released it, or is to, or is gone.
         """
         key = main_key(obj)
         return self.reader.demand(
@@ -101,14 +98,14 @@ class RingSnapshot:
         )
 
     def identity_of(self, obj: PartialObject) -> int:
-        """Return by what a main object is counted."""
+        """Return the identity by which a main object is counted."""
         return identity_of(main_key(obj))
 
     def entry_of(self, obj: PartialObject) -> Entry:
-        """Return how a main object counts as it is."""
+        """Return how a main object counts now."""
         shard = self.owner_of(obj)
         draining = shard is not None and self.is_draining(obj)
-        # What has been let go keeps its room until it is there.
+        # A released object keeps the room at its target until it has arrived.
         heading = self.direction_of(obj) if draining or shard is None else None
         return self.entry_on(
             obj, shard, draining=draining, heading=None if heading == shard else heading
@@ -122,7 +119,7 @@ class RingSnapshot:
         draining: bool = False,
         heading: ShardName | None = None,
     ) -> Entry:
-        """Return how a main object would count on `shard`, `heading` elsewhere from there."""
+        """Return how a main object would count on `shard`, on its way to `heading` if given."""
         return Entry(
             shard,
             self.reader.groups_of(obj),
@@ -133,7 +130,7 @@ class RingSnapshot:
         )
 
     def key_of(self, obj: PartialObject, role: Role) -> str | None:
-        """Return what the object is hashed by, None for one that nothing controls."""
+        """Return the key by which the object is hashed, None for one without a controller."""
         if role is Role.CONTROLLED:
             owner = obj.metadata.controller
             kind = None if owner is None else self.kinds.get((owner.group, owner.kind))
@@ -143,9 +140,9 @@ class RingSnapshot:
         return None if key is None else _hashed(key, kind)
 
     def controller_key(self, obj: PartialObject) -> str | None:
-        """Return the `main_key` of the object that controls `obj`, None if nothing does.
+        """Return the `main_key` of the controller of `obj`, None if it has none.
 
-        The owner is looked for in the object's own namespace, unless its kind has none.
+        The controller is in the object's own namespace, or in none if its kind is cluster-scoped.
         """
         owner = obj.metadata.controller
         if owner is None:
@@ -155,29 +152,29 @@ class RingSnapshot:
         return owner_key(owner, obj.metadata.namespace if namespaced else "")
 
     def is_controlled_by_another(self, child: PartialObject) -> bool:
-        """Return whether what controls `child` is surely of no main resource of the ring."""
+        """Return whether the controller of `child` is surely of no main resource of the ring."""
         owner = child.metadata.controller
         all_known = len(self.kinds) >= len(self.resources)
         return owner is not None and all_known and (owner.group, owner.kind) not in self.kinds
 
     def owner_of(self, obj: PartialObject) -> ShardName | None:
-        """Return the shard that the object's label names, None if it has no owner."""
+        """Return the shard in the object's owner label, None if the object is unassigned."""
         value = obj.metadata.label(self.owner_label)
         return ShardName(value) if value else None
 
     def direction_of(self, obj: PartialObject) -> ShardName | None:
-        """Return the shard that the object's annotation directs it to, None if it names none."""
+        """Return the shard in the object's `next` annotation, None if it names none."""
         shard = obj.metadata.annotation(self.next_annotation)
         return ShardName(shard) if is_label_value(shard) else None
 
     def is_draining(self, obj: PartialObject) -> bool:
-        """Return whether the object's owner has been asked to let go."""
+        """Return whether the object has the drain label."""
         return obj.metadata.has_label(self.drain_label)
 
     def selects(self, obj: PartialObject, role: Role = Role.MAIN) -> bool:
-        """Return whether the ring looks after the object, by its own labels and its namespace.
+        """Return whether the object is in scope, by its labels and its namespace.
 
-        A Namespace is its own namespace; other cluster-scoped objects have none to judge by.
+        A Namespace is in itself; other cluster-scoped objects are in no namespace.
         """
         if not self.matches(obj, role):
             return False
@@ -198,8 +195,9 @@ class RingSnapshot:
     def decides_like(self, other: "RingSnapshot") -> bool:
         """Return whether both lead to the same steps for every object.
 
-        The ring's status and labels do not matter, nor whether available shards renew their
-        Leases in time: by that a strategy that sticks places objects, but moves none.
+        The ring's status and labels do not matter.  Nor does it matter whether available shards
+        renew their Leases in time: a strategy that sticks uses that to place objects, but not to
+        move them.
         """
         return self.places_like(other) and self.namespaces == other.namespaces
 
@@ -217,6 +215,6 @@ class RingSnapshot:
 
 
 def _hashed(key: str, kind: MainKind | None) -> str:
-    """Return what an object is hashed by whose own key is `key`."""
+    """Return the key by which an object with the key `key` is hashed."""
     by_namespace = kind is not None and kind.hash_key is HashKey.NAMESPACE
     return namespace_key(key) if by_namespace else key

@@ -356,8 +356,8 @@ MUTANTS = (
             Mutant(
                 name="displaces the most drawn first",
                 module="core/placement/distribution.py",
-                old="return other.hold < self.hold",
-                new="return self.hold < other.hold",
+                old="return other.priority < self.priority",
+                new="return self.priority < other.priority",
             ),
             Mutant(
                 name="displaces what is pinned",

@@ -106,7 +106,7 @@ async def test_a_ring_that_can_have_no_objects_says_why_before_a_sharder_has_see
 
     assert row.objects == report.objects == 0
     assert row.problem is not None
-    assert "by them shards and leaders hold their places" in row.problem
+    assert "shards and leaders hold them to be elected" in row.problem
     assert report.problem == row.problem
 
 
