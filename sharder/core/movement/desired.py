@@ -1,11 +1,14 @@
-"""Where an object of a main resource belongs, given what it has and what is counted.
+"""Where a main object belongs, by its position and the counts.
 
-A strategy that follows is asked again and again: the object belongs where its key and its labels
-bring it.  With one that sticks it belongs where it is, and only what has no shard that may keep
-it is placed (docs/placement.md, "Following and sticking").
+With a strategy that follows, the object belongs where its key and its labels lead.  With one that
+sticks it belongs where it is, and only an object without a shard that can keep it is placed
+(docs/placement.md, "Following and sticking"; docs/protocol.md, "Moving objects").
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.names import ShardName
@@ -20,22 +23,19 @@ NOT_COUNTED = Choice(None, "the objects of the ring are still being counted")
 
 
 def choose(snapshot: RingSnapshot, obj: PartialObject) -> Choice:
-    """Return where the object belongs as it is, with the owner that its label names.
+    """Return where the object belongs as it is, with the owner in its label.
 
-    One that is let go, or was, goes where it was sent, if that shard may get it.
+    A draining or unassigned object goes to the shard in its `next`, if that can have it.
     """
     owner, draining = snapshot.owner_of(obj), snapshot.is_draining(obj)
     directed = directed_of(snapshot, obj) if owner is None or draining else None
     if directed is not None:
         return Choice(directed)
-    choice = _choose(snapshot, demand_of(snapshot, obj), draining=draining)
-    if choice.shard is None and draining and _had_better_keep(snapshot, owner):
-        return Choice(owner)  # let go, it would have no shard at all
-    return choice
+    return _choose(snapshot, demand_of(snapshot, obj), owner if draining else None)
 
 
 def demand_of(snapshot: RingSnapshot, obj: PartialObject) -> Demand:
-    """Return what the object asks for as it is; an owner that gives it up is none."""
+    """Return what the object asks for as it is; an owner that cannot keep it is left out."""
     owner, layout = snapshot.owner_of(obj), snapshot.placer.layout
     stays = owner in layout.names and owner not in layout.evacuating
     had_shard = owner is not None or snapshot.direction_of(obj) is not None
@@ -43,9 +43,9 @@ def demand_of(snapshot: RingSnapshot, obj: PartialObject) -> Demand:
 
 
 def directed_of(snapshot: RingSnapshot, obj: PartialObject) -> ShardName | None:
-    """Return the shard that the object is directed to from elsewhere, None unless it may get it.
+    """Return the other shard in the object's `next`, None unless that can have the object.
 
-    Only what the sharder wrote counts, and that only while the object is let go or was.
+    The annotation counts only while the object is draining or unassigned.
     """
     shard = snapshot.direction_of(obj)
     if shard is None or shard not in snapshot.placer.layout.names:
@@ -55,24 +55,24 @@ def directed_of(snapshot: RingSnapshot, obj: PartialObject) -> ShardName | None:
 
 
 def objection(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> str | None:
-    """Return why an object that moves may not go to an available shard, None if it may."""
+    """Return why an object that moves cannot go to an available shard, None if it can."""
     demand = snapshot.demand_of(obj, None, moves=True)
     placer = snapshot.placer
     return placer.objection(demand, placer.layout.by_name[shard], snapshot.counts)
 
 
 def choose_anew(snapshot: RingSnapshot, obj: PartialObject) -> Choice:
-    """Return where an object belongs that its shard has just let go."""
-    return _choose(snapshot, snapshot.demand_of(obj, None, moves=True), draining=False)
+    """Return where an object belongs that its shard has just released."""
+    return _choose(snapshot, snapshot.demand_of(obj, None, moves=True))
 
 
 def admit(snapshot: RingSnapshot, obj: PartialObject) -> tuple[Choice, Reservation | None]:
-    """Return the same, and how the object counts then; None where nothing is to be counted.
+    """Return where a new object belongs, and how it counts there; None if it is not counted.
 
-    One that has an owner already exists, and a request to create it will fail.
+    An object that already has an owner exists, so the request to create it will fail.
     """
     demand, tally = snapshot.demand_of(obj, None), snapshot.tally
-    choice = _choose(snapshot, demand, draining=False)
+    choice = _choose(snapshot, demand)
     if choice.shard is None or tally is None or tally.shown_on(demand.identity) is not None:
         return choice, None
     deleting = obj.metadata.deletion_timestamp is not None
@@ -82,11 +82,11 @@ def admit(snapshot: RingSnapshot, obj: PartialObject) -> tuple[Choice, Reservati
 
 
 def expected_of(snapshot: RingSnapshot, child: PartialObject) -> ShardName | None:
-    """Return where the object that controls `child` is, as far as it is known without it.
+    """Return the shard of the controller of `child`, as far as known without reading it.
 
-    None if nothing controls it.  Of a strategy that follows it is where the key alone would bring
-    that object; whoever has it at hand knows better.  One that sticks knows where it is counted;
-    what is no main object of the ring is not, and its key has to do.
+    None without a controller.  With a strategy that follows it is the shard that the controller's
+    key alone leads to.  With one that sticks it is the shard where the controller is counted, or,
+    if that is not a main object of the ring, the shard that its key is drawn to.
     """
     owner = snapshot.controller_key(child)
     if owner is None:
@@ -106,7 +106,7 @@ def reservation_on(
     draining: bool = False,
     heading: ShardName | None = None,
 ) -> Reservation | None:
-    """Return how the object counts once it is on `shard`, None where nothing is counted."""
+    """Return how the object counts once it is on `shard`, None if nothing is counted."""
     if snapshot.tally is None:
         return None
     entry = snapshot.entry_on(obj, shard, draining=draining, heading=heading)
@@ -114,7 +114,7 @@ def reservation_on(
 
 
 def excess_of(snapshot: RingSnapshot) -> Mapping[ShardName, int]:
-    """Return how many objects each shard has to give up, as far as they are counted."""
+    """Return by how many objects each shard exceeds its ceiling, as far as they are counted."""
     tally = snapshot.tally
     if tally is None or not tally.synced or snapshot.ring.spec.movement.paused:
         return {}
@@ -122,9 +122,9 @@ def excess_of(snapshot: RingSnapshot) -> Mapping[ShardName, int]:
 
 
 def is_one_too_many(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> bool:
-    """Return whether an available shard has more than it may have, and an object is to go for that.
+    """Return whether an available shard exceeds its ceiling and this object has to leave.
 
-    What is there because it was pinned goes first, also what has lost its pin a moment ago.
+    Objects that came by a pin and have lost it leave first.
     """
     tally, layout = snapshot.tally, snapshot.placer.layout
     if tally is None or shard not in layout.names:
@@ -134,39 +134,141 @@ def is_one_too_many(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName
     return excess > (0 if is_guest else tally.guests_on(shard))
 
 
-def _choose(snapshot: RingSnapshot, demand: Demand, *, draining: bool) -> Choice:
-    tally, placer = snapshot.tally, snapshot.placer
-    if tally is None:
-        in_rollout = placer.layout.newest is not None
-        if in_rollout and placer.keeps(demand):
-            return Choice(demand.current)
-        return placer.place(demand, snapshot.counts)
-    goal, current = placer.goal_of(demand), demand.current
-    if current is not None and goal in {None, current}:
-        if not draining or (tally.synced and _may_stay(placer, current, tally)):
-            return Choice(current)
-        demand = demand._replace(current=None)
-    if not tally.synced:
-        return NOT_COUNTED
-    promised = tally.reserved(demand.identity)
-    if promised in placer.layout.names and promised != current and goal in {None, promised}:
-        return Choice(promised)
-    choice = placer.place(demand, tally)
-    stays = draining and current is not None and choice.shard is None
-    # Its pin has no room for it after all: it had better stay with who has it.
-    return Choice(current) if stays and _may_stay(placer, current, tally) else choice
+def _choose(
+    snapshot: RingSnapshot, demand: Demand, drained_from: ShardName | None = None
+) -> Choice:
+    """Return where an object belongs; `drained_from` is its shard if it is draining."""
+    if snapshot.tally is None:
+        return _followed(snapshot, demand, drained_from)
+    case = _Case(snapshot.placer, snapshot.tally, demand, drained_from)
+    return next(rule.choice(case) for rule in STICKING if rule.applies(case))
 
 
-def _had_better_keep(snapshot: RingSnapshot, owner: ShardName | None) -> bool:
-    """Return whether a shard may keep what it was asked to let go, and nobody else may have."""
-    tally, layout = snapshot.tally, snapshot.placer.layout
-    if tally is None:
-        return owner in layout.names
-    may_keep = owner in layout.closed and tally.synced
-    return may_keep and _may_stay(snapshot.placer, owner, tally)
+def _followed(snapshot: RingSnapshot, demand: Demand, drained_from: ShardName | None) -> Choice:
+    placer, layout = snapshot.placer, snapshot.placer.layout
+    # While shards of several revisions are available: "elsewhere less often".
+    if layout.newest is not None and placer.keeps(demand):
+        return Choice(demand.current)
+    # Otherwise "where the strategy would place it now".
+    choice = placer.place(demand, snapshot.counts)
+    # If no shard may have it, "its drain is withdrawn [...] always with a strategy that follows".
+    if choice.shard is None and drained_from in layout.names:
+        return Choice(drained_from)
+    return choice
 
 
-def _may_stay(placer: Placer, shard: ShardName | None, tally: Tally) -> bool:
-    """Return whether an object that the shard was asked to let go need not go any more."""
-    found = next(s for s in placer.layout.available if s.name == shard)
-    return found.set_aside or placer.ceilings(tally).keeps_one_more(found)
+@dataclass(frozen=True)
+class _Case:
+    """A main object of a ring whose strategy sticks, and the questions that `STICKING` asks."""
+
+    placer: Placer
+    tally: Tally
+    demand: Demand
+    """Its `current` is the object's shard, if that is available and not evacuated."""
+    drained_from: ShardName | None
+    """The object's shard if it is draining."""
+
+    @cached_property
+    def pin(self) -> ShardName | None:
+        """The shard that it is pinned to, if the pin counts."""
+        return self.placer.goal_of(self.demand)
+
+    @property
+    def is_home(self) -> bool:
+        """Whether its shard is available, not evacuated, and not another than its pin."""
+        return self.demand.current is not None and self.pin in {None, self.demand.current}
+
+    def stays(self) -> bool:
+        """Return whether it is on a shard that keeps it."""
+        return self.is_home and self.drained_from is None
+
+    def has_room_again(self) -> bool:
+        """Return whether it is draining and need not leave any more."""
+        return self.is_home and self.tally.synced and self._can_stay(self.demand.current)
+
+    def is_uncounted(self) -> bool:
+        """Return whether the counts are not complete."""
+        return not self.tally.synced
+
+    @property
+    def reserved(self) -> ShardName | None:
+        """The shard that an earlier decision has chosen, whose write is not seen yet."""
+        return self.tally.reserved(self.demand.identity)
+
+    def is_on_its_way(self) -> bool:
+        """Return whether it has a reservation that is still good."""
+        shard = self.reserved
+        is_other = shard in self.placer.layout.names and shard != self.demand.current
+        return is_other and self.pin in {None, shard}
+
+    @cached_property
+    def placed(self) -> Choice:
+        """Where the strategy places it; its own shard has no preference if it has to leave."""
+        demand = self.demand._replace(current=None) if self.is_home else self.demand
+        return self.placer.place(demand, self.tally)
+
+    def finds_a_place(self) -> bool:
+        """Return whether the strategy finds a shard."""
+        return self.placed.shard is not None
+
+    def can_stay_without_another(self) -> bool:
+        """Return whether it is draining and its shard, even an evacuated one, can keep it."""
+        shard = self.drained_from
+        is_kept = shard is not None and (
+            shard == self.demand.current or shard in self.placer.layout.closed
+        )
+        return is_kept and self._can_stay(shard)
+
+    def _can_stay(self, shard: ShardName | None) -> bool:
+        found = next(s for s in self.placer.layout.available if s.name == shard)
+        ceilings = self.placer.ceilings(self.tally)
+        return found.set_aside or ceilings.keeps_one_more(found)
+
+
+class Rule(NamedTuple):
+    """One row of the decision: the first rule that applies decides."""
+
+    says: str
+    """The rule's sentence in docs/protocol.md."""
+    applies: Callable[[_Case], bool]
+    choice: Callable[[_Case], Choice]
+
+
+STICKING: Final = (
+    Rule(
+        "where it is, while that shard is available and not evacuated",
+        _Case.stays,
+        lambda case: Choice(case.demand.current),
+    ),
+    Rule(
+        "withdraw a drain that is no longer wanted",
+        _Case.has_room_again,
+        lambda case: Choice(case.demand.current),
+    ),
+    Rule(
+        "Until the replica has listed the ring's objects it places no main object",
+        _Case.is_uncounted,
+        lambda _: NOT_COUNTED,
+    ),
+    Rule(
+        "room is reserved there until the object arrives",
+        _Case.is_on_its_way,
+        lambda case: Choice(case.reserved),
+    ),
+    Rule(
+        "else where the strategy would place it now",
+        _Case.finds_a_place,
+        lambda case: case.placed,
+    ),
+    Rule(
+        "no shard may have it | nowhere: it stays where it is, or without owner",
+        _Case.can_stay_without_another,
+        lambda case: Choice(case.drained_from),
+    ),
+    Rule(
+        "A main object for which no shard is found passes without owner",
+        lambda _: True,
+        lambda case: case.placed,
+    ),
+)
+"""Where an object belongs whose ring's strategy sticks."""

@@ -234,14 +234,14 @@ MUTANTS = (
             Mutant(
                 name="moves what may stay",
                 module="core/movement/desired.py",
-                old="if not draining or (tally.synced",
-                new="if (draining and tally.synced",
+                old="return self.is_home and self.drained_from is None",
+                new="return False",
             ),
             Mutant(
                 name="does not follow a pin",
                 module="core/movement/desired.py",
-                old="goal, current = placer.goal_of(demand), demand.current",
-                new="goal, current = None, demand.current",
+                old="return self.placer.goal_of(self.demand)",
+                new="return None",
             ),
             Mutant(
                 name="waits for a pinned shard that is away",
@@ -252,20 +252,20 @@ MUTANTS = (
             Mutant(
                 name="withdraws drains from full shards",
                 module="core/movement/desired.py",
-                old="return found.set_aside or placer.ceilings(tally).keeps_one_more(found)",
+                old="return found.set_aside or ceilings.keeps_one_more(found)",
                 new="return True",
             ),
             Mutant(
                 name="never withdraws what a shard has room for again",
                 module="core/movement/desired.py",
-                old="return found.set_aside or placer.ceilings(tally).keeps_one_more(found)",
+                old="return found.set_aside or ceilings.keeps_one_more(found)",
                 new="return False",
             ),
             Mutant(
                 name="believes the counts before everything is listed",
                 module="core/movement/desired.py",
-                old="    if not tally.synced:\n        return NOT_COUNTED\n",
-                new="",
+                old="return not self.tally.synced",
+                new="return False",
             ),
             Mutant(
                 name="expects children where nobody has counted their owner",

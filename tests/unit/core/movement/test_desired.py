@@ -1,7 +1,9 @@
 """Where an object belongs when the ring's strategy sticks, and when it follows."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,6 +15,8 @@ from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.movement.desired import (
     NOT_COUNTED,
+    STICKING,
+    Rule,
     admit,
     choose,
     choose_anew,
@@ -377,3 +381,10 @@ def test_a_reservation_says_how_the_object_will_count() -> None:
         snapshot.identity_of(pinned), Entry(A, draining=True, pinned=True)
     )
     assert reservation_on(following(A), pinned, A) is None
+
+
+@pytest.mark.parametrize("rule", STICKING, ids=lambda rule: rule.says)
+def test_each_rule_of_a_strategy_that_sticks_is_a_sentence_of_the_protocol(rule: Rule) -> None:
+    protocol = (Path(__file__).parents[4] / "docs/protocol.md").read_text(encoding="utf-8")
+
+    assert rule.says in re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", protocol)
