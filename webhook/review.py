@@ -10,9 +10,10 @@ from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, Typ
 import msgspec
 from msgspec import inspect
 
-from sharder.core.admission import Decision, Review, Writer
+from sharder.core.admission import Decision, Review
 from sharder.core.api.meta import PartialObject
 from sharder.core.errors import InvalidObject
+from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import GroupResource
 from webhook.sieve import shape_of
 

@@ -1,11 +1,10 @@
-"""Decide what a create or an update becomes when it passes the webhook.
+"""Decide how the webhook answers a create or an update.
 
-A pure function of (old object, object, writer, snapshot), so that every replica answers alike and
-a repeated call changes nothing; a strategy that sticks asks the live counts too.  A request is
-never refused.  The letters are the rules of docs/protocol.md, "Admission".
+The answer is a function of (old object, object, writer, snapshot), so every replica answers alike
+and a repeated call changes nothing; strategies that stick also use the live counts.  Every request
+is allowed.  The letters are the rules of docs/protocol.md, "Admission".
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,6 +13,7 @@ from msgspec import structs
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.keys import generated_name
 from sharder.core.leases.membership import Standing
+from sharder.core.movement.acknowledgement import Writer, can_be_shard, objection
 from sharder.core.movement.desired import (
     admit,
     choose_anew,
@@ -29,20 +29,12 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Writer:
-    """Who sent the request; `pod_name` is the claim of a pod-bound token, else empty."""
-
-    username: str
-    pod_name: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """A request as the API server shows it; `old` is there for updates only."""
+    """A request as the API server sends it; `old` is None except for updates."""
 
     operation: Literal["CREATE", "UPDATE"]
     uid: str = ""
-    """Of the request; a call for the same request on another snapshot has the same."""
+    """The uid of the request; repeated calls for one request have the same."""
     resource: GroupResource
     obj: PartialObject
     old: PartialObject | None
@@ -51,29 +43,29 @@ class Review:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What the request becomes; without operations it passes as it is."""
+    """The answer to a request; without operations the request passes unchanged."""
 
     outcome: str
     """One of a few fixed words, for the metric."""
     operations: tuple[Operation, ...] = ()
     assigned: ShardName | None = None
-    """The shard that an unowned object gets by this request."""
+    """The shard to which this request assigns the object."""
     reservation: Reservation | None = None
-    """What to count at once, if the request is carried out."""
+    """What the tally counts at once, unless the request is a dry run."""
     warning: str = ""
-    """For the user, where something is wrong that we cannot repair here."""
+    """For the user: what is wrong and cannot be repaired here."""
 
 
 PASS = Decision(outcome="unchanged")
 
 
 def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> Decision:
-    """Return what the request becomes.
+    """Return the answer to the request.
 
     Args:
         review: The request.
-        snapshot: The ring that the webhook's path names.
-        sharders: User names of the sharder itself.
+        snapshot: The ring in the webhook's path.
+        sharders: The sharder's own user names.
     """
     role = snapshot.roles.get(review.resource)
     if role is None:
@@ -82,7 +74,7 @@ def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> 
     if review.operation == "CREATE":
         return _create(review, snapshot, role)
     if review.old is None or not review.obj.metadata.name:  # without metadata no patch applies
-        warning = "the update came without the old object or without a name"
+        warning = "the update has no old object or no name"
         return Decision(outcome="incomplete", warning=warning)
     owner, asked = snapshot.owner_of(review.old), snapshot.owner_of(review.obj)
     if asked is not None and review.writer.username in sharders:  # (a)
@@ -92,26 +84,23 @@ def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> 
     if asked == owner:  # (b)
         return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)
     goal = _destination(review, review.old, snapshot, role)
-    if role is not Role.CONTROLLED and _lets_go(review, review.old, goal.shard, snapshot):
-        return _let_go(review, review.old, snapshot, role, goal)  # (d)
+    if role is not Role.CONTROLLED and _releases(review, review.old, goal.shard, snapshot):
+        return _release(review, review.old, snapshot, role, goal)  # (d)
     return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)  # (c)
 
 
 def withhold(review: Review, snapshot: RingSnapshot) -> Decision:
-    """Return what to do with an object that is to get an owner while nobody knows who lives.
-
-    It waits without one, for the leader.
-    """
+    """Return the answer while the snapshot is stale: the object waits for the leader."""
     return Decision(outcome="stale", operations=_owned(review.obj.metadata, snapshot, None))
 
 
 def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
-    """(e), (f): what the request says of a main object's owner counts for nothing."""
+    """(e), (f): assign a new object; an owner in the request counts for controlled ones only."""
     obj = review.obj
     if role is Role.CONTROLLED:
-        pod, stamp = ShardName(review.writer.pod_name), snapshot.owner_of(obj) or ""
-        is_vouched_for = _may_speak_for(review.writer, stamp, snapshot)
-        return _place_child(obj, snapshot, ShardName(stamp) if is_vouched_for else None, pod)
+        pod, asked = ShardName(review.writer.pod_name), snapshot.owner_of(obj) or ""
+        is_trusted = can_be_shard(review.writer, asked, snapshot)
+        return _place_child(obj, snapshot, ShardName(asked) if is_trusted else None, pod)
     named = _named(obj, review.uid)
     if not named.metadata.name:
         return Decision(
@@ -120,14 +109,14 @@ def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
             warning="the object has neither name nor generateName",
         )
     decision = _place(obj, snapshot, *admit(snapshot, named), name=named.metadata.name)
-    mistakes = [*snapshot.reader.invalid_annotations(obj)]
-    if not mistakes:
+    invalid = [*snapshot.reader.invalid_annotations(obj)]
+    if not invalid:
         return decision
-    return replace(decision, warning="; ".join(filter(None, (*mistakes, decision.warning))))
+    return replace(decision, warning="; ".join(filter(None, (*invalid, decision.warning))))
 
 
 def _named(obj: PartialObject, uid: str) -> PartialObject:
-    """Return the object with the name that it will have, which is empty if it brings none."""
+    """Return the object with its final name, which is empty if it has no generateName either."""
     meta = obj.metadata
     if meta.name or not meta.generate_name:
         return obj
@@ -156,7 +145,7 @@ def _adopt(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
 def _waiting(
     old: PartialObject | None, meta: ObjectMeta, snapshot: RingSnapshot
 ) -> tuple[Operation, ...]:
-    """Leave an object without owner directed to where it was: what it controls is moved first."""
+    """Leave an object unassigned, and keep its `next`: its controlled objects move first."""
     known = "" if old is None else old.metadata.annotation(snapshot.next_annotation)
     return admission(
         meta,
@@ -166,10 +155,10 @@ def _waiting(
 
 
 def _place_child(obj: PartialObject, snapshot: RingSnapshot, *near: ShardName | None) -> Decision:
-    """Assign a controlled object to the first shard of `near` that can be, else by its owner.
+    """Assign a controlled object to the first available shard of `near`, else by its controller.
 
-    A child belongs where it is worked on: hashed elsewhere while its owner waits to move, it
-    would be invisible there, and be created again.
+    It belongs to the shard that works on its controller.  On another shard it would be invisible
+    there, and that shard would create it again.
     """
     if obj.metadata.controller is None:
         return _uncontrolled(obj.metadata, snapshot)
@@ -182,19 +171,19 @@ def _place_child(obj: PartialObject, snapshot: RingSnapshot, *near: ShardName | 
 
 
 def _uncontrolled(meta: ObjectMeta, snapshot: RingSnapshot) -> Decision:
-    """Leave an object of a controlled resource to no shard, whatever owner it names."""
+    """Leave an object without a controller unassigned, whatever owner it names."""
     return Decision(outcome="no_controller", operations=_owned(meta, snapshot, None))
 
 
 def _destination(review: Review, old: PartialObject, snapshot: RingSnapshot, role: Role) -> Choice:
-    """Return where a main object goes when it is let go; nowhere where the leader decides.
+    """Return where a draining main object goes once released; nowhere if the leader decides.
 
-    What the sharder wrote counts, hence the old object's annotation.
+    The old object's `next` counts, because the sharder wrote it.
     """
     if role is not Role.MAIN or not snapshot.is_draining(old):
         return Choice(None)
     if snapshot.tally is not None:
-        # Called twice for one request, by another replica: what that has chosen is as good.
+        # Another replica has already answered this request: keep its choice.
         asked = snapshot.owner_of(review.obj)
         if asked is not None and _is_available(asked, snapshot):
             return Choice(asked)
@@ -202,19 +191,19 @@ def _destination(review: Review, old: PartialObject, snapshot: RingSnapshot, rol
     return choose_anew(snapshot, old) if directed is None else Choice(directed)
 
 
-def _let_go(
+def _release(
     review: Review,
     old: PartialObject,
     snapshot: RingSnapshot,
     role: Role,
     destination: Choice,
 ) -> Decision:
-    """(d): assign what its shard has let go, unless the leader has to move others first."""
+    """(d): assign a released object, unless its controlled objects move first."""
     obj = review.obj
-    if objection := _objection(review.writer, old.metadata, obj.metadata, snapshot):
+    if why := objection(review.writer, old.metadata, obj.metadata, snapshot):
         owner = ShardName(old.metadata.label(snapshot.owner_label))
         restored = _restore(old.metadata, obj.metadata, snapshot, owner)
-        return replace(restored, warning=f"drain not acknowledged, labels restored: {objection}")
+        return replace(restored, warning=f"drain not acknowledged, labels restored: {why}")
     if role is Role.LEADING:
         return Decision(outcome="left_to_leader")
     shard = destination.shard
@@ -230,7 +219,7 @@ def _place(
     *,
     name: str = "",
 ) -> Decision:
-    """Give a main object to the shard that was chosen; `name` is the one by which it was."""
+    """Assign a main object to the chosen shard; `name` is its generated name, if any."""
     if choice.shard is None:
         warning = choice.reason if snapshot.placer.layout.available else ""
         return _unassigned(obj.metadata, snapshot, warning)
@@ -245,7 +234,7 @@ def _assign(
     reservation: Reservation | None = None,
 ) -> Decision:
     operations = _owned(obj.metadata, snapshot, shard, name=name)
-    if not operations:  # stamped by its creator, or by us in an earlier call: do not count it
+    if not operations:  # labelled by its creator, or by us in an earlier call: not counted again
         return Decision(outcome=PASS.outcome, reservation=reservation)
     return Decision(
         outcome="assigned", operations=operations, assigned=shard, reservation=reservation
@@ -253,7 +242,7 @@ def _assign(
 
 
 def _unassigned(meta: ObjectMeta, snapshot: RingSnapshot, warning: str = "") -> Decision:
-    """Let the object wait without owner: the leader tries again."""
+    """Leave the object unassigned: the leader retries."""
     operations = _owned(meta, snapshot, None)
     return Decision(outcome="no_shard", operations=operations, warning=warning)
 
@@ -272,18 +261,18 @@ def _owned(
 def _restore(
     old: ObjectMeta, meta: ObjectMeta, snapshot: RingSnapshot, owner: ShardName
 ) -> Decision:
-    """(b), (c): put owner and drain back as they were; only the sharder changes them."""
+    """(b), (c): restore the owner and drain labels; only the sharder changes them."""
     drain = old.label(snapshot.drain_label) if old.has_label(snapshot.drain_label) else None
     if not (is_label_value(owner) and (not drain or is_label_value(drain))):
-        return PASS  # no API server stores such labels, nor would it take them back
+        return PASS  # the API server rejects such labels
     operations = admission(meta, labels={snapshot.owner_label: owner, snapshot.drain_label: drain})
     return Decision(outcome="restored", operations=operations) if operations else PASS
 
 
 def _is_stale(review: Review, owner: ShardName, snapshot: RingSnapshot, role: Role) -> bool:
-    """Return whether the owner left while the object was out of scope, which it enters again.
+    """Return whether the object enters the scope with an owner that is gone.
 
-    Of what is out of scope because nothing controls it, no owner counts.
+    An object of a controlled resource without a controller is out of scope, whatever its owner.
     """
     if role is Role.CONTROLLED:
         return review.obj.metadata.controller is None
@@ -292,60 +281,15 @@ def _is_stale(review: Review, owner: ShardName, snapshot: RingSnapshot, role: Ro
     return enters and snapshot.members.standing_of(owner) is Standing.GONE
 
 
-def _lets_go(
+def _releases(
     review: Review, old: PartialObject, destination: ShardName | None, snapshot: RingSnapshot
 ) -> bool:
-    """Return whether a draining object loses both labels, as by an acknowledgement."""
+    """Return whether the update removes both labels from a draining object."""
     if not snapshot.is_draining(old) or snapshot.is_draining(review.obj):
         return False
-    # Called twice for one request, we meet the label that we set ourselves.
+    # In a repeated call the object already has the label that our first answer set.
     return snapshot.owner_of(review.obj) in {None, destination}
-
-
-def _objection(
-    writer: Writer, before: ObjectMeta, after: ObjectMeta, snapshot: RingSnapshot
-) -> str:
-    """Return why a write that lets go is not the owner's acknowledgement, empty if it is.
-
-    A person may replace an object and know of neither label, so no annotation may change either.
-    A shard removes them on purpose; another webhook may have annotated its write before us.
-    """
-    ours = {snapshot.owner_label, snapshot.drain_label, snapshot.next_annotation}
-    owner = before.label(snapshot.owner_label)
-    if not _may_speak_for(writer, owner, snapshot):
-        return (
-            f"the writer is not shard {owner}: it is neither a pod of that name nor "
-            "a ServiceAccount of the namespace of the shard's Lease"
-        )
-    if changed := _changed(before.labels, after.labels) - ours:
-        return f"the update changes other labels too, for example {min(changed)}"
-    changed = _changed(before.annotations, after.annotations) - ours
-    if changed and not _account_of(writer):
-        return f"the update changes annotations too, for example {min(changed)}"
-    return ""
-
-
-def _changed(before: Mapping[str, str] | None, after: Mapping[str, str] | None) -> set[str]:
-    """Return the keys that differ."""
-    return {key for key, _ in (before or {}).items() ^ (after or {}).items()}
 
 
 def _is_available(shard: ShardName, snapshot: RingSnapshot) -> bool:
     return snapshot.members.standing_of(shard) is Standing.AVAILABLE
-
-
-def _may_speak_for(writer: Writer, owner: str, snapshot: RingSnapshot) -> bool:
-    """Return whether the writer can be the shard: its pod, its ServiceAccount, or a person."""
-    account = _account_of(writer)
-    if not account:
-        return True
-    namespace = account.partition(":")[0]
-    return writer.pod_name == owner or namespace == snapshot.members.namespaces.get(
-        ShardName(owner)
-    )
-
-
-def _account_of(writer: Writer) -> str:
-    """Return `namespace:name` of the ServiceAccount that writes, empty for any other user."""
-    prefix, _, account = writer.username.partition("system:serviceaccount:")
-    return "" if prefix else account

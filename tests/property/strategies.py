@@ -4,10 +4,11 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from sharder.core.admission import Review, Writer
+from sharder.core.admission import Review
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.core.leases.membership import Members, Standing
+from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import SHARDER_IDENTITY, GroupResource, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import (

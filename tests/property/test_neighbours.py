@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharder.core.admission import Review, Writer, decide
+from sharder.core.admission import Review, decide
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.membership import Standing
 from sharder.core.movement import patches
+from sharder.core.movement.acknowledgement import Writer
 from sharder.core.movement.desired import excess_of
 from sharder.core.movement.planner import (
     keep_priority_of,

@@ -5,10 +5,11 @@ from typing import assert_never
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.core.admission import Review, Writer, decide
+from sharder.core.admission import Review, decide
 from sharder.core.api.meta import PartialObject
 from sharder.core.leases.membership import Standing
 from sharder.core.movement import patches
+from sharder.core.movement.acknowledgement import Writer
 from sharder.core.movement.step import (
     Assign,
     Drain,

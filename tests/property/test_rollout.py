@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from sharder.core.admission import Review, Writer, decide
+from sharder.core.admission import Review, decide
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
 from sharder.core.movement import patches
+from sharder.core.movement.acknowledgement import Writer
 from sharder.core.movement.desired import excess_of
 from sharder.core.movement.planner import (
     keep_priority_of,

@@ -5,10 +5,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from sharder.core.admission import Decision, Review, Writer, decide
+from sharder.core.admission import Decision, Review, decide
 from sharder.core.api.meta import PartialObject
 from sharder.core.leases.membership import Standing
 from sharder.core.leases.shard import Shard
+from sharder.core.movement.acknowledgement import Writer
 from sharder.core.movement.desired import choose, objection
 from sharder.core.movement.planner import (
     PAUSED,
@@ -83,7 +84,7 @@ def test_a_drain_with_a_good_direction_is_waited_for_though_there_is_room() -> N
     ring = going_to(GOAL, 4)
     moving = known(ring, directed(**ASKING))
 
-    assert plan_main(ring, moving) == Keep("waiting for its shard to let go")
+    assert plan_main(ring, moving) == Keep("waiting for its shard to acknowledge the drain")
 
 
 @bad
@@ -274,7 +275,7 @@ def test_a_directed_move_is_a_drain_with_its_target() -> None:
     [
         (C, None, B, MEANWHILE),
         (A, "true", B, MEANWHILE),
-        (A, None, ShardName("nobody"), "one of the two shards is not available any more"),
+        (A, None, ShardName("nobody"), "one of the two shards is no longer available"),
         (A, None, C, "it is full: 5 of 5 objects"),
     ],
 )
@@ -301,7 +302,7 @@ def test_nothing_is_directed_away_from_a_shard_that_is_not_available() -> None:
 
     step = plan_directed(ring, known(ring, obj(owner=A)), A, B)
 
-    assert step == Keep("one of the two shards is not available any more")
+    assert step == Keep("one of the two shards is no longer available")
 
 
 def test_nothing_is_directed_while_movement_is_paused() -> None:

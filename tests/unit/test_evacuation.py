@@ -53,7 +53,7 @@ def test_what_it_is_asked_to_let_go_is_waited_for(spec: PlacementSpec) -> None:
     ring = steered(LEAVING, STAYING, spec=spec)
     asked = known(ring, obj(owner=A, drain="true", annotations={NEXT: B}))
 
-    assert plan_main(ring, asked) == Keep("waiting for its shard to let go")
+    assert plan_main(ring, asked) == Keep("waiting for its shard to acknowledge the drain")
 
 
 @every_strategy

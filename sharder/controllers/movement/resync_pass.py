@@ -172,7 +172,7 @@ class ResyncPass:
     def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
         """Leave an object that let go a moment ago to the hand-over: its children go first."""
         if owners.waits(obj):
-            return Keep("its shard has just let go, what it controls goes first")
+            return Keep("its shard has just released it, its controlled objects move first")
         if self._snapshot.owner_of(obj) is None and self._has_lost:
             return LOST
         if obj.metadata.uid in self._sweep.left_behind:

@@ -1,1 +1,1 @@
-"""Which step one object needs next, and how many steps may be under way."""
+"""Which step one object needs next, and how many steps can be in progress."""

@@ -1,7 +1,7 @@
-"""Weigh the objects of a ring, and decide which are to move because the load has changed.
+"""Weigh the objects of a ring, and decide which of them move to balance the load.
 
-The bridge from a snapshot and its objects to `sharder.core.rebalance`: for the leader, for
-`sharder plan` and for `sharder explain` (docs/rebalancing.md).
+This connects a snapshot and its objects with `sharder.core.rebalance`, for the leader,
+`sharder plan` and `sharder explain` (docs/rebalancing.md).
 """
 
 from collections import Counter
@@ -34,18 +34,18 @@ from sharder.core.rebalance.search import Move, resources_of
 from sharder.core.ring.snapshot import RingSnapshot
 
 NOT_COUNTED = "the objects of the ring are still being counted"
-ROLLOUT = "shards of several revisions are available: nothing is moved for balance"
+ROLLOUT = "shards of several revisions are available: no object moves for balance"
 PAUSED = "movement is paused"
 FOLLOWS = "the strategy follows: rebalancing would fight it"
 
 NOWHERE: Final = ShardName("")
 
 MAX_SHARED: Final = 10_000
-"""Loads that are remembered by their texts; objects of a ring have few different ones."""
+"""Loads that are cached by their texts; the objects of a ring have few different ones."""
 
 
 class Balance:
-    """The loads of one ring's objects, gathered object by object in any order."""
+    """The loads of one ring's objects, added one by one in any order."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Balance:
         begun: Set[tuple[str, ShardName]] = frozenset(),
         settled: Settled | None = None,
     ) -> None:
-        """Start with no object.
+        """Begin without objects.
 
         Args:
             snapshot: Of this moment.
@@ -69,7 +69,7 @@ class Balance:
         self._begun = begun
         self._objects: dict[str, LoadedObject] = {}
         self._demands: dict[str, Demand] = {}
-        """Of those that ask for something; the others are told by their keys."""
+        """The demands of objects that ask for something; the others follow from their keys."""
         self._controlled: dict[str, dict[str, float]] = {}
         """What the loads of controlled objects come to, by the key of what controls them."""
         is_same = settled is not None and settled.terms == self._terms
@@ -80,10 +80,10 @@ class Balance:
         self._unfinished = frozenset[str]()
         """Namespaces for which more is to do than was found."""
         self._loads: dict[str, Mapping[str, float]] = {}
-        """By the text of the annotation: half of the memory, were each object to have its own."""
+        """By the text of the annotation; a load of its own for each object doubles the memory."""
 
     def add(self, obj: PartialObject, *, to: ShardName | None = None) -> None:
-        """Weigh an object of a main resource; `to` is where it goes for another reason."""
+        """Add an object of a main resource; `to` is its next shard if it moves anyway."""
         snapshot, key = self._snapshot, main_key(obj)
         entry = snapshot.entry_of(obj)
         shard = to or (entry.heading if entry.heading in self._available else entry.shard)
@@ -91,7 +91,7 @@ class Balance:
             return
         load = self._load_of(obj)
         kept = self._kept(obj, key, moves=shard != entry.shard)
-        if key in self._objects:  # pages of a list may show an object twice
+        if key in self._objects:  # pages of a list can show an object twice
             self._prints.drop(self._objects[key])
         self._prints.add(key, shard, load)
         if key in self._moved:
@@ -102,7 +102,7 @@ class Balance:
             self._demands[key] = demand
 
     def add_controlled(self, obj: PartialObject) -> None:
-        """Add what an object of a controlled resource weighs to what controls it."""
+        """Add the load of a controlled object to that of its controller."""
         key = self._snapshot.controller_key(obj)
         if key is None or not obj.metadata.annotation(LOAD_ANNOTATION):
             return
@@ -113,7 +113,7 @@ class Balance:
                 loads[resource] = loads.get(resource, 0.0) + amount
 
     def standstill(self) -> str | None:
-        """Return why nothing may move for balance now, whatever the loads are."""
+        """Return why no object can move for balance now, whatever the loads; None if some can."""
         snapshot = self._snapshot
         try:
             policy_of(snapshot.ring.spec.rebalance)
@@ -128,11 +128,11 @@ class Balance:
         return ROLLOUT if snapshot.placer.layout.newest is not None else None
 
     def outcome(self) -> Outcome:
-        """Return what is to move, and why nothing else."""
+        """Return which objects move, and why no others."""
         return ended(self.looking())
 
     def looking(self) -> Steps[Outcome]:
-        """Do the same step by step."""
+        """Return the same in steps."""
         spec = self._snapshot.ring.spec.rebalance
         still = self.standstill()
         if still is not None:
@@ -204,7 +204,7 @@ class Balance:
         return [*([joint] if joint else []), *(frozenset({name}) for name in alone)]
 
     @property
-    def _terms(self) -> object:
+    def _policy(self) -> object:
         layout = self._snapshot.placer.layout
         return self._snapshot.ring.spec.rebalance, layout.spec, layout.available
 
@@ -235,11 +235,11 @@ class Balance:
     def _kept(self, obj: PartialObject, key: str, *, moves: bool) -> str:
         snapshot = self._snapshot
         if moves:
-            return "is on its way to another shard already"
+            return "is already moving to another shard"
         if obj.metadata.deletion_timestamp is not None:
             return "is being deleted"
         if snapshot.is_draining(obj):
-            return "is being drained already"
+            return "is already draining"
         if snapshot.reader.pin_of(obj) == snapshot.owner_of(obj):
             return "is pinned to its shard"
         return "was moved less than two intervals ago" if key in self._moved else ""
@@ -270,24 +270,24 @@ class Balance:
         if demand.group != NO_GROUP:
             apart = counts.members_on(demand.group, self._objects[key].shard)
             if counts.members_on(demand.group, target) >= apart:
-                return False  # more of its group would be together than before
+                return False  # its group would be less spread than before
         return placer.objection(demand, placer.layout.by_name[target], counts) is None
 
 
 def _plain(key: str) -> Demand:
-    """Return the demand of an object that is moved and asks for nothing."""
+    """Return the demand of an object that moves and asks for nothing."""
     return Demand(key, identity_of(key), moves=True)
 
 
 def is_even(snapshot: RingSnapshot) -> bool:
-    """Return whether the counts alone show that nothing is to move, so that no list is needed.
+    """Return whether the counts alone show that no object has to move, so that no list is needed.
 
-    That is so where EvenLoad goes by the number of objects (`ObjectsPerWeight`).
+    Only EvenLoad by the number of objects (`ObjectsPerWeight`) allows that.
     """
-    terms, tally = snapshot.ring.spec.rebalance, snapshot.tally
+    spec, tally = snapshot.ring.spec.rebalance, snapshot.tally
     shards = [shard_of(shard, room=None) for shard in snapshot.placer.layout.available]
-    by_rates = all(has_capacity(shard, terms.resources) for shard in shards)
-    if tally is None or terms.strategy is not RebalanceStrategy.EVEN_LOAD or by_rates:
+    by_rates = all(has_capacity(shard, spec.resources) for shard in shards)
+    if tally is None or spec.strategy is not RebalanceStrategy.EVEN_LOAD or by_rates:
         return False
     held = Counter[ShardName | None]({shard.name: tally.on(shard.name) for shard in shards})
     for shard in shards:

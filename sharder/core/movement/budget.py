@@ -1,8 +1,8 @@
-"""How many drains a ring may begin, and a shard may have open, at a time.
+"""How many drains a ring can begin, and a shard can have open, at a time.
 
-Only what takes objects from a working shard is limited; whoever is rescued, or follows its owner,
-asks nobody.  No clock: every call is told when it happens, in monotonic seconds
-(docs/protocol.md, "Budgets").
+Only drains are limited.  Objects of a shard that is gone, and controlled objects that follow their
+controller, move without a budget.  There is no clock: each call passes the time in monotonic
+seconds (docs/protocol.md, "Budgets").
 """
 
 from collections import Counter, deque
@@ -18,17 +18,17 @@ MINUTE: Final = 60.0
 """Seconds in which moves are counted, and after which an open drain no longer counts."""
 
 SOON: Final = 1.0
-"""Seconds after which to ask again where nobody can tell when there will be room."""
+"""Seconds after which to retry when it is unknown when there will be room."""
 
 MAX_LEAVERS: Final = 400
-"""Objects of a ring that lead others and are on their way at once: what a replica hands over in
-a second or two, so that none waits longer should the leader fail."""
+"""Objects of a ring's leading resources that move at a time: what a replica hands over in a second
+or two, so that none waits longer if the leader fails."""
 
 K = TypeVar("K", bound=Hashable)
 
 
 class Limit(StrEnum):
-    """What a drain is refused by: a field of `spec.movement`, or what waits for its hand-over."""
+    """What limits a drain: a field of `spec.movement`, or the objects that wait for hand-over."""
 
     MOVES_PER_MINUTE = "maxMovesPerMinute"
     CONCURRENT_DRAINS = "maxConcurrentDrains"
@@ -36,31 +36,31 @@ class Limit(StrEnum):
 
 
 class Refusal(NamedTuple):
-    """Why a drain may not begin."""
+    """Why a drain cannot begin."""
 
     limit: Limit
     seconds: float
-    """For how long there will be no room, as far as that is known."""
+    """How long there will be no room, as far as known."""
     why: str
-    """For people."""
+    """A sentence for people."""
 
 
 class Lately:
-    """When something happened, as far back as a minute."""
+    """When something happened within the last minute."""
 
     def __init__(self) -> None:
         self._times = deque[float]()
 
     def add(self, now: float) -> None:
-        """Take down that it happened."""
+        """Note that it happened."""
         self._forget(now)
         self._times.append(now)
 
     def wait(self, limit: int, now: float, *, under_way: int = 0) -> float:
-        """Return the seconds until it may happen once more, 0 at once.
+        """Return the seconds until it can happen once more, 0 at once.
 
-        At most `limit` times in any minute.  What is `under_way` has not happened yet, but will
-        in the next moment.
+        It can happen at most `limit` times in any minute.  The `under_way` ones have not happened
+        yet, but will in a moment.
         """
         self._forget(now)
         last = len(self._times) + under_way - limit
@@ -79,17 +79,17 @@ class _Open(NamedTuple):
 
 
 class Leavers(Generic[K]):
-    """Objects that lead others and were asked for, until each has another owner or stays.
+    """Draining objects of leading resources, until each has another owner or stays.
 
-    So many may be without owner at once should the leader fail, hence the limit.  A shard that
-    takes longer than a minute keeps no others waiting.
+    All of them can be unassigned at once if the leader fails, hence the limit.  A drain that takes
+    longer than a minute no longer counts.
     """
 
     def __init__(self) -> None:
         self._asked: dict[K, _Open] = {}
 
     def begin(self, drain: K, shard: ShardName, now: float) -> None:
-        """Note that `shard` is asked for an object; no error if that is known."""
+        """Note that an object drains from `shard`; no error if that is known."""
         self._forget(now)
         self._asked.setdefault(drain, _Open(shard, now))
 
@@ -110,15 +110,15 @@ class Leavers(Generic[K]):
         return asked.shard or None if asked is not None else None
 
     def refusal(self, now: float) -> Refusal | None:
-        """Return why no other may be asked for, None if one may."""
+        """Return why no other drain can begin, None if one can."""
         self._forget(now)
         if len(self._asked) < MAX_LEAVERS:
             return None
-        why = f"{MAX_LEAVERS} objects are handed over at a time at most"
+        why = f"at most {MAX_LEAVERS} objects are handed over at a time"
         return Refusal(Limit.HAND_OVER, SOON, why)
 
     def any(self, now: float) -> bool:
-        """Return whether an object was asked for in the last minute and has no other owner yet."""
+        """Return whether an object has drained for less than a minute and has no new owner yet."""
         self._forget(now)
         return bool(self._asked)
 
@@ -140,47 +140,47 @@ class _Flight:
 
 
 class Budget(Generic[K]):
-    """The drains of one ring: those that are being written, begun lately, and open.
+    """The drains of one ring: being written, begun in the last minute, and open.
 
-    `K` names an object.  What was begun is counted when its write has ended, and until then in
-    any case: so it is counted no earlier than the API server has it, and never too few.
+    `K` identifies an object.  A drain that is being written always counts, and the minute begins
+    when its write has ended: so never too few are counted.
     """
 
     def __init__(self) -> None:
         self._flights: dict[K, _Flight] = {}
         self._begun = Lately()
         self._open: dict[K, _Open] = {}
-        """Those younger than a minute, the oldest first."""
+        """Drains younger than a minute, the oldest first."""
         self._counts = Counter[ShardName]()
 
     def refusal(self, shard: ShardName, limits: MovementSpec, now: float) -> Refusal | None:
-        """Return why `shard` may not be asked to let go of one more object, None if it may."""
+        """Return why no other object can drain from `shard`, None if one can."""
         many = limits.max_moves_per_minute
         seconds = self._begun.wait(many, now, under_way=len(self._flights)) if many > 0 else 0.0
         if seconds > 0:
-            why = f"the ring begins {many} moves a minute at most, the next in {seconds:.0f} s"
+            why = f"the ring begins at most {many} moves per minute, the next in {seconds:.0f}s"
             return Refusal(Limit.MOVES_PER_MINUTE, seconds, why)
         many = limits.max_concurrent_drains
         if 0 < many <= self.open_on(shard, now):
-            why = f"{shard} is asked to let go of {many} objects at a time at most"
+            why = f"at most {many} objects drain from {shard} at a time"
             return Refusal(Limit.CONCURRENT_DRAINS, SOON, why)
         return None
 
     def open_on(self, shard: ShardName, now: float) -> int:
-        """Return of how many objects a shard is asked to let go, for less than a minute."""
+        """Return how many objects drain from a shard, each for less than a minute."""
         self._forget(now)
         flying = (drain for drain, flight in self._flights.items() if flight.shard == shard)
         return self._counts[shard] + sum(drain not in self._open for drain in flying)
 
     def begin(self, drain: K, shard: ShardName) -> None:
-        """Take a place for a drain that is going to be written."""
+        """Reserve room for a drain that is about to be written."""
         self._flights[drain] = _Flight(shard)
 
     def written(self, drain: K, now: float) -> None:
-        """Note that a drain was written, or may have been: its answer was lost."""
+        """Note that a drain was written, or might have been if its answer was lost."""
         flight = self._flights.pop(drain)
         self._begun.add(now)
-        # What has been seen may be over by now.
+        # A drain that was already seen might be over by now.
         if not flight.seen:
             self.opened(drain, flight.shard, now, now)
 
@@ -189,7 +189,7 @@ class Budget(Generic[K]):
         del self._flights[drain]
 
     def opened(self, drain: K, shard: ShardName, since: float, now: float) -> None:
-        """Note that a shard has been asked to let go of an object; no error if that is known."""
+        """Note that an object drains from a shard; no error if that is known."""
         self._forget(now)
         flight, known = self._flights.get(drain), self._open.get(drain)
         if flight is not None:
@@ -202,7 +202,7 @@ class Budget(Generic[K]):
             self._counts[shard] += 1
 
     def closed(self, drain: K) -> None:
-        """Note that the shard has let go, or need not any more; no error if that is known."""
+        """Note that a drain was acknowledged or withdrawn; no error if that is known."""
         known = self._open.pop(drain, None)
         if known is not None:
             self._counts[known.shard] -= 1

@@ -1,8 +1,8 @@
-"""Every change that we ask of an object, as data.
+"""Every change of an object, as data.
 
-Merge patches (RFC 7386) for our own writes: each carries the resourceVersion that it was decided
-from, so that a lost race is a conflict and not a lost update.  JSON patches (RFC 6902) for
-admission.  Nothing else in the project builds a patch of an object.
+Merge patches (RFC 7386) are for our own writes: each carries the resourceVersion of the object
+that was read, so that a lost race is a conflict and not a lost update.  JSON patches (RFC 6902)
+are for admission.  Nothing else in the project builds a patch of an object.
 """
 
 from collections.abc import Mapping
@@ -24,10 +24,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def assign(snapshot: RingSnapshot, meta: ObjectMeta, shard: ShardName) -> Json:
-    """Return the merge patch that gives the object to `shard` and ends any drain.
+    """Return the merge patch that assigns the object to `shard` and ends any drain.
 
     Raises:
-        ValueError: `shard` is no label value: the API server would refuse the object.
+        ValueError: `shard` is not a label value: the API server would reject the object.
     """
     if not is_label_value(shard):
         raise ValueError(f"{shard!r} cannot stand in a label")
@@ -39,11 +39,11 @@ def assign(snapshot: RingSnapshot, meta: ObjectMeta, shard: ShardName) -> Json:
 
 
 def drain(snapshot: RingSnapshot, meta: ObjectMeta, to: ShardName | None = None) -> Json:
-    """Return the merge patch that asks the object's owner to let go, and directs it to `to`.
+    """Return the merge patch that drains the object, and directs it to `to`.
 
-    A direction that is there already is an old one or somebody else's: it would send the object
-    elsewhere than it was drained for.  A strategy that follows brings it to its place without; but
-    what is pinned would be taken for new by then, and wait for a shard that is cordoned.
+    An existing `next` is old or another client's, and would send the object elsewhere.  With a
+    strategy that follows the object needs no `next`, unless it is pinned: once released, it would
+    count as new and wait for a shard that is cordoned.
     """
     is_directed = snapshot.placer.sticks or meta.has_label(snapshot.pin_label)
     return _guarded(
@@ -54,7 +54,7 @@ def drain(snapshot: RingSnapshot, meta: ObjectMeta, to: ShardName | None = None)
 
 
 def withdraw(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
-    """Return the merge patch that takes the request to let go back."""
+    """Return the merge patch that withdraws a drain."""
     return _guarded(
         meta,
         labels={snapshot.drain_label: None},
@@ -63,18 +63,18 @@ def withdraw(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
 
 
 def release(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
-    """Return the merge patch that leaves the object to no shard."""
+    """Return the merge patch that leaves the object unassigned."""
     owner, drain_key = snapshot.owner_label, snapshot.drain_label
     return forget(meta, owner=owner, drain=drain_key, direction=snapshot.next_annotation)
 
 
 def acknowledge(meta: ObjectMeta, *, owner_label: str, drain_label: str) -> Json:
-    """Return the merge patch with which a shard lets an object go: both labels in one write."""
+    """Return the merge patch with which a shard acknowledges a drain: both labels in one write."""
     return _guarded(meta, labels={owner_label: None, drain_label: None})
 
 
 def forget(meta: ObjectMeta, *, owner: str, drain: str, direction: str) -> Json:
-    """Return the merge patch that removes a ring's two labels and its annotation, named by key."""
+    """Return the merge patch that removes a ring's two labels and its annotation, given by key."""
     return _guarded(meta, labels={owner: None, drain: None}, annotations={direction: None})
 
 
@@ -87,11 +87,11 @@ def admission(
 ) -> tuple[Operation, ...]:
     """Return the JSON patch that gives the object these labels and annotations.
 
-    None stands for "not there".  What is so already is left alone: no operation may fail to
-    apply, for that would refuse the user's request.  `name` is for objects without one.
+    None stands for "absent".  Fields that are already right get no operation, because an operation
+    that cannot be applied would reject the user's request.  `name` is for objects without one.
 
     Raises:
-        ValueError: a label value is invalid: the API server would refuse the object.
+        ValueError: a label value is invalid: the API server would reject the object.
     """
     invalid = [v for v in labels.values() if v is not None and v and not is_label_value(v)]
     if invalid:

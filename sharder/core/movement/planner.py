@@ -155,7 +155,7 @@ class Reservations:
 def plan_displaced(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Step:
     """Return the step for an object of which its owner, `shard`, has one too many."""
     if snapshot.owner_of(obj) != shard or not snapshot.entry_of(obj).stays:
-        return Keep("it is not in the way any more")
+        return Keep("it no longer counts against its shard's ceiling")
     if snapshot.ring.spec.movement.paused:
         return PAUSED
     if not is_one_too_many(snapshot, obj, shard):
@@ -173,7 +173,7 @@ def plan_directed(
     if entry.shard != source or entry.pinned or not entry.stays:
         return Keep("it has been moved, pinned or deleted since")
     if not {source, target} <= available:
-        return Keep("one of the two shards is not available any more")
+        return Keep("one of the two shards is no longer available")
     if snapshot.ring.spec.movement.paused:
         return PAUSED
     why = objection(snapshot, obj, target)
@@ -207,7 +207,7 @@ def plan_owned(snapshot: RingSnapshot, obj: PartialObject) -> Step:
     If it has lost it since, what it controls goes first: that is for whoever hands it over.
     """
     if snapshot.owner_of(obj) is None:
-        return Keep("its shard has just let go, what it controls goes first")
+        return Keep("its shard has just released it, its controlled objects move first")
     return plan_main(snapshot, obj)
 
 
@@ -218,13 +218,13 @@ def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) 
     """
     if snapshot.controller_key(obj) is None:
         # Such a label was forged, or is from before the object was orphaned.
-        return Keep("nothing controls it") if snapshot.owner_of(obj) is None else Release()
+        return Keep("it has no controller") if snapshot.owner_of(obj) is None else Release()
     desired = owners.shard_for(snapshot, obj)
     step = next_step(position_of(snapshot, obj, desired), snapshot.members, Role.CONTROLLED)
     if not isinstance(step, Assign | Relabel):
         return step
     if snapshot.members.standing_of(step.shard) is not Standing.AVAILABLE:
-        return Keep("the shard of its owner gets nothing new")
+        return Keep("the shard of its controller gets no new objects")
     return step
 
 

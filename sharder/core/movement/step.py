@@ -1,8 +1,8 @@
 """Decide the next step for one object.
 
-Pure: the resync, the hand-over after a drain, `sharder plan` and the tests all ask here.  One
-object's step depends only on its position and the standing of the shards, so that a step may be
-decided again at any moment (docs/protocol.md, "Moving objects").
+The resync, the hand-over after a drain and `sharder plan` all decide here.  An object's step
+depends only on its position and the standing of the shards, so a step can be decided again at any
+moment (docs/protocol.md, "Moving objects").
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where an object is and where its ring wants it; None stands for "no shard"."""
+    """Where an object is and where it belongs; None stands for "no shard"."""
 
     current: ShardName | None
     desired: ShardName | None
@@ -29,58 +29,58 @@ class Keep:
 
     why: str
     fault: bool = False
-    """The ring's strategy is to blame: it is not installed, or its answer was rejected."""
+    """The ring's strategy is at fault: it is not installed, or its answer was rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Ask `shard`, which may be working on the object, to let go of it."""
+    """Drain the object from `shard`, which might be working on it."""
 
     shard: ShardName
     to: ShardName | None = field(default=None, compare=False)
-    """Where the object is to go then, as far as that is settled."""
+    """The shard to which the object goes next, if that is decided."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Give the object to `shard` at once: nobody works on it."""
+    """Assign the object to `shard` at once: no shard works on it."""
 
     shard: ShardName
 
 
 @dataclass(frozen=True, slots=True)
 class Relabel:
-    """Move a controlled object to `shard`, after the owner that has left where it is now."""
+    """Move a controlled object to `shard`, after its controller has left its present shard."""
 
     shard: ShardName
 
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """Take the request to let go back: the object belongs where it is."""
+    """Withdraw the drain: the object belongs where it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Take the owner off an object of a controlled resource: nothing controls it."""
+    """Remove the owner label of an object of a controlled resource: it has no controller."""
 
 
 Step: TypeAlias = Keep | Drain | Assign | Relabel | Withdraw | Release
 
 
 def position_of(snapshot: RingSnapshot, obj: PartialObject, desired: ShardName | None) -> Position:
-    """Return the object's position, given where it belongs."""
+    """Return the object's position, with the shard where it belongs."""
     return Position(
         current=snapshot.owner_of(obj), desired=desired, draining=snapshot.is_draining(obj)
     )
 
 
 def next_step(position: Position, members: Members, role: Role = Role.MAIN) -> Step:
-    """Return the one step that brings an object nearer to where it belongs.
+    """Return the one step that brings an object closer to where it belongs.
 
-    Nothing is ever taken from a shard that may be working on it: such a shard is asked first.
-    For controlled objects `desired` is the shard of the owner: they may leave without being
-    asked for, because whoever works on them left with the owner.
+    No object is ever taken from a shard that might be working on it: it is drained first.  For
+    controlled objects `desired` is the shard of the controller.  They move without a drain,
+    because their shard has already released the controller.
     """
     if position.desired is None:
         return Keep("no shard is available")
@@ -94,7 +94,7 @@ def next_step(position: Position, members: Members, role: Role = Role.MAIN) -> S
     if role is Role.CONTROLLED:
         return Relabel(position.desired)
     if standing is Standing.MISSING:
-        return Keep("its shard is missing and may still be working")
+        return Keep("its shard is missing and might still be working")
     if position.draining:
-        return Keep("waiting for its shard to let go")
+        return Keep("waiting for its shard to acknowledge the drain")
     return Drain(position.current, position.desired)

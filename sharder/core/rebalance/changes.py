@@ -22,7 +22,7 @@ Loads: TypeAlias = Mapping[str, Mapping[ShardName, Mapping[str, float]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """What a look has left behind."""
+    """The state after a run."""
 
     terms: object
     """What the ring asks for, and the shards: if any of it is another, nothing is settled."""
@@ -39,21 +39,21 @@ class Settled:
 
 
 class Prints:
-    """Sums of hashes by namespace, the same in whatever order the objects come."""
+    """Sums of hashes by namespace, whatever the order of the objects."""
 
     def __init__(self) -> None:
         self.sums: dict[str, int] = {}
 
     def add(self, key: str, shard: ShardName, load: Mapping[str, float]) -> None:
-        """Add an object, or what it controls."""
+        """Add an object, or one that it controls."""
         self._change(key, shard, load, 1)
 
     def drop(self, obj: LoadedObject) -> None:
-        """Take an object out that was added."""
+        """Remove an object."""
         self._change(obj.key, obj.shard, obj.load, -1)
 
     def move(self, obj: LoadedObject, target: ShardName) -> None:
-        """Let an object that was added be on another shard."""
+        """Move an object to another shard."""
         self.drop(obj)
         self.add(obj.key, target, obj.load)
 
@@ -96,5 +96,5 @@ def after(
 
 
 def namespace_of(key: str) -> str:
-    """Return the namespace in an object's key, empty for one that has none."""
+    """Return the namespace in an object's key, empty for a cluster-scoped object."""
     return key.split("/")[2]

@@ -48,7 +48,7 @@ MUTANTS = (
     Mutant(
         name="drains and then assigns without an acknowledgement",
         module="core/movement/step.py",
-        old='return Keep("waiting for its shard to let go")',
+        old='return Keep("waiting for its shard to acknowledge the drain")',
         new="return Assign(position.desired)",
     ),
     Mutant(
@@ -168,8 +168,8 @@ MUTANTS = (
     ),
     Mutant(
         name="takes an acknowledgement from anybody",
-        module="core/admission.py",
-        old="return writer.pod_name == owner or namespace ==",
+        module="core/movement/acknowledgement.py",
+        old="return writer.pod_name == shard or namespace ==",
         new="return True or namespace ==",
     ),
     Mutant(

@@ -5,11 +5,12 @@ import re
 import pytest
 from msgspec import structs
 
-from sharder.core.admission import PASS, Decision, Review, Writer, decide
+from sharder.core.admission import PASS, Decision, Review, decide
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.membership import Members, Standing
+from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import (
     LOAD_ANNOTATION,
     MOVE_COST_ANNOTATION,
@@ -260,7 +261,7 @@ def test_a_write_that_lets_go_for_another_shard_is_warned_that_it_does_not_count
 
     assert decision.warning == (
         f"drain not acknowledged, labels restored: the writer is not shard {A}: it is neither a "
-        "pod of that name nor a ServiceAccount of the namespace of the shard's Lease"
+        "pod of that name nor a ServiceAccount in the namespace of the shard's Lease"
     )
 
 

@@ -212,10 +212,10 @@ PINNED = {pin_label(DEMO): A}
     ("kept", "why"),
     [
         (obj(SECRETS, "s", owner=A, labels=PINNED), "stays: it is pinned to its shard"),
-        (obj(SECRETS, "s", owner=A, drain="true"), "stays: it is being drained already"),
+        (obj(SECRETS, "s", owner=A, drain="true"), "stays: it is already draining"),
         (
             obj(SECRETS, "s", owner=B, drain="true", annotations={NEXT: A}),
-            "stays: it is on its way to another shard already",
+            "stays: it is already moving to another shard",
         ),
         (obj(SECRETS, "moved", owner=A), "stays: it was moved less than two intervals ago"),
     ],

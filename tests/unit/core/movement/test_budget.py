@@ -35,7 +35,7 @@ def test_a_ring_begins_no_more_moves_a_minute_than_it_may() -> None:
 
     assert refusal is not None
     assert (refusal.limit, refusal.seconds) == (Limit.MOVES_PER_MINUTE, 40.0)
-    assert refusal.why == "the ring begins 2 moves a minute at most, the next in 40 s"
+    assert refusal.why == "the ring begins at most 2 moves per minute, the next in 40s"
 
 
 def test_there_is_room_a_minute_after_the_first() -> None:
@@ -97,7 +97,7 @@ def test_a_shard_has_no_more_drains_open_than_it_may() -> None:
 
     assert refusal is not None
     assert refusal.limit is Limit.CONCURRENT_DRAINS
-    assert refusal.why == "shard-a is asked to let go of 2 objects at a time at most"
+    assert refusal.why == "at most 2 objects drain from shard-a at a time"
     assert budget.refusal(B, TWO_AT_A_TIME, 0.0) is None
 
 

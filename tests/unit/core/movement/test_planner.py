@@ -104,7 +104,7 @@ def test_children_stay_with_an_owner_that_still_drains() -> None:
 
     steps = plan_pair(BOTH, secret(name, A, draining=True), child(name, A))
 
-    assert steps == (Keep("waiting for its shard to let go"), Keep("in place"))
+    assert steps == (Keep("waiting for its shard to acknowledge the drain"), Keep("in place"))
 
 
 def test_children_elsewhere_are_brought_to_the_shard_their_owner_is_on() -> None:
@@ -163,7 +163,7 @@ def test_children_wait_while_the_shard_of_their_owner_gets_nothing_new(
 
     _, step = plan_pair(snapshot, secret(name, C), child(name, present))
 
-    assert step == Keep("the shard of its owner gets nothing new")
+    assert step == Keep("the shard of its controller gets no new objects")
 
 
 def test_children_on_the_missing_shard_of_their_owner_stay_there() -> None:
@@ -172,12 +172,12 @@ def test_children_on_the_missing_shard_of_their_owner_stay_there() -> None:
 
     steps = plan_pair(snapshot, secret(name, C), child(name, C))
 
-    assert steps == (Keep("its shard is missing and may still be working"), Keep("in place"))
+    assert steps == (Keep("its shard is missing and might still be working"), Keep("in place"))
 
 
 def test_an_object_that_nothing_controls_loses_its_owner_and_gets_none() -> None:
     assert plan_controlled(BOTH, child(None, A), Owners()) == Release()
-    assert plan_controlled(BOTH, child(None, None), Owners()) == Keep("nothing controls it")
+    assert plan_controlled(BOTH, child(None, None), Owners()) == Keep("it has no controller")
 
 
 def test_nothing_moves_while_no_shard_is_available() -> None:
@@ -221,7 +221,9 @@ def test_a_drain_towards_another_shard_is_wanted() -> None:
     here = secret(belonging_to(A, BOTH), A, draining=True)
 
     assert plan_main(BOTH, here) == Withdraw()
-    assert plan_main(BOTH, directed(here, B)) == Keep("waiting for its shard to let go")
+    assert plan_main(BOTH, directed(here, B)) == Keep(
+        "waiting for its shard to acknowledge the drain"
+    )
 
 
 @pytest.mark.parametrize("towards", [A, C])

@@ -122,7 +122,7 @@ def test_a_promise_is_kept_to_an_object_whose_shard_is_gone() -> None:
 
 @pytest.mark.parametrize(
     ("drain", "step"),
-    [(None, Drain(A)), ("true", Keep("waiting for its shard to let go"))],
+    [(None, Drain(A)), ("true", Keep("waiting for its shard to acknowledge the drain"))],
     ids=["asked for now", "asked for before"],
 )
 def test_an_owner_that_is_to_leave_waits_though_it_counts_where_it_is(
@@ -160,8 +160,8 @@ def test_what_a_promised_object_controls_follows_it_though_the_promise_is_forgot
     ("owner", "drain", "step"),
     [
         (A, None, Drain(A)),
-        (A, "true", Keep("it is not in the way any more")),
-        (B, None, Keep("it is not in the way any more")),
+        (A, "true", Keep("it no longer counts against its shard's ceiling")),
+        (B, None, Keep("it no longer counts against its shard's ceiling")),
     ],
 )
 def test_what_a_shard_has_too_many_is_drained_once(
@@ -187,7 +187,7 @@ def test_what_is_being_deleted_is_not_displaced() -> None:
 
     step = plan_displaced(ring, msgspec.structs.replace(obj(), metadata=metadata), A)
 
-    assert step == Keep("it is not in the way any more")
+    assert step == Keep("it no longer counts against its shard's ceiling")
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_working_shard_is_asked_to_let_go_first(standing: Standing, role: Role
 def test_a_shard_that_has_been_asked_is_waited_for(standing: Standing, role: Role) -> None:
     step = step_of(A, B, standing, draining=True, role=role)
 
-    assert step == Keep("waiting for its shard to let go")
+    assert step == Keep("waiting for its shard to acknowledge the drain")
 
 
 @pytest.mark.parametrize("role", MAIN_ROLES)
@@ -81,7 +81,7 @@ def test_a_shard_that_has_been_asked_is_waited_for(standing: Standing, role: Rol
 def test_a_missing_shard_keeps_what_it_has(role: Role, draining: bool) -> None:
     step = step_of(A, B, Standing.MISSING, draining=draining, role=role)
 
-    assert step == Keep("its shard is missing and may still be working")
+    assert step == Keep("its shard is missing and might still be working")
 
 
 @pytest.mark.parametrize("role", Role)
@@ -100,7 +100,7 @@ def test_the_objects_of_a_stranger_that_may_be_working_are_kept() -> None:
 
     step = next_step(Position(current=C, desired=B), unsure)
 
-    assert step == Keep("its shard is missing and may still be working")
+    assert step == Keep("its shard is missing and might still be working")
 
 
 @pytest.mark.parametrize("draining", [False, True])

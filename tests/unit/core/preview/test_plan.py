@@ -105,7 +105,7 @@ def test_a_controlled_object_follows_its_owner_as_planned_before() -> None:
             None,
             "it belongs on shard-b; shard-a may be working on it and has to let go first",
         ),
-        (A, "true", "waiting for its shard to let go"),
+        (A, "true", "waiting for its shard to acknowledge the drain"),
     ],
 )
 def test_every_step_has_its_reason(owner: str | None, drain: str | None, reason: str) -> None:

@@ -146,7 +146,9 @@ def test_a_controlled_object_is_unassigned_for_the_reason_of_its_step() -> None:
 
     result = report(at, [owner, plan_object(at, child, Role.CONTROLLED, owners)], {})
 
-    assert result.reasons == {"/ConfigMap/default/c": "the shard of its owner gets nothing new"}
+    assert result.reasons == {
+        "/ConfigMap/default/c": "the shard of its controller gets no new objects"
+    }
 
 
 def test_what_would_be_refused_of_the_ring_is_told() -> None:

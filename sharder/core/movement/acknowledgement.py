@@ -1,0 +1,63 @@
+"""Whether a write acknowledges a drain: its shard, or a person, releases the object on purpose.
+
+The conditions are those of docs/protocol.md, "Admission".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sharder.core.api.meta import ObjectMeta
+from sharder.core.names import ShardName
+from sharder.core.ring.snapshot import RingSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """The user who sent a request; `pod_name` is the claim of a pod-bound token, else empty."""
+
+    username: str
+    pod_name: str = ""
+
+    @property
+    def account(self) -> str:
+        """`namespace:name` of the ServiceAccount, empty for any other user."""
+        prefix, _, account = self.username.partition("system:serviceaccount:")
+        return "" if prefix else account
+
+
+def objection(
+    writer: Writer, before: ObjectMeta, after: ObjectMeta, snapshot: RingSnapshot
+) -> str:
+    """Return why a write that removes both labels is not an acknowledgement, empty if it is.
+
+    A person can replace an object without knowing the labels, so annotations must not change
+    either.  A shard removes the labels on purpose; another webhook can have annotated its write.
+    """
+    owner = before.label(snapshot.owner_label)
+    if not can_be_shard(writer, owner, snapshot):
+        return (
+            f"the writer is not shard {owner}: it is neither a pod of that name nor "
+            "a ServiceAccount in the namespace of the shard's Lease"
+        )
+    ours = {snapshot.owner_label, snapshot.drain_label, snapshot.next_annotation}
+    if changed := _changed(before.labels, after.labels) - ours:
+        return f"the update changes other labels too, for example {min(changed)}"
+    changed = _changed(before.annotations, after.annotations) - ours
+    if changed and not writer.account:
+        return f"the update changes annotations too, for example {min(changed)}"
+    return ""
+
+
+def can_be_shard(writer: Writer, shard: str, snapshot: RingSnapshot) -> bool:
+    """Return whether the writer can be the shard: its pod, its ServiceAccount, or a person."""
+    if not writer.account:
+        return True
+    namespace = writer.account.partition(":")[0]
+    return writer.pod_name == shard or namespace == snapshot.members.namespaces.get(
+        ShardName(shard)
+    )
+
+
+def _changed(before: Mapping[str, str] | None, after: Mapping[str, str] | None) -> set[str]:
+    """Return the keys that differ."""
+    return {key for key, _ in (before or {}).items() ^ (after or {}).items()}
