@@ -69,10 +69,12 @@ class CaTrust:
         self._held_up = bundle
         wanted = fingerprints(bundle.ca)
         missing = [trusted for trusted in trust or () if not wanted <= trusted]
-        why = "they may not be listed" if trust is None else f"{len(missing)} do not yet"
-        _log.warning(
-            "waits for webhook configurations to trust all authorities", extra={"why": why}
+        why = (
+            "listing them is forbidden"
+            if trust is None
+            else f"{len(missing)} do not trust them yet"
         )
+        _log.warning("waiting for webhook configurations to trust all CAs", extra={"why": why})
 
     def forget(self) -> None:
         """Begin anew."""

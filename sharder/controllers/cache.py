@@ -118,8 +118,10 @@ class ClusterCache:
     def not_synced(self) -> str | None:
         """Return what is not known yet and why, None once everything has been listed."""
         if not self._unsynced:
-            return None if self._throttle.caught_up else "not all rings have been looked at yet"
-        reasons = [f"{what}: {self._errors.get(what, 'no answer')}" for what in self._unsynced]
+            return None if self._throttle.caught_up else "not all rings have been reconciled yet"
+        reasons = [
+            f"{what}: {self._errors.get(what, 'no response yet')}" for what in self._unsynced
+        ]
         return "cannot list " + "; ".join(sorted(reasons))
 
     def uncounted(self) -> tuple[RingName, ...]:
@@ -236,12 +238,12 @@ class ClusterCache:
                     now = self._clock.monotonic()
                     self._sight.saw(now)
                     if isinstance(event, Listed):
-                        self._errors.setdefault("leases", Expired("they are being listed"))
+                        self._errors.setdefault("leases", Expired("Leases are being listed"))
                     await self._take_in(event, now)
                     if self.membership.wants_list(now):
                         break
             # Until they are listed shards may be back unseen.
-            self._errors["leases"] = Expired("some have been forgotten")
+            self._errors["leases"] = Expired("some Leases were forgotten")
 
     async def _take_in(
         self, event: Listed[Lease] | Changed[Lease] | Removed[Lease], now: float

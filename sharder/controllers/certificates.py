@@ -124,14 +124,14 @@ class Certificates:
             except (ApiError, ConfigError) as error:
                 if str(error) != told:
                     told = str(error)
-                    _log.warning("cannot look after certificates", extra={"error": told})
+                    _log.warning("certificate check failed, will retry", extra={"error": told})
 
     async def _next(self, found: CertificateBundle, requested: Request | None) -> _Change:
         """Decide about a bundle that can serve."""
         mine = self._current
         if mine is not None and await self._is_strange(found, mine):
             bundle = introduced(mine, found.authority)
-            return _Change(bundle=bundle, why="nobody trusts the authority that was put there")
+            return _Change(bundle=bundle, why="the API server does not trust the CA in the Secret")
         now, drives = self._clock.now(), self._leads()
         step = next_step(
             found,

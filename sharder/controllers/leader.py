@@ -141,7 +141,7 @@ class Leader:
             try:
                 await self._lead()
             except* LeaseLost as lost:
-                _log.warning("leads no more", extra={"why": str(lost.exceptions[0])})
+                _log.warning("lost leadership", extra={"why": str(lost.exceptions[0])})
             finally:
                 on_change(False)  # noqa: FBT003
                 await self.holder.release()

@@ -167,7 +167,7 @@ class LeaseController:
         present = await self._leases.get(ref)
         waited = self._clock.monotonic() - asked
         if waited > in_time:
-            raise Unavailable(f"no answer about lease {ref} for {waited:.1f} s")
+            raise Unavailable(f"the response for lease {ref} took {waited:.1f}s")
         return present
 
     async def _complain(self, lease: Lease, problem: str) -> None:
@@ -177,8 +177,8 @@ class LeaseController:
             return
         self._reported[ref] = problem
         fields = {"ring": ring_of(lease), "object": str(ref), "why": problem}
-        _log.warning("lease makes no shard", extra=fields)
-        await self._recorder.warn(lease, "InvalidLease", f"it makes no shard: {problem}")
+        _log.warning("lease ignored as a shard", extra=fields)
+        await self._recorder.warn(lease, "InvalidLease", f"ignored as a shard: {problem}")
 
     async def _point_out(self, lease: Lease) -> None:
         """Tell people once what the Lease says of its shard in vain."""

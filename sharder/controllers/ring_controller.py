@@ -145,11 +145,11 @@ class RingController:
     async def _complain(self, ring: UnreadableRing) -> None:
         """Tell people of a ring that cannot be decoded: its status may not be written blindly."""
         problem = (
-            f"this version of the sharder cannot read the ring: {ring.problem}; what it said "
-            "before stays in force, as does its webhook configuration: correct it, or upgrade"
+            f"this version of the sharder cannot decode the ring: {ring.problem}; its last "
+            "readable state and its webhook configuration stay in force; correct it or upgrade"
         )
         if self._problems.found(ring.name, "unreadable", problem):
-            _log.warning("ring cannot be read", extra={"ring": ring.name, "error": ring.problem})
+            _log.warning("cannot decode ring", extra={"ring": ring.name, "error": ring.problem})
         await self._recorder.warn(about(ring), FAILED, problem)
 
     async def look(self) -> list[RingName]:
@@ -221,7 +221,7 @@ class RingController:
                 )
             except (Conflict, NotFound):
                 continue
-            _log.info("deleted webhook configuration of a ring that is gone", extra={"ring": name})
+            _log.info("deleted webhook configuration of a deleted ring", extra={"ring": name})
 
 
 def _without(token: str, error: ApiError) -> ApiError:

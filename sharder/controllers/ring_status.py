@@ -205,11 +205,11 @@ class StatusReports:
             self._prunes = True
             _log.warning(
                 "the CustomResourceDefinition of ControllerRing is too old",
-                extra={"why": "it drops fields of the status; apply the one of this release"},
+                extra={"why": "it drops status fields; apply the CRD of this release"},
             )
 
     async def _warn(self, ring: ControllerRing, problem: str) -> None:
-        _log.warning("ring does not work", extra={"ring": ring.name, "why": problem})
+        _log.warning("ring not ready", extra={"ring": ring.name, "why": problem})
         await self._recorder.warn(about(ring), FAILED, problem)
 
 

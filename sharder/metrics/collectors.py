@@ -100,8 +100,8 @@ class Loads(Collector):
         """Return what is shown at a scrape."""
         shard_labels = ("namespace", "shard", "controllerring")
         of_rings = self._family("controllerring_objects", "Objects in scope", ("controllerring",))
-        of_shards = self._family("shard_objects", "Objects that a shard has", shard_labels)
-        ceilings = self._family("shard_capacity", "Objects that it may have", shard_labels)
+        of_shards = self._family("shard_objects", "Objects of a shard", shard_labels)
+        ceilings = self._family("shard_capacity", "Capacity of a shard in objects", shard_labels)
         for ring, (objects, shards) in list(self._shown.items()):
             of_rings.add_metric((ring,), objects)
             for load in shards:

@@ -34,9 +34,9 @@ _SHARD = ("namespace", "shard", _RING)
 
 _RING_GAUGES = {
     "metadata_generation": "Generation of the ControllerRing",
-    "observed_generation": "Generation that its status describes",
-    "status_shards": "Shards in its status",
-    "status_available_shards": "Available shards in its status",
+    "observed_generation": "Generation that the status describes",
+    "status_shards": "Shards in the status",
+    "status_available_shards": "Available shards in the status",
 }
 
 
@@ -82,31 +82,39 @@ class Metrics:
 
         self._assignments = counts("assignments_total", "Objects assigned on admission", resource)
         self._movements = counts("movements_total", "Objects assigned by the leader", resource)
-        self._drains = counts("drains_total", "Objects whose shard was asked to let go", resource)
-        self._failures = counts("object_failures_total", "Writes to objects that failed", resource)
+        self._drains = counts("drains_total", "Drains requested", resource)
+        self._failures = counts("object_failures_total", "Failed writes to objects", resource)
         self._withheld = counts(
-            "drains_withheld_total", "Drains for which there was no room", (*ring, "limit")
+            "drains_withheld_total", "Drains deferred by a limit", (*ring, "limit")
         )
         self._rebalance_moves = counts(
-            "rebalance_moves_total", "Objects that were asked for to balance the load", ring
+            "rebalance_moves_total", "Drains requested to balance the load", ring
         )
         self._rebalance_planned = gauge(
-            "rebalance_planned_moves", "Moves that the last look at the balance has found", ring
+            "rebalance_planned_moves", "Moves found by the last rebalance", ring
         )
         self._overdue = gauge(
-            "overdue_drains", "Draining objects for longer than the ring's drainTimeout", resource
+            "overdue_drains", "Drains open for longer than the ring's drainTimeout", resource
         )
         self._backlogs = [
-            gauge("unassigned_objects", "Objects without owner", resource),
-            gauge("unassigned_oldest_seconds", "How long the oldest has been seen so", resource),
-            gauge("draining_objects", "Objects whose shard is asked to let go", resource),
-            gauge("draining_oldest_seconds", "How long the oldest has been seen so", resource),
+            gauge("unassigned_objects", "Objects without an owner label", resource),
+            gauge(
+                "unassigned_oldest_seconds",
+                "Age of the oldest one, as seen by the leader",
+                resource,
+            ),
+            gauge("draining_objects", "Open drains", resource),
+            gauge(
+                "draining_oldest_seconds", "Age of the oldest one, as seen by the leader", resource
+            ),
         ]
-        self._calculations = counts("ring_calculations_total", "Strategies built", ring)
-        self._answers = counts(
-            "admission_answers_total", "Answers of the webhook", (*ring, "outcome")
+        self._calculations = counts(
+            "ring_calculations_total", "Strategies built from a ring's shards", ring
         )
-        self._crashes = counts("task_crashes_total", "Tasks that failed and began anew", ("task",))
+        self._answers = counts("admission_answers_total", "Admission answers", (*ring, "outcome"))
+        self._crashes = counts(
+            "task_crashes_total", "Tasks that crashed and were restarted", ("task",)
+        )
         self._ring_gauges = [
             gauge(f"controllerring_{name}", about, (*ring, "uid"))
             for name, about in _RING_GAUGES.items()
@@ -114,24 +122,26 @@ class Metrics:
         self._unreadable = gauge(
             "controllerring_unreadable", "1 for a ring that this version cannot decode", ring
         )
-        self._invalid_leases = gauge("invalid_leases", "Leases that make no shard", ring)
-        self._shard_info = gauge("shard_info", "A shard's Lease", (*_SHARD, "uid"))
-        self._shard_state = gauge("shard_state", "1 for the state it is in", (*_SHARD, "state"))
+        self._invalid_leases = gauge("invalid_leases", "Leases ignored as shards", ring)
+        self._shard_info = gauge("shard_info", "Lease of a shard", (*_SHARD, "uid"))
+        self._shard_state = gauge(
+            "shard_state", "1 for the state of the shard", (*_SHARD, "state")
+        )
         self._loads = Loads(PREFIX)
         registry.register(self._loads)
-        self._leading = gauge("leader", "1 while this process leads")
+        self._leading = gauge("leader", "1 while this process is the leader")
         self._certificate_expiry = gauge(
             "certificate_expiry_timestamp_seconds",
-            "When the webhook's certificate and its authority end",
+            "Expiry of the serving certificate and of its CA",
             ("certificate",),
         )
         self._connections = gauge(
-            "connections", "Open connections of each port, handshakes included", ("port",)
+            "connections", "Open connections per port, including handshakes", ("port",)
         )
-        gauge("build_info", "The running version", ("version",)).labels(version).set(1)
+        gauge("build_info", "Running version", ("version",)).labels(version).set(1)
         self._answer_seconds = Times(
             PREFIX + "admission_duration_seconds",
-            "Time to answer an admission request, receiving it included",
+            "Time to receive and answer an admission request",
             ANSWER_BUCKETS,
         )
         self._resync_seconds = Times(
@@ -142,7 +152,7 @@ class Metrics:
         )
         self._lag_seconds = Times(
             PREFIX + "event_loop_lag_seconds",
-            "How late the event loop is, sampled ten times a second",
+            "Delay of the event loop, sampled ten times a second",
             LAG_BUCKETS,
         )
         registry.register(self._lag_seconds)

@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from sharder.core.errors import ApiError
 
 OnError: TypeAlias = Callable[[ApiError | None], None]
-"""Told each failure, and None once when it works again."""
+"""Told each failure, and None once when it recovered."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -53,7 +53,7 @@ class ErrorLog:
         if self._error is None:
             return
         self._error = None
-        _log.info("works again", extra={"why": self._doing})
+        _log.info("recovered", extra={"why": self._doing})
         self._on_error(None)
 
 

@@ -116,7 +116,7 @@ class LeaseHolder:
             self._tell_holder()
             await self._clock.sleep(self._until_next_look())
         self._waits_for = ""
-        _log.info("lease acquired", extra={"object": str(self._ref)})
+        _log.info("acquired lease", extra={"object": str(self._ref)})
 
     async def keep(self) -> NoReturn:
         """Renew the Lease until cancelled.
@@ -159,7 +159,7 @@ class LeaseHolder:
                     break
         except ApiError as error:
             _log.warning(
-                "lease not released", extra={"object": str(self._ref), "error": str(error)}
+                "failed to release lease", extra={"object": str(self._ref), "error": str(error)}
             )
 
     def _until_next_look(self) -> float:
@@ -177,7 +177,7 @@ class LeaseHolder:
                 self._waits_for = holder
                 left = runs_out_at(self._seen, self._timing) - self._clock.monotonic()
                 until = self._clock.now() + timedelta(seconds=left)
-                own = " (our own name: a killed predecessor, or another process)"
+                own = " (our own name: a killed predecessor or another process)"
                 # Not a constant message: a program that uses the SDK may show no fields.
                 _log.info(
                     "waiting for lease %s, held by %r%s, "
@@ -245,9 +245,9 @@ class LeaseHolder:
             case Free() if lease is None:
                 await self._take()
             case Free():
-                self._lose("somebody released it")
+                self._lose("another client released it")
             case Held(holder):
-                self._lose(f"it is held by {holder!r}, and not by this process")
+                self._lose(f"now held by {holder!r} in another process")
 
     async def _try_to_release(self) -> bool:
         try:
@@ -332,10 +332,10 @@ class LeaseHolder:
         return self._renewed + self._timing.renew_deadline - self._clock.monotonic()
 
     def _why_not_renewed(self, *, late: float) -> str:
-        why = f"it was not renewed for {self._timing.renew_deadline:g} s"
+        why = f"not renewed for {self._timing.renew_deadline:g}s"
         if late < self._timing.retry_period:
             return why
-        return f"{why}: the event loop was blocked, or the process paused, for {late:.1f} s"
+        return f"{why}: the event loop was blocked, or the process paused, for {late:.1f}s"
 
     def _lose(self, why: str) -> NoReturn:
         self._renewed = None
@@ -348,4 +348,4 @@ class LeaseHolder:
             async with asyncio.timeout(limit):
                 return await call
         except TimeoutError as error:
-            raise Unavailable(f"no answer about lease {self._ref} for {limit:.1f} s") from error
+            raise Unavailable(f"no response for lease {self._ref} within {limit:.1f}s") from error

@@ -128,7 +128,7 @@ async def follow(
                         yield event
             ending = Ended(clock.monotonic() - began)
         except Expired as error:
-            _log.info("watch window missed", extra={"why": doing, "error": str(error)})
+            _log.info("watch expired (410), relisting", extra={"why": doing, "error": str(error)})
             trouble.missed(error)
             ending = Failed(error, clock.monotonic() - began)
         except ApiError as error:

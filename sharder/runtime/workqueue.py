@@ -107,10 +107,10 @@ class WorkQueue(Generic[K]):
         """Warn of an error once until it is another one, or over; never of a lost race."""
         fields = {"object": str(key), "error": str(error)}
         if isinstance(error, Conflict) or self._told.get(key) == str(error):
-            _log.debug("tried again", extra=fields)
+            _log.debug("reconcile failed, will retry", extra=fields)
             return
         self._told[key] = str(error)
-        _log.warning("tried in vain", extra=fields)
+        _log.warning("reconcile failed, will retry", extra=fields)
 
     async def _next(self) -> K:
         while True:

@@ -139,7 +139,7 @@ async def _play(plane: ControlPlane, way: Forwarder) -> Observed:
         logs = {name: playground.log(name) for name in ("sharder-0", *STEADY, GUEST)}
         return Observed(
             compactions=len(compactions),
-            missed=logs["sharder-0"].count("watch window missed"),
+            missed=logs["sharder-0"].count("watch expired (410), relisting"),
             created=created,
             trace=trace,
             end=end,

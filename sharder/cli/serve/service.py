@@ -342,4 +342,4 @@ class Service:
     def _lead(self, leading: bool) -> None:  # noqa: FBT001 - an observer of one flag
         self._leading = leading
         self._metrics.set_leading(leading=leading)
-        _log.info("leads" if leading else "leads no more")
+        _log.info("became leader" if leading else "lost leadership")

@@ -112,7 +112,7 @@ class DependentsFollower:
     def _plan(self, uid: str, obj: PartialObject) -> Step:
         reference = obj.metadata.controller
         if reference is None or reference.uid != uid:
-            return Keep("somebody else controls it by now")
+            return Keep("its controller has changed")
         if uid in self._waiting and self._snapshot.owner_of(obj) is not None:
-            return Keep("its owner has just lost its own")
+            return Keep("its controller just lost its owner label")
         return plan_controlled(self._snapshot, obj, self._owners)

@@ -119,7 +119,9 @@ class Failures:
         """Raise `BackingOff` unless the object may be written."""
         seconds = self.wait(subject)
         if seconds > 0:
-            raise BackingOff(f"{subject.flow.resource} {subject.ref} waits {seconds:.1f} s yet")
+            raise BackingOff(
+                f"{subject.flow.resource} {subject.ref} is backing off for another {seconds:.1f}s"
+            )
 
     async def failed(
         self, subject: ObjectKey, obj: PartialObject, error: ApiError | InvalidObject
@@ -149,7 +151,7 @@ class Failures:
         reason = LABEL_REMOVED if isinstance(error, LabelReverted) else WRITE_FAILED
         if reason not in failure.told:
             failure.told.add(reason)
-            await self._recorder.warn(obj, reason, f"ring {ring} cannot move it: {error}")
+            await self._recorder.warn(obj, reason, f"ring {ring} cannot move the object: {error}")
 
     def over(self, subject: ObjectKey) -> None:
         """Note that the object was written, or needs nothing any more."""

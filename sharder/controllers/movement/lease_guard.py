@@ -139,11 +139,11 @@ class LeaseGuard:
                     await self._give_back(ref, claim)
         except TimeoutError:
             # Raised from here it would take the place of the cancellation.
-            _log.info("no time to give leases back", extra={"why": "stopping"})
+            _log.info("leases not released before shutdown", extra={"why": "stopping"})
 
     def _insist(self, ref: ObjectRef, claim: _Claim) -> None:
         if claim.until - self._clock.monotonic() <= REQUEST_SECONDS:
-            raise Unavailable(f"lease {ref} is not held for long enough any more")
+            raise Unavailable(f"lease {ref} expires too soon for another write")
 
     def _lock(self, ref: ObjectRef) -> asyncio.Lock:
         return self._locks.setdefault(ref, asyncio.Lock())
@@ -166,7 +166,7 @@ class LeaseGuard:
         rest = self._resting.get(ref, _Rest(now))
         is_too_soon = again and claim is None and now < self._quiet.get(ref, now)
         if is_too_soon or now < rest.until or (claim is not None and not claim.useful):
-            raise Unavailable(f"lease {ref} is left alone for a while: its shard may want it")
+            raise Unavailable(f"lease {ref} is backing off, so that its shard can acquire it")
         try:
             return await self._hold(ref, claim)
         except ApiError:
@@ -236,7 +236,7 @@ class LeaseGuard:
             await self._leases.patch(ref, _written(claim.lease, spec))
         except ApiError as error:
             fields = {"object": str(ref), "error": str(error)}
-            _log.info("cannot give a lease back", extra=fields)
+            _log.info("failed to release lease", extra=fields)
 
 
 def _written(lease: Lease, spec: LeaseSpec) -> Json:

@@ -138,7 +138,7 @@ class Mover:
                 step = await self._write(snapshot, resource, subject, obj, decide)
             except NotFound:
                 self._drains.gone(subject)
-                step = Keep("it is gone")
+                step = Keep("deleted")
             except (ApiError, InvalidObject) as error:
                 await self.failures.failed(subject, obj, error)
                 raise
@@ -195,7 +195,10 @@ class Mover:
                 obj = await read(self._objects, resource, ref)
             else:
                 return step
-        raise Conflict(f"{resource.id} {ref} is written by others all the time")
+        raise Conflict(
+            f"{resource.id} {ref}: gave up after {MAX_ATTEMPTS} conflicts, "
+            "another client keeps updating it"
+        )
 
     def _allowed(
         self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
@@ -206,7 +209,7 @@ class Mover:
         is_controlled = snapshot.roles[resource.id] is Role.CONTROLLED
         if is_controlled or (isinstance(step, Assign) and snapshot.owner_of(obj) is None):
             return step
-        return Keep("it has an owner, and is the leader's")
+        return Keep("it has an owner; left to the leader")
 
     def _expect_gone(self, snapshot: RingSnapshot, obj: PartialObject, step: Step) -> None:
         """Make sure that the shard that is taken for gone was not seen since the snapshot.
@@ -279,7 +282,7 @@ class Mover:
             case Withdraw() | Release() | Keep():
                 pass
         fields = {"ring": snapshot.name, "object": str(result.metadata.ref), "step": repr(step)}
-        _log.debug("carried out", extra=fields)
+        _log.debug("wrote step", extra=fields)
 
 
 def _pass() -> None:
@@ -288,8 +291,8 @@ def _pass() -> None:
 
 def _undone(label: str, resource: Resource, result: PartialObject) -> LabelReverted:
     return LabelReverted(
-        f"the label {label} of {resource.id} {result.metadata.ref} was removed as we wrote it: "
-        "look for another admission webhook or policy that changes labels"
+        f"another webhook removed the label {label} of {resource.id} {result.metadata.ref} during "
+        "our write: check the admission webhooks and policies that change labels"
     )
 
 

@@ -160,7 +160,10 @@ class OverdueDrains:
         shard, seconds = snapshot.owner_of(obj), self._clock.monotonic() - seen.since
         if shard is None or not snapshot.is_draining(obj):
             return
-        text = f"ring {snapshot.name}: shard {shard} has not let go of it for {seconds:.0f} s"
+        text = (
+            f"ring {snapshot.name}: shard {shard} has not acknowledged the drain "
+            f"for {seconds:.0f}s (drainTimeout {snapshot.ring.spec.movement.drain_timeout})"
+        )
         fields = {"ring": snapshot.name, "object": str(subject.ref), "shard": shard}
         _log.warning("drain is overdue", extra=fields)
         await self._recorder.warn(obj, OVERDUE, text)

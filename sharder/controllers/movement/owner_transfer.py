@@ -177,7 +177,7 @@ class OwnerTransfer:
     def _follow(self, owner: PartialObject, child: PartialObject) -> Step:
         reference = child.metadata.controller
         if reference is None or reference.uid != owner.metadata.uid:
-            return Keep("somebody else controls it by now")
+            return Keep("its controller has changed")
         desired = self._promises.goal_of(owner)
         position = position_of(self._snapshot, child, desired)
         return next_step(position, self._snapshot.members, Role.CONTROLLED)

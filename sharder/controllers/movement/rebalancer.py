@@ -245,7 +245,7 @@ class Rebalancer:
             return
         except (ApiError, InvalidObject, BackingOff) as error:
             why = f"{ref}: {error}"
-            _log.info("not moved for balance", extra={"ring": snapshot.name, "why": why})
+            _log.info("rebalance skipped object", extra={"ring": snapshot.name, "why": why})
             return
         if isinstance(step, Drain):
             state.moved[move.key] = self._clock.monotonic()
@@ -273,7 +273,7 @@ class Rebalancer:
             return
         state.last = last
         fields = {"ring": snapshot.name, "moves": moves, "why": outcome.why}
-        _log.info("balance looked at", extra=fields)
+        _log.info("rebalance finished", extra=fields)
         self._told(snapshot.name)
 
 

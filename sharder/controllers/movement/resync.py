@@ -133,11 +133,14 @@ class Resync:
         except Superseded:
             return AGAIN_SECONDS
         if found.problem is None and found.expired is not None:
-            _log.info("passes again", extra={"ring": name, "error": str(found.expired)})
+            _log.info(
+                "resync list expired (410), restarting",
+                extra={"ring": name, "error": str(found.expired)},
+            )
             return EXPIRED_SECONDS
         seconds = self._clock.monotonic() - began
         self._stopwatch.resynced(name, seconds)
-        _log.info("resynced", extra={"ring": name, "why": f"{seconds:.1f} s"})
+        _log.info("resynced", extra={"ring": name, "why": f"{seconds:.1f}s"})
         time = self._clock.now()
         result = found.muster.result(time=time, seconds=seconds)
         if found.problem is None:  # else not all objects were looked at

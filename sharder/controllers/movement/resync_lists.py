@@ -100,7 +100,7 @@ class ListPass:
             if not isinstance(step, Relabel):
                 return step
             leaving.append(obj)
-            return Keep("its owner is read first")
+            return Keep("its controller is read first")
 
         with naming_the_rule(resource.id):
             async with batch(self._mover.limit) as writes:

@@ -32,7 +32,7 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 NAMESPACES = GroupResource("", "namespaces")
 """The resource of which an object is its own namespace."""
 
-LOST: Final = Keep("its last owner may not have seen yet that it lost it")
+LOST: Final = Keep("its last owner may still be working on it")
 
 
 class ResyncPass:
@@ -176,7 +176,7 @@ class ResyncPass:
         if self._snapshot.owner_of(obj) is None and self._has_lost:
             return LOST
         if obj.metadata.uid in self._sweep.left_behind:
-            return Keep("what it controls could not be moved yet")
+            return Keep("its dependents could not be moved yet")
         return self._promises.keep(obj)
 
     async def _follow(self, main: RingResource) -> None:

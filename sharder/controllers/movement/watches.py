@@ -277,7 +277,7 @@ class OrphanWatches:
         if self._watching.found(*flow, request, allowed=error is None):
             if error is not None:
                 fields = {"ring": flow.ring, "resource": str(flow.resource), "error": str(error)}
-                _log.warning("cannot watch, lists instead", extra=fields)
+                _log.warning("watch forbidden, polling instead", extra=fields)
             self._told(flow.ring)
 
 

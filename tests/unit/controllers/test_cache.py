@@ -50,7 +50,8 @@ async def test_what_was_not_asked_yet_has_no_answer() -> None:
     cache = Cluster().cache
 
     assert cache.not_synced() == (
-        "cannot list controllerrings: no answer; leases: no answer; namespaces: no answer"
+        "cannot list controllerrings: no response yet; "
+        "leases: no response yet; namespaces: no response yet"
     )
 
 

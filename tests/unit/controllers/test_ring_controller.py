@@ -876,9 +876,9 @@ async def test_a_ring_that_cannot_be_read_keeps_its_configuration_and_is_told_of
     assert again == [SYNC_PERIOD] * 2
     [(ref, reason, message), *_] = bench.recorder.warnings
     assert (ref.name, reason) == (name, "ReconciliationFailed")
-    assert "cannot read the ring" in message
+    assert "cannot decode the ring" in message
     assert "NotYet" in message
-    assert [r.levelno for r in caplog.records if "cannot be read" in r.message] == [30]
+    assert [r.levelno for r in caplog.records if "cannot decode ring" in r.message] == [30]
 
 
 async def test_a_ring_that_can_be_read_again_is_ready() -> None:

@@ -196,7 +196,7 @@ async def test_why_a_rotation_does_not_go_on_is_told_once(
 
     await pass_overlap(scene, leader.ensure)
 
-    assert [record.__dict__["why"] for record in caplog.records] == ["1 do not yet"]
+    assert [record.__dict__["why"] for record in caplog.records] == ["1 do not trust them yet"]
 
 
 async def test_leaders_that_do_not_know_of_each_other_take_each_step_once(scene: Scene) -> None:

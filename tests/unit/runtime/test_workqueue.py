@@ -221,8 +221,8 @@ async def test_an_error_is_told_once_until_it_is_another_one(
 
     assert len(work.begun) == 5
     assert warnings(caplog) == [
-        ("tried in vain", "connection refused"),
-        ("tried in vain", "no route"),
+        ("reconcile failed, will retry", "connection refused"),
+        ("reconcile failed, will retry", "no route"),
     ]
 
 
@@ -234,7 +234,7 @@ async def test_an_error_that_comes_back_is_told_again(
     work.queue.add("a")
     await work.clock.advance(60)
 
-    assert warnings(caplog) == [("tried in vain", "connection refused")] * 2
+    assert warnings(caplog) == [("reconcile failed, will retry", "connection refused")] * 2
 
 
 async def test_a_lost_race_is_not_told_and_keeps_nothing_else_from_being_told(
@@ -245,4 +245,4 @@ async def test_a_lost_race_is_not_told_and_keeps_nothing_else_from_being_told(
     work.queue.add("a")
     await work.clock.advance(60)
 
-    assert warnings(caplog) == [("tried in vain", "connection refused")]
+    assert warnings(caplog) == [("reconcile failed, will retry", "connection refused")]

@@ -171,7 +171,7 @@ async def test_an_error_is_told_once_and_its_end_too(
 
     assert [r.getMessage() for r in caplog.records] == [
         "cannot review tokens: gone",
-        "works again",
+        "recovered",
     ]
 
 

@@ -47,7 +47,7 @@ async def test_an_object_that_is_not_due_is_held_back_and_no_other() -> None:
     cluster = Cluster()
     await cluster.failures.failed(SUBJECT, W, NO)
 
-    with pytest.raises(BackingOff, match=r"widgets.example.com default/w waits"):
+    with pytest.raises(BackingOff, match=r"widgets.example.com default/w is backing off"):
         cluster.failures.insist(SUBJECT)
 
     cluster.failures.insist(SECOND)
@@ -85,8 +85,8 @@ async def test_each_reason_is_told_once_until_it_succeeds() -> None:
     await cluster.failures.failed(SUBJECT, W, NO)
 
     assert first == [
-        (W.metadata.ref, WRITE_FAILED, "ring demo cannot move it: denied by policy"),
-        (W.metadata.ref, LABEL_REMOVED, "ring demo cannot move it: the label was removed"),
+        (W.metadata.ref, WRITE_FAILED, "ring demo cannot move the object: denied by policy"),
+        (W.metadata.ref, LABEL_REMOVED, "ring demo cannot move the object: the label was removed"),
     ]
     assert len(cluster.recorder.warnings) == 3
 

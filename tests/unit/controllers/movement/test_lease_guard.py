@@ -162,7 +162,7 @@ async def test_what_cannot_be_written_keeps_no_shard_away_for_long() -> None:
         await _fail(claims)
         await cluster.clock.advance(2)
         given_back = (await lease(cluster)).spec.holder_identity
-        await _refused(claims, "left alone")
+        await _refused(claims, "is backing off")
         await cluster.clock.advance(REST.base)
         async with claims.holding(REF):
             held = (await lease(cluster)).spec.holder_identity
@@ -218,7 +218,7 @@ async def test_a_hold_during_which_nothing_was_written_is_not_renewed() -> None:
             await _fail(claims)
             await cluster.clock.advance(0.9)
 
-        await _refused(claims, "left alone")
+        await _refused(claims, "is backing off")
 
 
 async def test_what_was_written_before_it_was_renewed_does_not_count_for_the_next_time() -> None:
@@ -229,7 +229,7 @@ async def test_what_was_written_before_it_was_renewed_does_not_count_for_the_nex
         await _fail(claims)
         await cluster.clock.advance(16)
 
-        await _refused(claims, "left alone")
+        await _refused(claims, "is backing off")
 
 
 async def test_however_many_are_refused_a_hold_in_vain_counts_once() -> None:
@@ -238,7 +238,7 @@ async def test_however_many_are_refused_a_hold_in_vain_counts_once() -> None:
             await _fail(claims)
             await cluster.clock.advance(0.9)
         for _ in range(100):
-            await _refused(claims, "left alone")
+            await _refused(claims, "is backing off")
         rest = await _rest(cluster, claims)
 
     assert rest == pytest.approx(REST.base, abs=0.5)
@@ -261,7 +261,7 @@ async def test_a_lease_that_cannot_be_written_is_not_asked_for_by_everybody() ->
         cluster.leases.fail(Unavailable("no answer"))
         await _refused(claims, "no answer")
 
-        await _refused(claims, "left alone")
+        await _refused(claims, "is backing off")
 
 
 async def test_a_renewal_that_fails_is_not_asked_for_by_everybody() -> None:
@@ -272,7 +272,7 @@ async def test_a_renewal_that_fails_is_not_asked_for_by_everybody() -> None:
         cluster.leases.fail(Unavailable("no answer"))
         await _refused(claims, "no answer")
 
-        await _refused(claims, "left alone")
+        await _refused(claims, "is backing off")
 
 
 async def test_who_stops_gives_back_what_it_holds() -> None:
@@ -313,7 +313,7 @@ async def test_what_failed_again_and_again_leaves_a_lease_alone_that_was_given_b
         async with claims.holding(REF):
             pass
         await cluster.clock.advance(2)
-        with pytest.raises(Unavailable, match="left alone"):
+        with pytest.raises(Unavailable, match="is backing off"):
             async with claims.holding(REF, again=True):
                 pass
         alone = (await lease(cluster)).spec.holder_identity

@@ -96,7 +96,7 @@ async def test_an_object_that_was_deleted_needs_nothing() -> None:
         seen = await cluster.add(WIDGETS, "w")
         await cluster.delete(seen, WIDGETS)
 
-        assert await move(cluster, seen) == Keep("it is gone")
+        assert await move(cluster, seen) == Keep("deleted")
 
 
 async def test_an_object_that_was_deleted_after_a_lost_race_needs_nothing() -> None:
@@ -109,7 +109,7 @@ async def test_an_object_that_was_deleted_after_a_lost_race_needs_nothing() -> N
             on("get", WIDGETS, once(lambda: cluster.delete(seen, WIDGETS)))
         )
 
-        assert await move(cluster, seen) == Keep("it is gone")
+        assert await move(cluster, seen) == Keep("deleted")
 
 
 async def test_an_object_that_others_write_all_the_time_is_left_for_later() -> None:
@@ -122,7 +122,7 @@ async def test_an_object_that_others_write_all_the_time_is_left_for_later() -> N
     async with cluster.watched(A):
         seen = await cluster.add(WIDGETS, "w")
         cluster.objects.before.append(on("patch", WIDGETS, meddle))
-        with pytest.raises(Conflict, match="default/w is written by others"):
+        with pytest.raises(Conflict, match="default/w: gave up after 5 conflicts"):
             await move(cluster, seen)
 
     assert [call.verb for call in cluster.objects.calls].count("patch") == MAX_ATTEMPTS
@@ -224,8 +224,8 @@ async def test_an_object_whose_owner_another_webhook_strips_is_reported(step: St
         with pytest.raises(Rejected, match=OWNER) as error:
             await move(cluster, seen, step)
 
-    assert "widgets.example.com default/w was removed as we wrote it" in str(error.value)
-    assert "another admission webhook" in str(error.value)
+    assert "widgets.example.com default/w during our write" in str(error.value)
+    assert "another webhook removed the label" in str(error.value)
     assert cluster.tally.moves == 0
 
 
@@ -311,7 +311,7 @@ async def test_an_object_that_is_deleted_while_it_waits_for_its_turn_needs_nothi
         async with TaskGroup() as group:
             tasks = [group.create_task(mover.move(now, resource, seen, decide)) for _ in range(2)]
 
-    assert tasks[1].result() == Keep("it is gone")
+    assert tasks[1].result() == Keep("deleted")
 
 
 async def test_an_object_that_failed_is_not_written_until_it_is_due() -> None:

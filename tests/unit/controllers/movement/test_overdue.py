@@ -41,7 +41,7 @@ async def test_a_drain_that_takes_too_long_is_told_everywhere() -> None:
         assert around.told == [DEMO]
         ((ref, reason, text),) = cluster.recorder.warnings
         assert (ref, reason) == (ObjectRef("default", "w0"), "DrainOverdue")
-        assert text.startswith("ring demo: shard shard-a has not let go of it for 1")
+        assert text.startswith("ring demo: shard shard-a has not acknowledged the drain for 1")
 
     assert await cluster.owners(WIDGETS) == {"w0": A + "*"}
 
