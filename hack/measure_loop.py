@@ -232,7 +232,8 @@ class Bench:
         self._leader = Leader(
             cache=self.cache, objects=objects, leases=self._leases, ring_status=Statuses(),
             configurations=objects, validations=objects, registration=lambda: registration,
-            recorder=objects, mistakes=AnnotationWarnings(objects, self._clock), meter=metrics,
+            recorder=objects, meter=metrics,
+            annotation_warnings=AnnotationWarnings(objects, self._clock),
             holder=AlwaysLeader(self._clock), clock=self._clock, rng=rng, limit=100,
             sync_period=300.0,
         )  # fmt: skip

@@ -20,7 +20,7 @@ MALFORMED: Final = "MalformedValue"
 MAX_REMEMBERED: Final = 10_000
 """Objects with mistakes that are remembered: some 3 MB."""
 
-MAX_UNTOLD: Final = 1_000
+MAX_UNREPORTED: Final = 1_000
 """Of them, those that are still to be told of; the next pass of the ring shows others again."""
 
 MAX_LENGTH: Final = 1_024
@@ -29,7 +29,7 @@ MAX_LENGTH: Final = 1_024
 FORGET_SECONDS: Final = 3600.0
 """An object that nobody has looked at for so long is gone, or mended: a pass looks at all."""
 
-TELL_SECONDS: Final = 1.0
+REPORT_SECONDS: Final = 1.0
 """Between two looks whether there is something to tell."""
 
 _Key = tuple[RingName, str]
@@ -50,7 +50,7 @@ class AnnotationWarnings:
         self._clock = clock
         self._known: dict[_Key, _Known] = {}
         """The one that was seen last comes last."""
-        self._untold: dict[_Key, tuple[PartialObject, str]] = {}
+        self._unreported: dict[_Key, tuple[PartialObject, str]] = {}
 
     def look(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
         """Take note of an object as it is now."""
@@ -58,26 +58,26 @@ class AnnotationWarnings:
         text = "; ".join(snapshot.reader.invalid_annotations(obj))[:MAX_LENGTH]
         known = self._known.pop(key, None)
         if not text:
-            self._untold.pop(key, None)
+            self._unreported.pop(key, None)
             return
         now, digest = self._clock.monotonic(), xxh3_64_intdigest(text.encode())
         if known is None or known.digest != digest:
             if not self._has_room(key, now):
                 return
-            self._untold[key] = _identity(obj), f"ring {snapshot.name}: {text}"
+            self._unreported[key] = _identity(obj), f"ring {snapshot.name}: {text}"
         self._known[key] = _Known(digest, now)
 
-    async def tell(self) -> NoReturn:
+    async def report(self) -> NoReturn:
         """Record an Event for each object that has not been told of yet, until cancelled."""
         while True:
-            untold, self._untold = self._untold, {}
-            for obj, text in untold.values():
+            unreported, self._unreported = self._unreported, {}
+            for obj, text in unreported.values():
                 await self._recorder.warn(obj, MALFORMED, text)
-            await self._clock.sleep(TELL_SECONDS)
+            await self._clock.sleep(REPORT_SECONDS)
 
     def _has_room(self, key: _Key, now: float) -> bool:
         """Tell whether one more can be remembered; forget one that is gone for it."""
-        if key not in self._untold and len(self._untold) >= MAX_UNTOLD:
+        if key not in self._unreported and len(self._unreported) >= MAX_UNREPORTED:
             return False
         if len(self._known) < MAX_REMEMBERED:
             return True
@@ -85,7 +85,7 @@ class AnnotationWarnings:
         if now - known.at < FORGET_SECONDS:
             return False
         del self._known[oldest]
-        self._untold.pop(oldest, None)
+        self._unreported.pop(oldest, None)
         return True
 
 

@@ -13,13 +13,13 @@ from sharder.ports import Readable
 from sharder.runtime.clock import Clock
 from sharder.tls import CertificateBundle, facts_of, fingerprints, issued_by
 
-Trust: TypeAlias = Sequence[frozenset[str]]
+TrustedCas: TypeAlias = Sequence[frozenset[str]]
 """For every webhook of ours the fingerprints of the authorities that it is called with."""
 
 _log = logging.getLogger(__name__)
 
 
-def trusts(trust: Trust, bundle: CertificateBundle) -> bool:
+def trusts(trust: TrustedCas, bundle: CertificateBundle) -> bool:
     """Tell whether everybody accepts the bundle's serving certificate; yes if nobody calls."""
     issuers = {facts.fingerprint for facts in issued_by(bundle.certificate, facts_of(bundle.ca))}
     return all(not issuers.isdisjoint(trusted) for trusted in trust)
@@ -35,7 +35,7 @@ class CaTrust:
         self._since: tuple[CertificateBundle, float] | None = None
         self._held_up: CertificateBundle | None = None
 
-    async def look(self) -> Trust | None:
+    async def look(self) -> TrustedCas | None:
         """Return whom the API server trusts now; None if we may not know."""
         try:
             return [
@@ -62,7 +62,7 @@ class CaTrust:
             self._since = (bundle, now)
         return now - self._since[1]
 
-    def _tell(self, bundle: CertificateBundle, trust: Trust | None) -> None:
+    def _tell(self, bundle: CertificateBundle, trust: TrustedCas | None) -> None:
         """Say once why a rotation does not go on."""
         if self._held_up == bundle:
             return

@@ -37,7 +37,7 @@ from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import V, follow
 
-KINDS_SECONDS = 30.0
+DISCOVERY_SECONDS = 30.0
 """Between two looks for resources of rings that were not served."""
 
 
@@ -64,7 +64,7 @@ class ClusterCache:
             excluded: Namespaces that no ring selects, whatever it says.
             custom: The installed strategies, by name.
         """
-        self._kinds = RestMapper(objects)
+        self._rest_mapper = RestMapper(objects)
         self._clock = clock
         self._rng = rng
         self._default = default_namespaces
@@ -184,13 +184,13 @@ class ClusterCache:
             group.create_task(self._follow_namespaces(namespaces), name="watch namespaces")
             group.create_task(self._follow_time(), name="standings")
             group.create_task(self._throttle.run(), name="late leases")
-            group.create_task(self._follow_kinds(), name="kinds")
+            group.create_task(self._learn_resources(), name="kinds")
 
     async def _follow_rings(self, source: Watchable[ControllerRing]) -> None:
         async for event in self._follow(source, "controllerrings"):
             match event:
                 case Listed(items):
-                    await self._kinds.learn(items)
+                    await self._rest_mapper.learn(items)
                     known = self._rings.keys() | self._unreadable.keys()
                     for name in known - {ring.name for ring in items}:
                         self._forget_ring(name)
@@ -199,7 +199,7 @@ class ClusterCache:
                     self._rings_listed.set()
                     self._synced("controllerrings")
                 case Changed(ring):
-                    await self._kinds.learn((ring,))
+                    await self._rest_mapper.learn((ring,))
                     self._see_ring(ring)
                 case Removed(ring):
                     self._forget_ring(ring.name)
@@ -309,11 +309,11 @@ class ClusterCache:
                 # A change that is due earlier may come to be known in the meantime.
                 await self._clock.sleep(1.0 if due is None else min(1.0, max(0.05, due - now)))
 
-    async def _follow_kinds(self) -> None:
+    async def _learn_resources(self) -> None:
         """Ask again for resources that were not served, or could not be asked for."""
         while True:
-            await self._clock.sleep(KINDS_SECONDS)
-            if await self._kinds.learn(self._rings.values()):
+            await self._clock.sleep(DISCOVERY_SECONDS)
+            if await self._rest_mapper.learn(self._rings.values()):
                 self._throttle.add(self._rings)
 
     def _note(self, what: str, error: ApiError | None) -> None:
@@ -336,7 +336,7 @@ class ClusterCache:
     def _rebuild(self, name: RingName) -> None:
         """Swap in a ring's new snapshot by one assignment, and tell who wants to know."""
         before, ring = self._snapshots.get(name), self._rings.get(name)
-        doubted = self._throttle.was_asked(name)
+        was_asked = self._throttle.was_asked(name)
         if ring is None:
             self._selections.forget(name)
             if self._snapshots.pop(name, None) is not None:
@@ -347,12 +347,12 @@ class ClusterCache:
         if before is None:
             self._subscribers.notify_ring(name, steps=True)
             self._throttle.notify_soon(self._leases(name))
-        elif doubted or after.epoch is not before.epoch:
+        elif was_asked or after.epoch is not before.epoch:
             self._subscribers.notify_ring(name, steps=True)
         else:
-            self._tell_rest(before, after)
+            self._notify_rest(before, after)
 
-    def _tell_rest(self, before: RingSnapshot, after: RingSnapshot) -> None:
+    def _notify_rest(self, before: RingSnapshot, after: RingSnapshot) -> None:
         """Tell what has changed although every object in scope keeps its step."""
         if after.namespaces is not before.namespaces:
             self._subscribers.notify_scope(after.name, after.namespaces - before.namespaces)
@@ -368,7 +368,7 @@ class ClusterCache:
             namespaces=ring.spec.shard_namespaces,
             before=None if before is None else before.members,
         )
-        served = tuple(self._kinds.of(ring))
+        served = tuple(self._rest_mapper.of(ring))
         if (
             before is not None
             and before.ring is ring

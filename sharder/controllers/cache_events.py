@@ -60,12 +60,12 @@ class RebuildThrottle:
     def __init__(
         self,
         rebuild: Callable[[RingName], None],
-        tell: Callable[[Iterable[Lease]], None],
+        notify: Callable[[Iterable[Lease]], None],
         clock: Clock,
     ) -> None:
-        """`rebuild` follows one ring up, `tell` tells of Leases whose rings are followed up."""
+        """`rebuild` follows one ring up, `notify` tells of Leases whose rings are followed up."""
         self._rebuild = rebuild
-        self._tell = tell
+        self._notify = notify
         self._clock = clock
         self._rests_until = 0.0
         # Dictionaries, because they are ordered: who came first is served first.
@@ -77,7 +77,7 @@ class RebuildThrottle:
         self._paces: dict[RingName, Pace] = {}
         self._with: dict[RingName, dict[ObjectRef, Lease]] = {}
         """Leases that are told with their ring."""
-        self._doubted: set[RingName] = set()
+        self._asked: set[RingName] = set()
         """Rings of which somebody was told that they are owed, and waits for the work."""
         self._late = asyncio.Event()
         self._began = False
@@ -119,13 +119,13 @@ class RebuildThrottle:
         """Tell whether the ring waits; who asked will need to be told when it does no more."""
         if ring not in self._blocking:
             return False
-        self._doubted.add(ring)
+        self._asked.add(ring)
         return True
 
     def was_asked(self, ring: RingName) -> bool:
         """Tell, once, whether somebody heard that the ring waits."""
-        doubted = ring in self._doubted
-        self._doubted.discard(ring)
+        doubted = ring in self._asked
+        self._asked.discard(ring)
         return doubted
 
     async def run(self) -> None:
@@ -189,7 +189,7 @@ class RebuildThrottle:
             self._blocking.pop(name, None)
             self._others.pop(name, None)
             self._paced.discard(name)
-            self._tell(self._with.pop(name, {}).values())
+            self._notify(self._with.pop(name, {}).values())
             now = self._clock.monotonic()
         while self._leases and not self._blocking and now - began < SLICE_SECONDS:
             self._notify_leases()
@@ -204,7 +204,7 @@ class RebuildThrottle:
         """Tell of some that wait: a list may bring thousands."""
         leases, self._leases = self._leases[:PIECE], self._leases[PIECE:]
         if leases:
-            self._tell(leases)
+            self._notify(leases)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ from sharder.tls import (
 POLL_SECONDS = 2.0
 """Between two looks at the Secret."""
 
-PATIENCE_SECONDS = 1.5 * POLL_SECONDS
+RESTORE_SECONDS = 1.5 * POLL_SECONDS
 """How long a start leaves a lost or replaced Secret to those who still have what was in it."""
 
 _log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Certificates:
         self,
         *,
         secrets: Secrets,
-        published: CaTrust,
+        ca_trust: CaTrust,
         ref: ObjectRef,
         policy: Policy,
         overlap: timedelta,
@@ -75,7 +75,7 @@ class Certificates:
     ) -> None:
         """`overlap` is how long a step of a rotation stands before the next one."""
         self._secrets = secrets
-        self._published = published
+        self._ca_trust = ca_trust
         self._ref = ref
         self._policy = policy
         self._overlap = overlap.total_seconds()
@@ -104,7 +104,7 @@ class Certificates:
                 change = await self._next(found, _request(secret))
             if self._current is None and not waited and not await self._trusted(change.bundle):
                 waited = True
-                await self._clock.sleep(PATIENCE_SECONDS)
+                await self._clock.sleep(RESTORE_SECONDS)
                 continue
             if change.bundle == found or await self._wrote(secret, change):
                 self._current = change.bundle
@@ -152,14 +152,14 @@ class Certificates:
         """Tell whether the API server would refuse what was found, but accepts what we serve."""
         if found.certificate == mine.certificate or not self._serves(mine):
             return False
-        trust = await self._published.look()
+        trust = await self._ca_trust.look()
         return trust is not None and trusts(trust, mine) and not trusts(trust, found)
 
     async def _is_settled(self, found: CertificateBundle, *, drives: bool) -> bool:
         if not drives or phase_of(found) is Phase.STABLE:
-            self._published.forget()
+            self._ca_trust.forget()
             return False
-        seconds = await self._published.seconds(found)
+        seconds = await self._ca_trust.seconds(found)
         return seconds is not None and seconds >= self._overlap
 
     async def _repaired(self, found: CertificateBundle) -> CertificateBundle:
@@ -186,7 +186,7 @@ class Certificates:
         return problem(bundle, self._policy.names, self._clock.now()) is None
 
     async def _trusted(self, bundle: CertificateBundle) -> bool:
-        trust = await self._published.look()
+        trust = await self._ca_trust.look()
         return trust is None or trusts(trust, bundle)
 
     async def _find(self) -> Secret | None:
@@ -209,7 +209,7 @@ class Certificates:
             if secret is None:
                 raise  # there is no such namespace
             return False
-        self._published.forget()
+        self._ca_trust.forget()
         _log.info("wrote certificates", extra={"object": str(self._ref), "why": change.why})
         return True
 

@@ -15,7 +15,7 @@ from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.monitor import TallyMonitor
-from sharder.controllers.counting.tallies import figures_of
+from sharder.controllers.counting.tallies import stats_of
 from sharder.controllers.lease_controller import LeaseController
 from sharder.controllers.movement.controller import Meter, Movement, Ports
 from sharder.controllers.movement.resync import AGAIN_SECONDS, Resync
@@ -120,7 +120,7 @@ class Leader:
     registration: Callable[[], Registration]
     """Asked at each apply: the authority may change."""
     recorder: Recorder
-    mistakes: AnnotationWarnings
+    annotation_warnings: AnnotationWarnings
     meter: Instruments
     holder: Holder
     clock: Clock
@@ -191,23 +191,23 @@ class Leader:
         def ring_changed(ring: RingName) -> None:
             rings.add(ring)
             balances.add(ring)
-            movement.exceptions.ring_changed(ring)
+            movement.watches.ring_changed(ring)
 
         movement = Movement(
-            self._means(),
-            unreadable=partial(report, "resync"),
-            at_fault=partial(report, "strategy"),
-            unwritable=partial(report, "write"),
+            self._ports(),
+            on_unreadable=partial(report, "resync"),
+            on_fault=partial(report, "strategy"),
+            on_unwritable=partial(report, "write"),
             watching=watching,
-            told=rings.add,
-            whole=resyncs.add,
+            on_change=rings.add,
+            resync_ring=resyncs.add,
         )
         resync = movement.resync
         ring_controller = self._ring_controller(problems, watching, movement)
-        vigil = TallyMonitor(
+        monitor = TallyMonitor(
             cache=self.cache,
             resync=resyncs.add,
-            look_again=movement.exceptions.look_again,
+            recheck=movement.watches.recheck,
             report=rings.add,
             clock=self.clock,
         )
@@ -226,12 +226,14 @@ class Leader:
                     leases.run(self._while_leading(lease_controller.reconcile), concurrency=16)
                 )
                 group.create_task(resyncs.run(resync.reconcile, concurrency=4))
-                group.create_task(balances.run(movement.rebalancing.reconcile, concurrency=2))
-                group.create_task(vigil.run(), name="vigil")
-                group.create_task(self.mistakes.tell(), name="mistakes")
+                group.create_task(balances.run(movement.rebalancer.reconcile, concurrency=2))
+                group.create_task(monitor.run(), name="vigil")
+                group.create_task(self.annotation_warnings.report(), name="mistakes")
                 group.create_task(movement.run(), name="movement")
                 group.create_task(self._load(resync).run(), name="load")
-                group.create_task(self._sweep(ring_controller, rings.add), name="sweep")
+                group.create_task(
+                    self._check_configurations(ring_controller, rings.add), name="sweep"
+                )
                 group.create_task(self._follow_registration(rings.add), name="registration")
                 group.create_task(self._validation_keeper().keep(), name="validation")
 
@@ -246,13 +248,13 @@ class Leader:
 
         return guarded
 
-    def _means(self) -> Ports:
+    def _ports(self) -> Ports:
         return Ports(
             cache=self.cache,
             objects=self.objects,
             leases=self.leases,
             recorder=self.recorder,
-            mistakes=self.mistakes,
+            annotation_warnings=self.annotation_warnings,
             meter=self.meter,
             leads=self._leads,
             clock=self.clock,
@@ -277,25 +279,25 @@ class Leader:
             registration=self.registration,
             problems=problems,
             watching=watching,
-            figures=partial(self._figures, resync),
+            stats=partial(self._stats, resync),
             last_resync=last_resync,
-            overdue=movement.exceptions.overdue,
-            last_rebalance=movement.rebalancing.last,
+            overdue=movement.watches.overdue,
+            last_rebalance=movement.rebalancer.last,
             recorder=self.recorder,
             clock=self.clock,
             sync_period=min(self.sync_period, APPLY_SECONDS),
         )
 
-    def _figures(self, resync: Resync, ring: RingName) -> ObjectStats | None:
+    def _stats(self, resync: Resync, ring: RingName) -> ObjectStats | None:
         snapshot, result = self.cache.snapshot(ring), resync.results.get(ring)
         if snapshot is not None and snapshot.tally is not None:
-            return figures_of(snapshot)
-        return None if result is None else result.figures
+            return stats_of(snapshot)
+        return None if result is None else result.stats
 
     def _load(self, resync: Resync) -> Load:
         return Load(
             cache=self.cache,
-            figures=partial(self._figures, resync),
+            stats=partial(self._stats, resync),
             series=self.meter,
             clock=self.clock,
         )
@@ -309,7 +311,9 @@ class Leader:
             period=min(self.sync_period, APPLY_SECONDS),
         )
 
-    async def _sweep(self, controller: RingController, add: Callable[[RingName], None]) -> None:
+    async def _check_configurations(
+        self, controller: RingController, add: Callable[[RingName], None]
+    ) -> None:
         """Find configurations that others wrote or deleted, and those of rings that are gone."""
         period = min(self.sync_period, APPLY_SECONDS)
         trouble = ErrorLog("list webhook configurations", ignore)
@@ -322,7 +326,7 @@ class Leader:
                 # They are applied without being looked at, as often as they would be looked at.
                 trouble.failed(error)
                 found = list(self.cache.rings())
-                controller.doubt(found)
+                controller.reapply(found)
             except ApiError as error:
                 trouble.failed(error)
                 found, wait = [], RING_BACKOFF.base

@@ -56,15 +56,15 @@ class SetState:
 Care: TypeAlias = TakeOver | Delete | SetState
 
 
-def care_for(sighting: ObservedLease, now: datetime, monotonic: float) -> Care:
+def care_for(observed: ObservedLease, now: datetime, monotonic: float) -> Care:
     """Return what a valid Lease needs.
 
     Whether it is taken depends only on how long it was watched standing still: another machine's
     clock may be wrong.
     """
-    if sighting.is_silent(monotonic):
+    if observed.is_silent(monotonic):
         return TakeOver()
-    state = sighting.state(now, monotonic)
+    state = observed.state(now, monotonic)
     return Delete() if state is ShardState.ORPHANED else SetState(state)
 
 
@@ -98,7 +98,7 @@ class LeaseController:
         self._clock = clock
         self._reported: dict[ObjectRef, str] = {}
         """What is wrong with invalid Leases, as far as people were told."""
-        self._mistaken: dict[ObjectRef, str] = {}
+        self._invalid: dict[ObjectRef, str] = {}
         """What is wrong with what Leases say of their shards, likewise."""
 
     async def reconcile(self, ref: ObjectRef) -> float | None:
@@ -109,37 +109,37 @@ class LeaseController:
         sighting = self._cache.membership.observed(ref)
         if sighting is None:
             self._reported.pop(ref, None)
-            self._mistaken.pop(ref, None)
+            self._invalid.pop(ref, None)
             return None
-        snapshot = self._cache.snapshot(ring_of(sighting.lease))
+        snapshot = self._cache.snapshot(ring_of(observed.lease))
         if snapshot is None:
             return None
         problem = snapshot.members.validity.problems.get(ref) or problem_of(sighting.lease)
         if problem is not None:
-            await self._complain(sighting.lease, problem)
+            await self._report_invalid(observed.lease, problem)
             return None
         self._reported.pop(ref, None)
-        await self._point_out(sighting.lease)
+        await self._report_annotations(observed.lease)
         try:
-            return await self._care_for(sighting)
+            return await self._care_for(observed)
         except (Conflict, NotFound):
             return None
 
-    async def _care_for(self, sighting: ObservedLease) -> float | None:
-        care, again = self._judge(sighting)
+    async def _care_for(self, observed: ObservedLease) -> float | None:
+        care, again = self._judge(observed)
         if care == TakeOver() or care == SetState(ShardState.EXPIRED):
-            sighting = await self._make_sure(sighting.lease)
-            care, again = self._judge(sighting)
-            again = min(again or inf, _pace(sighting.lease))
-        await self._carry_out(care, sighting.lease, self._clock.now())
+            observed = await self._confirm(observed.lease)
+            care, again = self._judge(observed)
+            again = min(again or inf, _max_wait(observed.lease))
+        await self._carry_out(care, observed.lease, self._clock.now())
         return again
 
-    def _judge(self, sighting: ObservedLease) -> tuple[Care, float | None]:
+    def _judge(self, observed: ObservedLease) -> tuple[Care, float | None]:
         """Return what the Lease needs now, and after how many seconds it may need another."""
         now, monotonic = self._clock.now(), self._clock.monotonic()
-        return care_for(sighting, now, monotonic), sighting.state_changes_in(now, monotonic)
+        return care_for(observed, now, monotonic), observed.state_changes_in(now, monotonic)
 
-    async def _make_sure(self, lease: Lease) -> ObservedLease:
+    async def _confirm(self, lease: Lease) -> ObservedLease:
         """Make sure that it is the shard that is silent, and not the API server.
 
         Done again and again while a Lease is expired, so that time in which the API server does
@@ -152,7 +152,7 @@ class LeaseController:
         """
         ref, asked = lease.metadata.ref, self._clock.monotonic()
         try:
-            present = await self._read(ref, in_time=_pace(lease))
+            present = await self._read(ref, in_time=_max_wait(lease))
         except Unavailable:
             self._cache.note_attempt(asked, False)  # noqa: FBT003 - an observer of one flag
             raise
@@ -160,7 +160,7 @@ class LeaseController:
         sighting = self._cache.membership.observed(ref)
         if sighting is None or not present.spec == lease.spec == sighting.lease.spec:
             raise Conflict(f"lease {ref} was renewed")
-        return sighting
+        return observed
 
     async def _read(self, ref: ObjectRef, *, in_time: float) -> Lease:
         asked = self._clock.monotonic()
@@ -170,7 +170,7 @@ class LeaseController:
             raise Unavailable(f"the response for lease {ref} took {waited:.1f}s")
         return present
 
-    async def _complain(self, lease: Lease, problem: str) -> None:
+    async def _report_invalid(self, lease: Lease, problem: str) -> None:
         """Tell people once what is wrong; an invalid Lease is neither written nor deleted."""
         ref = lease.metadata.ref
         if self._reported.get(ref) == problem or len(self._reported) >= MAX_REPORTED:
@@ -180,14 +180,14 @@ class LeaseController:
         _log.warning("lease ignored as a shard", extra=fields)
         await self._recorder.warn(lease, "InvalidLease", f"ignored as a shard: {problem}")
 
-    async def _point_out(self, lease: Lease) -> None:
+    async def _report_annotations(self, lease: Lease) -> None:
         """Tell people once what the Lease says of its shard in vain."""
-        ref, mistakes = lease.metadata.ref, "; ".join(invalid_annotations(lease))
-        if not mistakes:
-            self._mistaken.pop(ref, None)
-        elif self._mistaken.get(ref) != mistakes:
-            self._mistaken[ref] = mistakes
-            await self._recorder.warn(lease, MALFORMED, mistakes)
+        ref, annotation_warnings = lease.metadata.ref, "; ".join(invalid_annotations(lease))
+        if not annotation_warnings:
+            self._invalid.pop(ref, None)
+        elif self._invalid.get(ref) != annotation_warnings:
+            self._invalid[ref] = annotation_warnings
+            await self._recorder.warn(lease, MALFORMED, annotation_warnings)
 
     async def _carry_out(self, care: Care, lease: Lease, now: datetime) -> None:
         meta = lease.metadata
@@ -208,7 +208,7 @@ class LeaseController:
                 pass
 
 
-def _pace(lease: Lease) -> float:
+def _max_wait(lease: Lease) -> float:
     """Return how many seconds may lie between two answers while the shard is silent."""
     return duration_of(lease).total_seconds() / 4
 

@@ -75,7 +75,7 @@ class RingController:
         registration: Callable[[], Registration],
         problems: Problems,
         watching: Watching,
-        figures: StatsOf,
+        stats: StatsOf,
         last_resync: ReportOf,
         overdue: OverdueOf,
         last_rebalance: Callable[[RingName], LastRebalance | None],
@@ -99,7 +99,7 @@ class RingController:
             status=status,
             problem_of=problems.of,
             watching=watching,
-            figures=figures,
+            stats=stats,
             last_resync=last_resync,
             overdue=overdue,
             last_rebalance=last_rebalance,
@@ -115,18 +115,18 @@ class RingController:
         """
         snapshot, unreadable = self._cache.snapshot(name), self._cache.unreadable(name)
         if unreadable is not None:
-            await self._complain(unreadable)
+            await self._report_unreadable(unreadable)
             if snapshot is not None:
                 await self._apply(snapshot.ring)
             return self._sync_period
         if snapshot is None:
-            self._insist_on_all()
+            self._require_synced()
             if not self._cache.knows(name):
                 await self._clean_up(name)
             return None
         self._problems.found(name, "unreadable", None)
         failure: ApiError | None = None
-        self._compare(snapshot.ring)
+        self._compare_status(snapshot.ring)
         try:
             await self._apply(snapshot.ring)
         except ApiError as error:
@@ -142,7 +142,7 @@ class RingController:
             raise failure
         return self._sync_period if sooner is None else min(sooner, self._sync_period)
 
-    async def _complain(self, ring: UnreadableRing) -> None:
+    async def _report_unreadable(self, ring: UnreadableRing) -> None:
         """Tell people of a ring that cannot be decoded: its status may not be written blindly."""
         problem = (
             f"this version of the sharder cannot decode the ring: {ring.problem}; its last "
@@ -158,7 +158,7 @@ class RingController:
         One list of metadata finds those that somebody has written or deleted, and those whose ring
         is gone.  To apply them all again and again would change nothing most of the time.
         """
-        self._insist_on_all()
+        self._require_synced()
         applied = dict(self._applied)
         versions = dict[RingName, str]()
         gone = list[RingName]()
@@ -170,15 +170,15 @@ class RingController:
             elif meta.name == webhook_configuration(name):
                 versions[name] = meta.resource_version
         changed = [name for name, known in applied.items() if versions.get(name) != known.version]
-        self.doubt(changed)
+        self.reapply(changed)
         return gone + changed
 
-    def doubt(self, names: Iterable[RingName]) -> None:
+    def reapply(self, names: Iterable[RingName]) -> None:
         """Apply the configurations of these rings again when they are reconciled."""
         for name in names:
             self._applied.pop(name, None)
 
-    def _insist_on_all(self) -> None:
+    def _require_synced(self) -> None:
         """Raise `Unavailable` unless all rings are known: who is not would be taken for gone."""
         missing = self._cache.not_synced()
         if missing is not None:
@@ -201,7 +201,7 @@ class RingController:
         version = found.metadata.resource_version
         self._applied[ring.name] = _Applied(ring, registration, version)
 
-    def _compare(self, ring: ControllerRing) -> None:
+    def _compare_status(self, ring: ControllerRing) -> None:
         """Once per period believe what the status is, so that what others wrote is repaired."""
         now = self._clock.monotonic()
         if now - self._compared.setdefault(ring.name, now) >= self._sync_period:

@@ -42,10 +42,10 @@ class Load:
     """Shows the figures of all rings while this process leads: others do not know them all."""
 
     def __init__(
-        self, *, cache: ClusterCache, figures: StatsOf, series: Series, clock: Clock
+        self, *, cache: ClusterCache, stats: StatsOf, series: Series, clock: Clock
     ) -> None:
         self._cache = cache
-        self._figures = figures
+        self._stats = stats
         self._series = series
         self._clock = clock
         self._shown = set[RingName]()
@@ -63,22 +63,22 @@ class Load:
     def _show(self) -> None:
         before, self._shown = self._shown, set()
         for ring in self._cache.rings():
-            snapshot, figures = self._cache.snapshot(ring), self._figures(ring)
-            if snapshot is not None and figures is not None:
+            snapshot, stats = self._cache.snapshot(ring), self._stats(ring)
+            if snapshot is not None and stats is not None:
                 self._shown.add(ring)
-                loads = loads_of(snapshot, figures)
-                self._series.show_load(ring, objects=figures.objects, shards=loads)
+                loads = loads_of(snapshot, stats)
+                self._series.show_load(ring, objects=stats.objects, shards=loads)
         for ring in before - self._shown:
             self._series.hide_load(ring)
 
 
-def loads_of(snapshot: RingSnapshot, figures: ObjectStats) -> list[ShardLoad]:
+def loads_of(snapshot: RingSnapshot, stats: ObjectStats) -> list[ShardLoad]:
     """Return the load of every shard of the ring, by name, dead ones included."""
     return [
         ShardLoad(
             namespace=ref.namespace,
             shard=shard.name,
-            objects=figures.by_shard.get(shard.name, 0),
+            objects=stats.by_shard.get(shard.name, 0),
             # A share that follows the counts is no capacity.
             ceiling=snapshot.placer.layout.declared_by(shard),
         )
@@ -88,7 +88,7 @@ def loads_of(snapshot: RingSnapshot, figures: ObjectStats) -> list[ShardLoad]:
 
 def shard_statuses(
     snapshot: RingSnapshot,
-    figures: ObjectStats,
+    stats: ObjectStats,
     membership: Membership,
     *,
     now: datetime,
@@ -101,7 +101,7 @@ def shard_statuses(
     """
 
     def fullest_first(entry: tuple[ObjectRef, Shard]) -> tuple[int, str]:
-        return -figures.by_shard.get(entry[1].name, 0), entry[1].name
+        return -stats.by_shard.get(entry[1].name, 0), entry[1].name
 
     found = []
     fullest = heapq.nsmallest(most, _shards(snapshot), key=fullest_first)
@@ -109,7 +109,7 @@ def shard_statuses(
         sighting = membership.observed(ref)
         if sighting is None:
             continue  # Its Lease has gone since the snapshot was built.
-        objects = figures.by_shard.get(shard.name, 0)
+        objects = stats.by_shard.get(shard.name, 0)
         found.append(
             ShardStatus(
                 name=shard.name,

@@ -60,7 +60,7 @@ class StatusReports:
         status: Writable[ControllerRing],
         problem_of: Callable[[RingName], str | None],
         watching: Watching,
-        figures: StatsOf,
+        stats: StatsOf,
         last_resync: ReportOf,
         overdue: OverdueOf,
         last_rebalance: Callable[[RingName], LastRebalance | None],
@@ -74,7 +74,7 @@ class StatusReports:
             status: Writes the status subresource.
             problem_of: Says what keeps a ring from working, None if nothing.
             watching: Knows which watches are refused.
-            figures: Counts a ring's objects.
+            stats: Counts a ring's objects.
             last_resync: Knows how a ring's last pass went.
             overdue: Knows which drains are overdue.
             last_rebalance: Knows what came of a ring's last look at its balance.
@@ -85,7 +85,7 @@ class StatusReports:
         self._status = status
         self._problem_of = problem_of
         self._watching = watching
-        self._figures = figures
+        self._stats = stats
         self._last_resync = last_resync
         self._overdue = overdue
         self._last_rebalance = last_rebalance
@@ -134,30 +134,30 @@ class StatusReports:
         self, snapshot: RingSnapshot, before: RingStatus, pace: StatusThrottle, at: float
     ) -> RingStatus:
         """Return what is to be said at `at` of the monotonic clock."""
-        now, figures = self._clock.now(), self._figures(snapshot.name)
-        claims = [
-            claim
-            for claim in self._claims(snapshot, before, figures)
-            if pace.believes(claim, condition_of(before, claim.type), at)
+        now, stats = self._clock.now(), self._stats(snapshot.name)
+        conditions = [
+            condition
+            for condition in self._conditions(snapshot, before, stats)
+            if pace.believes(condition, condition_of(before, condition.type), at)
         ]
         after = status_of(
             snapshot.ring,
             before,
             shards=len(snapshot.members.validity.valid),
             available=len(snapshot.members.available),
-            claims=claims,
+            claims=conditions,
             now=now,
         )
         last = self._last_rebalance(snapshot.name)
         after = with_rebalance(after, snapshot.ring.spec.rebalance, last)
-        if figures is None:
+        if stats is None:
             return after
         return with_counts(
             after,
-            figures,
+            stats,
             shards=shard_statuses(
                 snapshot,
-                figures,
+                stats,
                 self._cache.membership,
                 now=now,
                 monotonic=at,
@@ -167,11 +167,11 @@ class StatusReports:
             now=now,
         )
 
-    def _claims(
-        self, snapshot: RingSnapshot, before: RingStatus, figures: ObjectStats | None
+    def _conditions(
+        self, snapshot: RingSnapshot, before: RingStatus, stats: ObjectStats | None
     ) -> list[DesiredCondition]:
         available = len(snapshot.members.available)
-        claims = (
+        conditions = (
             ready(self._problem_of(snapshot.name)),
             watched(
                 before,
@@ -179,10 +179,10 @@ class StatusReports:
                 polled_every=POLL_SECONDS,
             ),
             paused(before, snapshot.ring.spec.movement),
-            covered(figures, self._overdue(snapshot.name), available=available),
-            exhausted(figures, available=available),
+            covered(stats, self._overdue(snapshot.name), available=available),
+            exhausted(stats, available=available),
         )
-        return [claim for claim in claims if claim is not None]
+        return [condition for condition in conditions if condition is not None]
 
     async def _write(self, ring: ControllerRing, before: RingStatus, after: RingStatus) -> None:
         try:

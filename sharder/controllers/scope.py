@@ -43,8 +43,18 @@ class ResourceKey(NamedTuple):
 class ObjectKey(NamedTuple):
     """An object of a ring's resource."""
 
-    flow: ResourceKey
+    resource_key: ResourceKey
     ref: ObjectRef
+
+    @property
+    def ring(self) -> RingName:
+        """The ring."""
+        return self.resource_key.ring
+
+    @property
+    def resource(self) -> GroupResource:
+        """The resource."""
+        return self.resource_key.resource
 
 
 class ListRequest(NamedTuple):
@@ -90,20 +100,23 @@ def scope_of(
 class Watch(NamedTuple):
     """What is watched of a resource, in requests that begin and end together."""
 
-    flow: ResourceKey
+    resource_key: ResourceKey
     role: Role
     labels: str
     draining: bool
-    cover: ListScope
+    list_scope: ListScope
 
 
-def watches_of(snapshot: RingSnapshot, cover: ListScope) -> Iterator[Watch]:
+def watches_of(snapshot: RingSnapshot, list_scope: ListScope) -> Iterator[Watch]:
     """Yield what has to be watched of a ring: what has no owner, and what is being drained."""
     for resource, role in snapshot.roles.items():
-        flow, labels = ResourceKey(snapshot.name, resource), ownerless_labels(snapshot, role)
-        yield Watch(flow, role, labels, draining=False, cover=cover)
+        resource_key, labels = (
+            ResourceKey(snapshot.name, resource),
+            ownerless_labels(snapshot, role),
+        )
+        yield Watch(resource_key, role, labels, draining=False, list_scope=list_scope)
         if role is not Role.CONTROLLED:
-            yield Watch(flow, role, snapshot.drain_label, draining=True, cover=WHOLE)
+            yield Watch(resource_key, role, snapshot.drain_label, draining=True, list_scope=WHOLE)
 
 
 def ownerless_labels(snapshot: RingSnapshot, role: Role) -> str:
@@ -137,10 +150,10 @@ def _text(requirement: Requirement) -> str:
 
 
 async def stream(
-    objects: Objects, resource: Resource, cover: ListScope, labels: str = ""
+    objects: Objects, resource: Resource, list_scope: ListScope, labels: str = ""
 ) -> AsyncGenerator[PartialObject, None]:
     """Yield the objects that match, page by page; some of them may be out of the ring's scope."""
-    for part in cover if resource.namespaced else WHOLE:
+    for part in list_scope if resource.namespaced else WHOLE:
         store = objects.of(resource, labels, namespace=part.namespace, fields=part.fields)
         async with closing(store.stream()) as found:
             async for obj in found:

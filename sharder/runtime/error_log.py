@@ -59,7 +59,7 @@ class ErrorLog:
 
 @dataclass(slots=True)
 class _Group(Generic[K]):
-    told_at: float
+    logged_at: float
     members: set[K] = field(default_factory=set)
     times: int = 0
     """Failures since something was last told."""
@@ -72,24 +72,24 @@ class GroupedErrorLog(Generic[K]):
     """
 
     def __init__(self) -> None:
-        self._crowds: dict[Hashable, _Group[K]] = {}
+        self._groups: dict[Hashable, _Group[K]] = {}
 
     def failed(self, reason: Hashable, member: K, now: float) -> int | None:
         """Note a failure; return of how many failures to tell now, None if of none."""
-        first = reason not in self._crowds
-        crowd = self._crowds.setdefault(reason, _Group(now))
-        crowd.members.add(member)
-        crowd.times += 1
-        if not first and now - crowd.told_at < REPEAT_SECONDS:
+        first = reason not in self._groups
+        group = self._groups.setdefault(reason, _Group(now))
+        group.members.add(member)
+        group.times += 1
+        if not first and now - group.logged_at < REPEAT_SECONDS:
             return None
-        times, crowd.times, crowd.told_at = crowd.times, 0, now
+        times, group.times, group.logged_at = group.times, 0, now
         return times
 
     def over(self, member: K) -> bool:
         """Note that one fails no more; return whether that was the last one for some reason."""
-        before = len(self._crowds)
-        for reason, crowd in list(self._crowds.items()):
-            crowd.members.discard(member)
-            if not crowd.members:
-                del self._crowds[reason]
-        return len(self._crowds) < before
+        before = len(self._groups)
+        for reason, group in list(self._groups.items()):
+            group.members.discard(member)
+            if not group.members:
+                del self._groups[reason]
+        return len(self._groups) < before

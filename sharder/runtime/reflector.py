@@ -108,7 +108,7 @@ async def follow(
 
     With `keep` a list holds only what it holds for; changes are told whatever it says.
     """
-    trouble = ErrorLog(doing, on_error)
+    error_log = ErrorLog(doing, on_error)
     place = Place()
     while True:
         began = clock.monotonic()
@@ -117,22 +117,22 @@ async def follow(
             if not place.version:
                 listed = await source.list(keep)
                 place = after(place, listed)
-                trouble.over()
+                error_log.over()
                 yield listed
                 began = clock.monotonic()
             async with closing(source.watch(place.version)) as events:
                 async for event in events:
                     place = after(place, event)
-                    trouble.over()
+                    error_log.over()
                     if not isinstance(event, Bookmark):
                         yield event
             ending = Ended(clock.monotonic() - began)
         except Expired as error:
             _log.info("watch expired (410), relisting", extra={"why": doing, "error": str(error)})
-            trouble.missed(error)
+            error_log.missed(error)
             ending = Failed(error, clock.monotonic() - began)
         except ApiError as error:
-            trouble.failed(error)
+            error_log.failed(error)
             ending = Failed(error, clock.monotonic() - began)
         place = after(place, ending)
         await clock.sleep(BACKOFF.delay(place.failures, rng))
@@ -168,21 +168,21 @@ class Polled(Generic[T]):
         inner: Watchable[T],
         *,
         clock: Clock,
-        told: Callable[[Forbidden | None], None],
-        hurries: Callable[[], bool] = lambda: False,
+        on_access: Callable[[Forbidden | None], None],
+        is_expecting: Callable[[], bool] = lambda: False,
     ) -> None:
         """Wire it.
 
         Args:
             inner: The collection.
             clock: To wait by.
-            told: Is told each refusal to watch, and None with each event of a watch.
-            hurries: Tells whether something is expected, so that the next list is not put off.
+            on_access: Is told each refusal to watch, and None with each event of a watch.
+            is_expecting: Tells whether something is expected, so that the next list is not put off.
         """
-        self._hurries = hurries
+        self._is_expecting = is_expecting
         self._inner = inner
         self._clock = clock
-        self._told = told
+        self._on_access = on_access
 
     async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
         """Return all objects, or those for which `keep` holds."""
@@ -193,10 +193,10 @@ class Polled(Generic[T]):
         try:
             async with closing(self._inner.watch(resource_version)) as events:
                 async for event in events:
-                    self._told(None)
+                    self._on_access(None)
                     yield event
         except Forbidden as error:
-            self._told(error)
+            self._on_access(error)
             await self._wait()
             yield Bookmark("")
 
@@ -204,5 +204,5 @@ class Polled(Generic[T]):
         until = self._clock.monotonic() + POLL_SECONDS
         while (left := until - self._clock.monotonic()) > 0:
             await self._clock.sleep(min(HURRY_SECONDS, left))
-            if self._hurries():
+            if self._is_expecting():
                 return

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from typing_extensions import override
 
 from sharder.controllers.ca_trust import trusts
-from sharder.controllers.certificates import PATIENCE_SECONDS, POLL_SECONDS, Certificates
+from sharder.controllers.certificates import POLL_SECONDS, RESTORE_SECONDS, Certificates
 from sharder.core.errors import ApiError, Unavailable
 from sharder.tls import CertificateBundle, Phase, Request, new_bundle, phase_of, problem
 from tests.support.certificates import OVERLAP, POLICY, Scene
@@ -73,10 +73,10 @@ class Rotations(RuleBasedStateMachine):
         async with asyncio.TaskGroup() as group:
             starting = group.create_task(certificates.ensure())
             for _ in range(2):
-                await self.scene.clock.advance(PATIENCE_SECONDS / 2)
+                await self.scene.clock.advance(RESTORE_SECONDS / 2)
                 for number in self.running:
                     await self.seen(number)
-            await self.scene.clock.advance(PATIENCE_SECONDS)
+            await self.scene.clock.advance(RESTORE_SECONDS)
         return starting.result()
 
     def certificates_of(self, number: int) -> Certificates:

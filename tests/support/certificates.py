@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from typing_extensions import override
 
-from sharder.controllers.ca_trust import CaTrust, Trust
+from sharder.controllers.ca_trust import CaTrust, TrustedCas
 from sharder.controllers.certificates import Certificates
 from sharder.core.api.cluster import Secret, WebhookConfiguration
 from sharder.core.api.meta import Json, Resource
@@ -49,7 +49,7 @@ class Scene:
     ) -> Certificates:
         return Certificates(
             secrets=self.secrets,
-            published=CaTrust(self.configurations, self.clock),
+            ca_trust=CaTrust(self.configurations, self.clock),
             ref=REF,
             policy=Policy(
                 names=names, validity=POLICY.validity, rotate_before=POLICY.rotate_before
@@ -76,7 +76,7 @@ class Scene:
         else:
             await self.configurations.create("", body)
 
-    async def trusted(self) -> Trust:
+    async def trusted(self) -> TrustedCas:
         """Return whom the API server trusts."""
         trust = await CaTrust(self.configurations, self.clock).look()
         assert trust is not None

@@ -16,11 +16,11 @@ import msgspec
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
-from sharder.controllers.movement.backlogs import Size
 from sharder.controllers.movement.drain_budget import DrainBudget
 from sharder.controllers.movement.failures import Failures
 from sharder.controllers.movement.lease_guard import LeaseGuard
 from sharder.controllers.movement.mover import Mover
+from sharder.controllers.movement.object_backlog import Size
 from sharder.controllers.movement.orphans import Orphans
 from sharder.controllers.movement.pending import PendingObjects
 from sharder.controllers.movement.resync import Locks
@@ -231,9 +231,9 @@ class Cluster:
         self.moved = list[RingName]()
         """The ring of each write to an object, and of each exception that came or went."""
         self.recorder = FakeRecorder()
-        self.mistakes = AnnotationWarnings(self.recorder, self.clock)
+        self.annotation_warnings = AnnotationWarnings(self.recorder, self.clock)
         self.locks: Locks = defaultdict(Lock)
-        self.waiting = PendingObjects(clock=self.clock, rng=self.rng)
+        self.pending = PendingObjects(clock=self.clock, rng=self.rng)
         self.forbidden: list[str | None] = []
         """What was reported as not to be written, for want of rights."""
         self.failures = Failures(
@@ -242,7 +242,7 @@ class Cluster:
             recorder=self.recorder,
             counter=self.tally,
             report=lambda _, problem: self.forbidden.append(problem),
-            retry=self.waiting.retry,
+            retry=self.pending.retry,
         )
         self.orphans = Orphans(self.clock)
         self.drains = DrainBudget(counter=self.tally, clock=self.clock)
@@ -272,7 +272,9 @@ class Cluster:
         return Mover(
             cache=self.cache,
             objects=self.objects,
-            claims=LeaseGuard(cache=self.cache, leases=self.leases_of_mover, clock=self.clock),
+            lease_guard=LeaseGuard(
+                cache=self.cache, leases=self.leases_of_mover, clock=self.clock
+            ),
             leads=lambda: self.leads,
             failures=self.failures,
             drains=self.drains,

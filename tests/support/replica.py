@@ -45,7 +45,7 @@ class Replica:
                 sharders=frozenset({"sharder"}),
             ),
             recorder=self.recorder,
-            mistakes=cluster.mistakes,
+            annotation_warnings=cluster.annotation_warnings,
             meter=cluster.tally,
             holder=self.holder,
             clock=cluster.clock,

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sharder.controllers.movement.rebalancer import MAX_PLANNED, REST
+from sharder.controllers.movement.rebalancer import MAX_PLANNED, REST_INTERVALS
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.api.ring import RebalanceSpec, RebalanceStrategy
 from sharder.core.names import (
@@ -164,7 +164,12 @@ def test_the_defaults_are_those_in_the_code() -> None:
 def test_the_constants_are_those_in_the_code() -> None:
     rows = tables(section(REBALANCING, "How often, and how much"))[1]
 
-    assert [float(value) for _, value in rows] == [REST, MAX_PLANNED, MAX_MOVE_COST, TOLERANCE]
+    assert [float(value) for _, value in rows] == [
+        REST_INTERVALS,
+        MAX_PLANNED,
+        MAX_MOVE_COST,
+        TOLERANCE,
+    ]
 
 
 def saying(where: str, values: Mapping[str, str]) -> ObjectMeta:

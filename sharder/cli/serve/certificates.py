@@ -81,7 +81,7 @@ async def find_certificate(
     store = secrets(client, namespace=ref.namespace)
     certificates = Certificates(
         secrets=store,
-        published=CaTrust(webhook_configurations(client), clock),
+        ca_trust=CaTrust(webhook_configurations(client), clock),
         ref=ref,
         policy=Policy(
             names=webhook_names(settings),

@@ -118,7 +118,7 @@ class Service:
             custom=self._custom,
         )
         self._recorder = KubeRecorder(client, clock=self._clock)
-        self._mistakes = AnnotationWarnings(self._recorder, self._clock)
+        self._annotation_warnings = AnnotationWarnings(self._recorder, self._clock)
         self._sharders = frozenset(settings.sharder_user_names)
         self._patience = StartupDeadline(self._clock, self._waits)
         self._ca_bundle = ""
@@ -220,7 +220,7 @@ class Service:
         tallies = Tallies(
             cache=self._cache,
             objects=self._objects,
-            observe=self._mistakes.look,
+            observe=self._annotation_warnings.look,
             clock=self._clock,
             rng=self._rng,
         )
@@ -324,7 +324,7 @@ class Service:
                 token=next(iter(self._tokens), ""),
             ),
             recorder=self._recorder,
-            mistakes=self._mistakes,
+            annotation_warnings=self._annotation_warnings,
             meter=self._metrics,
             holder=holder_of(
                 self._settings.leader_election,

@@ -20,14 +20,14 @@ from sharder.runtime.clock import Clock
 POLL_SECONDS: Final = 0.5
 """Between two looks."""
 
-SOON_SECONDS: Final = 2.0
+MIN_PAUSE_SECONDS: Final = 2.0
 """Before a pass is asked for again because of the same excess."""
 
-TRY_SECONDS: Final = 1.0
+RETRY_SECONDS: Final = 1.0
 """Between two attempts at objects without owner because others have gone; with a look's time and
 the write's that makes less than 2 s."""
 
-AGAIN_SECONDS: Final = 30.0
+MAX_PAUSE_SECONDS: Final = 30.0
 """The same in the end: not every excess can be undone, but a drain that has failed can."""
 
 
@@ -44,9 +44,9 @@ class _Seen:
     excess: Mapping[ShardName, int] | None = None
     """None: it was not even listed."""
     asked_at: float = 0.0
-    patience: float = SOON_SECONDS
+    pause: float = MIN_PAUSE_SECONDS
     """Seconds from then on in which the same excess is not asked for again."""
-    told: tuple[bool, bool] | None = None
+    reported: tuple[bool, bool] | None = None
     """Whether objects waited without owner, and for want of room."""
 
 
@@ -58,7 +58,7 @@ class TallyMonitor:
         *,
         cache: ClusterCache,
         resync: Callable[[RingName], None],
-        look_again: Callable[[RingName], None],
+        recheck: Callable[[RingName], None],
         report: Callable[[RingName], None],
         clock: Clock,
     ) -> None:
@@ -67,13 +67,13 @@ class TallyMonitor:
         Args:
             cache: Has the rings and their tallies.
             resync: Has the ring passed over: a shard has too many, or all is counted at last.
-            look_again: Has its objects without owner tried again: there is room.
+            recheck: Has its objects without owner tried again: there is room.
             report: Has its status written.
             clock: Tells when.
         """
         self._cache = cache
         self._resync = resync
-        self._look_again = look_again
+        self._recheck = recheck
         self._report = report
         self._clock = clock
         self._seen: dict[RingName, _Seen] = {}
@@ -86,10 +86,10 @@ class TallyMonitor:
             for ring in rings:
                 snapshot = self._cache.snapshot(ring)
                 if snapshot is not None and snapshot.tally is not None:
-                    self._look(snapshot, snapshot.tally)
+                    self._check(snapshot, snapshot.tally)
             await self._clock.sleep(POLL_SECONDS)
 
-    def _look(self, snapshot: RingSnapshot, tally: Tally) -> None:
+    def _check(self, snapshot: RingSnapshot, tally: Tally) -> None:
         seen = self._seen.get(snapshot.name)
         if seen is None or seen.tally is not tally:
             seen = self._seen[snapshot.name] = _Seen(tally)
@@ -101,24 +101,26 @@ class TallyMonitor:
         seen.changes, seen.placer = tally.changes, snapshot.placer
         if is_news or seen.excess is None or seen.excess:
             self._relieve(snapshot, seen, now)
-        self._try_again(snapshot, tally, seen, now)
+        self._retry_waiting(snapshot, tally, seen, now)
         if is_news:
-            self._tell(snapshot, tally, seen)
+            self._report_waiting(snapshot, tally, seen)
 
     def _relieve(self, snapshot: RingSnapshot, seen: _Seen, now: float) -> None:
         """Have the ring passed over if a shard has too many, or when it is listed first."""
         before, excess = seen.excess, excess_of(snapshot)
         seen.excess = excess
         if before is None or _grows(before, excess):
-            seen.patience = SOON_SECONDS
-        elif excess and now >= seen.asked_at + seen.patience:
-            seen.patience = min(2 * seen.patience, AGAIN_SECONDS)
+            seen.pause = MIN_PAUSE_SECONDS
+        elif excess and now >= seen.asked_at + seen.pause:
+            seen.pause = min(2 * seen.pause, MAX_PAUSE_SECONDS)
         else:
             return
         seen.asked_at = now
         self._resync(snapshot.name)
 
-    def _try_again(self, snapshot: RingSnapshot, tally: Tally, seen: _Seen, now: float) -> None:
+    def _retry_waiting(
+        self, snapshot: RingSnapshot, tally: Tally, seen: _Seen, now: float
+    ) -> None:
         """Have objects that wait tried again if others have gone, the last ones included.
 
         Those whose shard is gone wait as well, but nobody knows them by name: that takes a pass.
@@ -130,16 +132,16 @@ class TallyMonitor:
             orphaned |= any(map(tally.staying_on, snapshot.placer.layout.evacuating))
         if not (tally.unassigned or orphaned):
             seen.departures = tally.departures
-        elif tally.departures != seen.departures and now >= seen.tried_at + TRY_SECONDS:
+        elif tally.departures != seen.departures and now >= seen.tried_at + RETRY_SECONDS:
             seen.departures, seen.tried_at = tally.departures, now
-            (self._resync if orphaned else self._look_again)(snapshot.name)
+            (self._resync if orphaned else self._recheck)(snapshot.name)
 
-    def _tell(self, snapshot: RingSnapshot, tally: Tally, seen: _Seen) -> None:
+    def _report_waiting(self, snapshot: RingSnapshot, tally: Tally, seen: _Seen) -> None:
         """Have the status written if objects begin or cease to wait, for room or otherwise."""
         waiting = bool(tally.unassigned)
-        told = waiting, waiting and not snapshot.placer.has_room(tally)
-        if told != seen.told:
-            seen.told = told
+        reported = waiting, waiting and not snapshot.placer.has_room(tally)
+        if reported != seen.reported:
+            seen.reported = reported
             self._report(snapshot.name)
 
 

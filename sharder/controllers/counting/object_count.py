@@ -123,24 +123,24 @@ class ObjectCount:
             self._counted.pop(name, None)
             return
         self._counted[name] = self._clock.monotonic()
-        muster = ResyncStats(snapshot)
-        listed = await self._count(snapshot, muster)
+        stats = ResyncStats(snapshot)
+        listed = await self._count(snapshot, stats)
         seconds = self._clock.monotonic() - self._counted[name]
-        result = muster.result(time=self._clock.now(), seconds=seconds)
-        self._publish(name, result.figures)
+        result = stats.result(time=self._clock.now(), seconds=seconds)
+        self._publish(name, result.stats)
         self._watches[name] = [
             group.create_task(self._await_change(name, each), name=f"watch {name}")
             for each in listed
         ]
 
-    async def _count(self, snapshot: RingSnapshot, muster: ResyncStats) -> list[_Listed]:
+    async def _count(self, snapshot: RingSnapshot, stats: ResyncStats) -> list[_Listed]:
         """Count all main objects in scope; return the lists by which that was done."""
         found = []
         selector = selector_text(snapshot.ring.spec.object_selector)
-        cover = scope_of(snapshot.namespaces, self._cache.known_namespaces())
+        list_scope = scope_of(snapshot.namespaces, self._cache.known_namespaces())
         for main in snapshot.resources:
             resource = await self._objects.find(main.id)
-            for part in cover if resource.namespaced else WHOLE:
+            for part in list_scope if resource.namespaced else WHOLE:
                 store = self._objects.of(
                     resource, selector, namespace=part.namespace, fields=part.fields
                 )
@@ -149,7 +149,7 @@ class ObjectCount:
                 def note(obj: PartialObject, newest: _Newest = newest) -> bool:
                     newest.note(obj)
                     if snapshot.selects(obj):
-                        muster.note(obj, Keep("counted"))
+                        stats.note(obj, Keep("counted"))
                     return False
 
                 listed = await store.list(note)

@@ -16,7 +16,7 @@ from sharder.core.status.stats import ObjectStats, ResyncReport
 class ResyncResult(NamedTuple):
     """What is told of a whole pass."""
 
-    figures: ObjectStats
+    stats: ObjectStats
     """Of all objects that were looked at: not all of a ring whose strategy sticks."""
     report: ResyncReport
 
@@ -77,7 +77,7 @@ class ResyncStats:
 
     def result(self, *, time: datetime, seconds: float) -> ResyncResult:
         """Return everything; the pass ended at `time` after `seconds`."""
-        figures = ObjectStats(
+        stats = ObjectStats(
             objects=self.objects,
             unassigned=self._unassigned,
             draining=self._draining,
@@ -93,4 +93,4 @@ class ResyncStats:
             drained=self._drained,
             conflicts=self._conflicts,
         )
-        return ResyncResult(figures, report)
+        return ResyncResult(stats, report)

@@ -38,7 +38,7 @@ class _State:
     tally: Tally
     scope: tuple[object, ...] = ()
     namespaces: frozenset[str] = frozenset()
-    cover: ListScope = ()
+    list_scope: ListScope = ()
     wanted: set[Part] = field(default_factory=set)
     unlisted: set[Part] = field(default_factory=set)
     """Those of the wanted ones that have not been counted yet."""
@@ -57,7 +57,7 @@ class Tallies:
         """`observe` is shown objects in scope, again whenever they change."""
         self._cache = cache
         self._clock = clock
-        self._means = Ports(cache=cache, objects=objects, observe=observe, clock=clock, rng=rng)
+        self._ports = Ports(cache=cache, objects=objects, observe=observe, clock=clock, rng=rng)
         self._rings: dict[RingName, _State] = {}
         self._stale: dict[RingName, frozenset[str]] = {}
         """Rings that have changed, and the namespaces that were known then."""
@@ -99,7 +99,7 @@ class Tallies:
             for state in self._rings.values():
                 state.tally.age()
                 for running in state.running.values():
-                    running.counting.look_again()  # of namespaces that are not selected
+                    running.counting.recheck()  # of namespaces that are not selected
 
     def _adjust(self, ring: RingName, known: frozenset[str], group: asyncio.TaskGroup) -> None:
         """Start and end watches, if what they cover has changed."""
@@ -118,11 +118,11 @@ class Tallies:
         scope = snapshot.namespaces, snapshot.cluster_scoped
         if state.scope != scope:
             state.scope = scope
-            self._cover(state, snapshot, known, group)
+            self._update_watches(state, snapshot, known, group)
         for running in state.running.values():
-            running.counting.look_again()
+            running.counting.recheck()
 
-    def _cover(
+    def _update_watches(
         self,
         state: _State,
         snapshot: RingSnapshot,
@@ -140,10 +140,10 @@ class Tallies:
         relabelled = came_full or (state.namespaces - snapshot.namespaces) & known
         if came_full:
             state.tally.synced = False
-        previous = () if relabelled else state.cover
-        state.cover = scope_of(snapshot.namespaces, known, previous)
+        previous = () if relabelled else state.list_scope
+        state.list_scope = scope_of(snapshot.namespaces, known, previous)
         state.namespaces = snapshot.namespaces
-        state.wanted = set(_parts_of(snapshot, state.cover))
+        state.wanted = set(_parts_of(snapshot, state.list_scope))
         again = {part for part in state.wanted if relabelled and _spans(part, snapshot)}
         for part in again & state.running.keys():
             state.running.pop(part).task.cancel()
@@ -152,7 +152,7 @@ class Tallies:
         for part in sorted(state.wanted - state.running.keys()):
             state.unlisted.add(part)
             counting = TallyWatch(
-                self._means,
+                self._ports,
                 ring=snapshot.name,
                 part=part,
                 tally=state.tally,
@@ -196,10 +196,10 @@ class Tallies:
             await self._clock.sleep(0)
 
 
-def _parts_of(snapshot: RingSnapshot, cover: ListScope) -> Iterator[Part]:
+def _parts_of(snapshot: RingSnapshot, list_scope: ListScope) -> Iterator[Part]:
     for resource in snapshot.resources:
-        slices = WHOLE if resource.id in snapshot.cluster_scoped else cover
-        yield from (Part(resource.id, within) for within in slices)
+        requests = WHOLE if resource.id in snapshot.cluster_scoped else list_scope
+        yield from (Part(resource.id, within) for within in requests)
 
 
 def _spans(part: Part, snapshot: RingSnapshot) -> bool:
@@ -214,7 +214,7 @@ def _end(state: _State) -> None:
         running.task.cancel()
 
 
-def figures_of(snapshot: RingSnapshot) -> ObjectStats | None:
+def stats_of(snapshot: RingSnapshot) -> ObjectStats | None:
     """Return what the ring's tally says, None without one, or before everything was listed."""
     tally = snapshot.tally
     if tally is None or not tally.synced:

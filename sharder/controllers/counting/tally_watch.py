@@ -60,7 +60,7 @@ class TallyWatch:
 
     def __init__(
         self,
-        means: Ports,
+        ports: Ports,
         *,
         ring: RingName,
         part: Part,
@@ -73,7 +73,7 @@ class TallyWatch:
         """Wire it.
 
         Args:
-            means: What all share.
+            ports: What all share.
             ring: Whose objects are counted.
             part: Which of them.
             tally: Where they are counted.
@@ -86,7 +86,7 @@ class TallyWatch:
         self._unreadable = unreadable
         self._listing = listing
         self._failing_since: float | None = None
-        self._means = means
+        self._ports = ports
         self._ring = ring
         self._part = part
         self._tally = tally
@@ -100,11 +100,11 @@ class TallyWatch:
 
     async def run(self) -> NoReturn:
         """Follow for ever; what is not served has no objects."""
-        failures, clock = 0, self._means.clock
+        failures, clock = 0, self._ports.clock
         while True:
             began = clock.monotonic()
             try:
-                resource = await self._means.objects.find(self._part.resource)
+                resource = await self._ports.objects.find(self._part.resource)
                 # What has no namespaces is shown by another part, as soon as the World knows.
                 if resource.namespaced or self._part.within in WHOLE:
                     await self._follow(resource)
@@ -114,13 +114,13 @@ class TallyWatch:
             except ApiError as error:
                 self._note(error)
             failures = failures_after(failures, clock.monotonic() - began)
-            await clock.sleep(UNSERVED.delay(failures, self._means.rng))
+            await clock.sleep(UNSERVED.delay(failures, self._ports.rng))
 
-    def look_again(self) -> None:
+    def recheck(self) -> None:
         """Count what was too early, as far as its namespace is known now."""
         if self._is_listing:
             return
-        snapshot = self._means.cache.snapshot(self._ring)
+        snapshot = self._ports.cache.snapshot(self._ring)
         for namespace in list(filter(self._is_known, self._early)):
             entries = self._early.pop(namespace)
             if snapshot is not None and namespace in snapshot.namespaces:
@@ -128,20 +128,20 @@ class TallyWatch:
                     self._tally.see(self._part, identity, entry)
 
     async def _follow(self, resource: Resource) -> None:
-        snapshot = self._means.cache.snapshot(self._ring)
+        snapshot = self._ports.cache.snapshot(self._ring)
         if snapshot is None:
             return
-        store = self._means.objects.of(
+        store = self._ports.objects.of(
             resource,
             selector_text(snapshot.ring.spec.object_selector),
             namespace=self._part.within.namespace,
             fields=self._part.within.fields,
         )
         events = follow(
-            Polled(store, clock=self._means.clock, told=lambda _: None),
+            Polled(store, clock=self._ports.clock, on_access=lambda _: None),
             doing=f"count {resource.id}",
-            clock=self._means.clock,
-            rng=self._means.rng,
+            clock=self._ports.clock,
+            rng=self._ports.rng,
             on_error=self._on_error,
             keep=self._list,
         )
@@ -165,7 +165,7 @@ class TallyWatch:
 
     def _note(self, error: ApiError) -> None:
         """Give the part up that may not be listed, or could not be for a while."""
-        now = self._means.clock.monotonic()
+        now = self._ports.clock.monotonic()
         if self._failing_since is None:
             self._failing_since = now
         if isinstance(error, Forbidden) or now - self._failing_since >= GIVE_UP_SECONDS:
@@ -192,9 +192,9 @@ class TallyWatch:
         if not self._is_listing:  # nothing was there
             self._begin()
         for _ in self._tally.removing(self._part, self._unseen):
-            await self._means.clock.sleep(0)
+            await self._ports.clock.sleep(0)
         self._is_listing, self._unseen = False, set()
-        self.look_again()
+        self.recheck()
         self._listed(self._part)
 
     def _see(self, obj: PartialObject, *, is_there: bool) -> None:
@@ -207,12 +207,12 @@ class TallyWatch:
 
     def _entry(self, obj: PartialObject) -> tuple[int, Entry] | None:
         """Return how an object counts, None if it is not in scope, or too early."""
-        snapshot = self._means.cache.snapshot(self._ring)
+        snapshot = self._ports.cache.snapshot(self._ring)
         if snapshot is None or not snapshot.matches(obj):
             return None
         identity, entry = snapshot.identity_of(obj), snapshot.entry_of(obj)
         if snapshot.selects(obj):
-            self._means.observe(snapshot, obj)
+            self._ports.observe(snapshot, obj)
             return identity, entry
         namespace = obj.metadata.namespace or obj.metadata.name  # a Namespace is its own
         if not self._is_known(namespace):

@@ -12,7 +12,7 @@ from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.mover import Mover, Superseded
 from sharder.controllers.movement.pending import BACKOFF
 from sharder.controllers.movement.resync import AGAIN_SECONDS, Locks
-from sharder.controllers.movement.resync_lists import ListPass
+from sharder.controllers.movement.resync_lists import ResyncLists
 from sharder.controllers.movement.resync_pass import ResyncPass
 from sharder.controllers.scope import MAX_NAMESPACES, ListRequest
 from sharder.core.names import RingName
@@ -38,8 +38,8 @@ class Arrivals:
         objects: Objects,
         mover: Mover,
         locks: Locks,
-        mistakes: AnnotationWarnings,
-        whole: Callable[[RingName], None],
+        annotation_warnings: AnnotationWarnings,
+        resync_ring: Callable[[RingName], None],
         found: Callable[[RingName], None],
         clock: Clock,
         rng: Rng,
@@ -51,8 +51,8 @@ class Arrivals:
             objects: What is read.
             mover: Writes.
             locks: Shared with the resync and the hand-over.
-            mistakes: Is told of labels and annotations that cannot be understood.
-            whole: Has the whole ring passed over: too many have come, or some cannot be read.
+            annotation_warnings: Is told of labels and annotations that cannot be understood.
+            resync_ring: Has the whole ring passed over: too many have come, or some cannot be read.
             found: Is told that the ring has objects in what has come.
             clock: For the queue, and while a drain waits for room.
             rng: For the jitter of back-offs.
@@ -61,8 +61,8 @@ class Arrivals:
         self._objects = objects
         self._mover = mover
         self._locks = locks
-        self._mistakes = mistakes
-        self._whole = whole
+        self._annotation_warnings = annotation_warnings
+        self._resync_ring = resync_ring
         self._found = found
         self._clock = clock
         self._queue = WorkQueue[RingName](clock=clock, rng=rng, backoff=BACKOFF)
@@ -85,28 +85,28 @@ class Arrivals:
             return None
         come &= snapshot.namespaces
         if len(come) > MAX_NAMESPACES:
-            self._whole(name)
+            self._resync_ring(name)
             return None
-        sweep = ListPass(
+        lists = ResyncLists(
             snapshot,
-            cover=tuple(ListRequest(namespace) for namespace in sorted(come)),
+            list_scope=tuple(ListRequest(namespace) for namespace in sorted(come)),
             objects=self._objects,
             mover=self._mover,
-            mistakes=self._mistakes,
+            annotation_warnings=self._annotation_warnings,
             clock=self._clock,
         )
         try:
-            await ResyncPass(snapshot, sweep, mover=self._mover).run_over_arrivals(
+            await ResyncPass(snapshot, lists, mover=self._mover).run_over_arrivals(
                 self._locks[name]
             )
         except Superseded:
             again: float | None = AGAIN_SECONDS
         else:
-            again = sweep.patience.again_in()
-        if sweep.muster.objects:
+            again = lists.deferred.again_in()
+        if lists.stats.objects:
             self._found(name)
-        if sweep.problem is not None or sweep.expired is not None:
-            self._whole(name)  # which reports it, and tries again
+        if lists.problem is not None or lists.expired is not None:
+            self._resync_ring(name)  # which reports it, and tries again
             return None
         if again is not None:
             self._come[name] = self._come.get(name, frozenset()) | come

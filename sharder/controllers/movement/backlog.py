@@ -15,7 +15,7 @@ MAX_REMEMBERED = 10_000
 """Exceptions of one sort that are remembered of a ring: some 4 MB."""
 
 
-class Room:
+class Limit:
     """How many more a ring may remember."""
 
     def __init__(self, left: int = MAX_REMEMBERED) -> None:
@@ -44,9 +44,9 @@ class Observer(Protocol):
 class Backlog:
     """Exceptions, the oldest first; another thread may read `count` and `age`."""
 
-    def __init__(self, clock: Clock, room: Room, observer: Observer | None = None) -> None:
+    def __init__(self, clock: Clock, limit: Limit, observer: Observer | None = None) -> None:
         self._clock = clock
-        self._room = room
+        self._limit = limit
         self._observer = observer
         self._seen: dict[ObjectRef, Seen] = {}
         self._oldest: float | None = None
@@ -88,9 +88,9 @@ class Backlog:
         """Remember an exception; return False if there is no room."""
         known = self._seen.get(ref)
         if known is None:
-            if self._room.left <= 0:
+            if self._limit.left <= 0:
                 return False
-            self._room.left -= 1
+            self._limit.left -= 1
         seen = Seen(known.since if known else self._clock.monotonic(), shard)
         self._seen[ref] = seen
         self._look()
@@ -101,7 +101,7 @@ class Backlog:
     def drop(self, ref: ObjectRef) -> None:
         """Forget what is no exception any more."""
         if self._seen.pop(ref, None) is not None:
-            self._room.left += 1
+            self._limit.left += 1
             self._look()
             if self._observer is not None:
                 self._observer.dropped(ref)

@@ -10,12 +10,12 @@ from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.movement.arrivals import Arrivals
-from sharder.controllers.movement.backlogs import Series
 from sharder.controllers.movement.drain_budget import DeferredCounter, DrainBudget
 from sharder.controllers.movement.failures import Failures, Report
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.lease_guard import LeaseGuard
 from sharder.controllers.movement.mover import Counter, Mover
+from sharder.controllers.movement.object_backlog import Series
 from sharder.controllers.movement.orphans import Orphans
 from sharder.controllers.movement.overdue import OverdueDrains, OverdueSeries
 from sharder.controllers.movement.pending import PendingObjects
@@ -44,7 +44,7 @@ class Ports:
     objects: Objects
     leases: Leases
     recorder: Recorder
-    mistakes: AnnotationWarnings
+    annotation_warnings: AnnotationWarnings
     meter: Meter
     leads: Callable[[], bool]
     """Tells whether our leader Lease is unexpired at this moment."""
@@ -61,135 +61,140 @@ class Movement:
 
     def __init__(
         self,
-        means: Ports,
+        ports: Ports,
         *,
-        unreadable: Report,
-        at_fault: Report,
-        unwritable: Report,
+        on_unreadable: Report,
+        on_fault: Report,
+        on_unwritable: Report,
         watching: Watching,
-        told: Callable[[RingName], None],
-        whole: Callable[[RingName], None],
+        on_change: Callable[[RingName], None],
+        resync_ring: Callable[[RingName], None],
     ) -> None:
         """Wire everything.
 
         Args:
-            means: All that comes from outside.
-            unreadable: Told after every pass over a ring what could not be read.
-            at_fault: Told what a ring's strategy did wrong, and after a pass that it did not.
-            unwritable: Told what we have no right to write, when that changes.
+            ports: All that comes from outside.
+            on_unreadable: Told after every pass over a ring what could not be read.
+            on_fault: Told what a ring's strategy did wrong, and after a pass that it did not.
+            on_unwritable: Told what we have no right to write, when that changes.
             watching: Notes which watches are refused.
-            told: Called when that changes for a ring, when drains are overdue or no more, and
+            on_change: Called when that changes for a ring, when drains are overdue or no more, and
                 after every pass over it.
-            whole: Has a whole ring passed over.
+            resync_ring: Has a whole ring passed over.
         """
-        cache, objects, clock, rng = means.cache, means.objects, means.clock, means.rng
+        cache, objects, clock, rng = ports.cache, ports.objects, ports.clock, ports.rng
         locks: Locks = defaultdict(asyncio.Lock)
-        waiting = PendingObjects(clock=clock, rng=rng)
+        pending = PendingObjects(clock=clock, rng=rng)
         failures = Failures(
             clock=clock,
             rng=rng,
-            recorder=means.recorder,
-            counter=means.meter,
-            report=unwritable,
-            retry=waiting.retry,
+            recorder=ports.recorder,
+            counter=ports.meter,
+            report=on_unwritable,
+            retry=pending.retry,
         )
-        self._claims = LeaseGuard(cache=cache, leases=means.leases, clock=clock)
-        self._told = told
-        self._census = ObjectCount(
+        self._lease_guard = LeaseGuard(cache=cache, leases=ports.leases, clock=clock)
+        self._on_change = on_change
+        self._object_count = ObjectCount(
             cache=cache, objects=objects, publish=self._recounted, clock=clock, rng=rng
         )
-        drains = DrainBudget(counter=means.meter, clock=clock)
+        drains = DrainBudget(counter=ports.meter, clock=clock)
         orphans = Orphans(clock)
         mover = Mover(
             cache=cache,
             objects=objects,
-            claims=self._claims,
-            leads=means.leads,
+            lease_guard=self._lease_guard,
+            leads=ports.leads,
             failures=failures,
             drains=drains,
             orphans=orphans,
-            counter=means.meter,
-            moved=self._census.moved,
-            limit=means.limit,
+            counter=ports.meter,
+            moved=self._object_count.moved,
+            limit=ports.limit,
         )
         self.resync = Resync(
             cache=cache,
             objects=objects,
             mover=mover,
             locks=locks,
-            mistakes=means.mistakes,
-            report=unreadable,
-            at_fault=at_fault,
+            annotation_warnings=ports.annotation_warnings,
+            report=on_unreadable,
+            on_fault=on_fault,
             passed=self._passed,
-            stopwatch=means.meter,
+            stopwatch=ports.meter,
             clock=clock,
-            sync_period=means.sync_period,
+            sync_period=ports.sync_period,
         )
         self._arrivals = Arrivals(
             cache=cache,
             objects=objects,
             mover=mover,
             locks=locks,
-            mistakes=means.mistakes,
-            whole=whole,
-            found=self._census.moved,
+            annotation_warnings=ports.annotation_warnings,
+            resync_ring=resync_ring,
+            found=self._object_count.moved,
             clock=clock,
             rng=rng,
         )
-        self.rebalancing = Rebalancer(
-            cache=cache, objects=objects, mover=mover, told=told, series=means.meter, clock=clock
+        self.rebalancer = Rebalancer(
+            cache=cache,
+            objects=objects,
+            mover=mover,
+            on_change=on_change,
+            series=ports.meter,
+            clock=clock,
         )
-        self.hand_over = Handover(
+        self.handover = Handover(
             cache=cache,
             objects=objects,
             mover=mover,
             failures=failures,
-            at_fault=at_fault,
-            waiting=waiting,
+            on_fault=on_fault,
+            pending=pending,
             locks=locks,
             rng=rng,
         )
-        self.exceptions = OrphanWatches(
+        self.watches = OrphanWatches(
             cache=cache,
             objects=objects,
-            waiting=waiting,
-            forget=self.hand_over.forget,
+            pending=pending,
+            forget=self.handover.forget,
             watching=watching,
-            told=told,
-            moved=self._census.moved,
+            on_change=on_change,
+            moved=self._object_count.moved,
             drains=drains,
             orphans=orphans,
             overdue=OverdueDrains(
                 cache=cache,
                 objects=objects,
-                recorder=means.recorder,
-                series=means.meter,
-                told=told,
+                recorder=ports.recorder,
+                series=ports.meter,
+                on_change=on_change,
                 clock=clock,
             ),
-            series=means.meter,
+            series=ports.meter,
             clock=clock,
             rng=rng,
         )
 
     def _passed(self, ring: RingName) -> None:
-        self._census.passed(ring)
-        self._told(ring)
+        self._object_count.passed(ring)
+        self._on_change(ring)
 
-    def _recounted(self, ring: RingName, figures: ObjectStats) -> None:
-        self.resync.recounted(ring, figures)
-        self._told(ring)
+    def _recounted(self, ring: RingName, stats: ObjectStats) -> None:
+        self.resync.recounted(ring, stats)
+        self._on_change(ring)
 
     def scope_changed(self, ring: RingName, come: frozenset[str]) -> None:
         """Look after these namespaces too, which have come into the ring's scope."""
-        self.exceptions.ring_changed(ring)
+        self.watches.ring_changed(ring)
         self._arrivals.add(ring, come)
 
     async def run(self) -> None:
         """Watch for exceptions and hand over until cancelled; passes are the caller's."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._claims.run(), name="claims")
-            group.create_task(self.hand_over.run(), name="hand-over")
-            group.create_task(self.exceptions.run(), name="exceptions")
+            group.create_task(self._lease_guard.run(), name="claims")
+            group.create_task(self.handover.run(), name="hand-over")
+            group.create_task(self.watches.run(), name="exceptions")
             group.create_task(self._arrivals.run(), name="arrivals")
-            group.create_task(self._census.run(), name="census")
+            group.create_task(self._object_count.run(), name="census")

@@ -26,7 +26,7 @@ class DependentsFollower:
         self._mover = mover
         self._failures = mover.failures
         self._owners = Owners()
-        self._promises = Reservations(snapshot)
+        self._reservations = Reservations(snapshot)
         self._waiting = set[str]()
         """Owners that have just lost their own owner, by uid."""
         self.left_behind = dict[str, ObjectRef]()
@@ -92,21 +92,21 @@ class DependentsFollower:
         elif self._mover.wait(self._snapshot, main, owner) > 0:
             self._waiting.add(reference.uid)
         else:
-            self._owners.note(self._snapshot, owner, self._promises.plan(owner))
+            self._owners.note(self._snapshot, owner, self._reservations.plan(owner))
 
     async def _move(self, resource: Resource, obj: PartialObject) -> None:
         reference = obj.metadata.controller
         uid = "" if reference is None else reference.uid
-        subject = ObjectKey(ResourceKey(self._snapshot.name, resource.id), obj.metadata.ref)
+        key = ObjectKey(ResourceKey(self._snapshot.name, resource.id), obj.metadata.ref)
         unread = self._unread.get(uid)
         if unread is not None:
-            await self._failures.failed(subject, obj, unread)
+            await self._failures.failed(key, obj, unread)
             return
         try:
             await self._mover.move(self._snapshot, resource, obj, partial(self._plan, uid))
         except (ApiError, InvalidObject, BackingOff):
             # It is tried again after its back-off.
-            if reference is not None and self._failures.keeps_owner(subject):
+            if reference is not None and self._failures.keeps_owner(key):
                 self.left_behind[uid] = ObjectRef(obj.metadata.namespace, reference.name)
 
     def _plan(self, uid: str, obj: PartialObject) -> Step:

@@ -65,7 +65,7 @@ class DrainBudget:
         return refusal or self._leaving(snapshot.name).refusal(now)
 
     @contextmanager
-    def begun(self, snapshot: RingSnapshot, subject: ObjectKey, step: Step) -> Iterator[Sent]:
+    def begun(self, snapshot: RingSnapshot, key: ObjectKey, step: Step) -> Iterator[Sent]:
         """Account for the step that the body writes.
 
         A write that failed gives its place back, unless it may have been carried out all the
@@ -78,9 +78,9 @@ class DrainBudget:
         if not isinstance(step, Drain):
             yield sent
             if sent.is_sent:
-                self.gone(subject)
+                self.gone(key)
             return
-        self._begin(snapshot, subject, step.shard)
+        self._begin(snapshot, key, step.shard)
         try:
             yield sent
         except ApiError as error:
@@ -88,40 +88,40 @@ class DrainBudget:
             raise
         finally:
             if sent.is_sent:
-                budget.written(subject, self._clock.monotonic())
+                budget.written(key, self._clock.monotonic())
             else:
-                budget.give_back(subject)
-                self._leaving(snapshot.name).end(subject)
+                budget.give_back(key)
+                self._leaving(snapshot.name).end(key)
 
-    def gone(self, subject: ObjectKey) -> None:
+    def gone(self, key: ObjectKey) -> None:
         """Note that an object is not there any more, or has nobody to let go of it."""
-        self._of(subject.flow.ring).closed(subject)
-        self._leaving(subject.flow.ring).end(subject)
+        self._of(key.ring).closed(key)
+        self._leaving(key.ring).end(key)
 
     def forget(self, ring: RingName) -> None:
         """Drop what is known of a ring that is gone."""
         self._budgets.pop(ring, None)
         self._leavers.pop(ring, None)
 
-    def of(self, flow: ResourceKey) -> "OpenDrains":
+    def of(self, resource_key: ResourceKey) -> "OpenDrains":
         """Return what keeps the budget up to date with a resource's drains, as they are seen."""
-        ring = flow.ring
-        return OpenDrains(self._of(ring), self._leaving(ring), flow, self._clock)
+        ring = resource_key.ring
+        return OpenDrains(self._of(ring), self._leaving(ring), resource_key, self._clock)
 
-    def _begin(self, snapshot: RingSnapshot, subject: ObjectKey, shard: ShardName) -> None:
+    def _begin(self, snapshot: RingSnapshot, key: ObjectKey, shard: ShardName) -> None:
         """Take a place for a drain, or raise `DrainDeferred`."""
         limits, now = snapshot.ring.spec.movement, self._clock.monotonic()
         budget, leavers = self._of(snapshot.name), self._leaving(snapshot.name)
-        leads = snapshot.roles[subject.flow.resource] is Role.LEADING
+        leads = snapshot.roles[key.resource] is Role.LEADING
         refusal = budget.refusal(shard, limits, now)
         if refusal is None and leads:
             refusal = leavers.refusal(now)
         if refusal is not None:
             self._counter.withheld(snapshot.name, refusal.limit)
             raise DrainDeferred(shard, refusal.why)
-        budget.begin(subject, shard)
+        budget.begin(key, shard)
         if leads:
-            leavers.begin(subject, shard, now)
+            leavers.begin(key, shard, now)
 
     def _leaving(self, ring: RingName) -> Leavers[ObjectKey]:
         return self._leavers.setdefault(ring, Leavers())
@@ -137,18 +137,18 @@ class OpenDrains:
         self,
         budget: Budget[ObjectKey],
         leavers: Leavers[ObjectKey],
-        flow: ResourceKey,
+        resource_key: ResourceKey,
         clock: Clock,
     ) -> None:
         self._budget = budget
         self._leavers = leavers
-        self._flow = flow
+        self._flow = resource_key
         self._clock = clock
 
     def noted(self, ref: ObjectRef, seen: Seen) -> None:
         """An object is being drained."""
-        subject, now = ObjectKey(self._flow, ref), self._clock.monotonic()
-        self._budget.opened(subject, seen.shard, seen.since, now)
+        key, now = ObjectKey(self._flow, ref), self._clock.monotonic()
+        self._budget.opened(key, seen.shard, seen.since, now)
 
     def dropped(self, ref: ObjectRef) -> None:
         """It is not any more."""

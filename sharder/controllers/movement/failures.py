@@ -61,7 +61,7 @@ class FailureCounter(Protocol):
 class _Failure:
     times: int = 0
     until: float = 0.0
-    told: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
 class Failures:
@@ -85,89 +85,90 @@ class Failures:
         self._report = report
         self._retry = retry
         self._failures: dict[ObjectKey, _Failure] = {}
-        self._crowds = GroupedErrorLog[ObjectKey]()
+        self._error_log = GroupedErrorLog[ObjectKey]()
         self._forbidden: dict[ResourceKey, tuple[str, set[ObjectKey]]] = {}
 
-    def __contains__(self, subject: ObjectKey) -> bool:
-        return subject in self._failures
+    def __contains__(self, key: ObjectKey) -> bool:
+        return key in self._failures
 
-    def wait(self, subject: ObjectKey) -> float:
+    def wait(self, key: ObjectKey) -> float:
         """Return for how many seconds the object is left alone yet; 0 if it may be written."""
-        failure = self._failures.get(subject)
+        failure = self._failures.get(key)
         return 0.0 if failure is None else max(0.0, failure.until - self._clock.monotonic())
 
-    def keeps_owner(self, subject: ObjectKey) -> bool:
+    def keeps_owner(self, key: ObjectKey) -> bool:
         """Tell whether the owner of a controlled object that failed is to wait for it.
 
         Not for ever: one child that nobody can write must not leave its owner without a shard.
         """
-        failure = self._failures.get(subject)
+        failure = self._failures.get(key)
         return failure is not None and failure.times < MAX_TIMES
 
-    def is_stubborn(self, subject: ObjectKey) -> bool:
+    def is_stubborn(self, key: ObjectKey) -> bool:
         """Tell whether so many writes in a row have failed that the next one is like to fail."""
-        failure = self._failures.get(subject)
+        failure = self._failures.get(key)
         return failure is not None and failure.times >= MAX_TIMES
 
-    def put_off(self, subject: ObjectKey, seconds: float) -> None:
+    def put_off(self, key: ObjectKey, seconds: float) -> None:
         """Have an object tried again later that waits for others: nothing of it has failed."""
-        if subject not in self._failures and len(self._failures) < MAX_REMEMBERED:
-            self._failures[subject] = _Failure(until=self._clock.monotonic() + seconds)
-        self._retry(subject, seconds)
+        if key not in self._failures and len(self._failures) < MAX_REMEMBERED:
+            self._failures[key] = _Failure(until=self._clock.monotonic() + seconds)
+        self._retry(key, seconds)
 
-    def insist(self, subject: ObjectKey) -> None:
+    def insist(self, key: ObjectKey) -> None:
         """Raise `BackingOff` unless the object may be written."""
-        seconds = self.wait(subject)
+        seconds = self.wait(key)
         if seconds > 0:
-            raise BackingOff(
-                f"{subject.flow.resource} {subject.ref} is backing off for another {seconds:.1f}s"
-            )
+            raise BackingOff(f"{key.resource} {key.ref} is backing off for another {seconds:.1f}s")
 
     async def failed(
-        self, subject: ObjectKey, obj: PartialObject, error: ApiError | InvalidObject
+        self, key: ObjectKey, obj: PartialObject, error: ApiError | InvalidObject
     ) -> None:
         """Leave the object alone for twice as long as the last time, and have it tried again.
 
         Each reason is told once, as an Event on the object, until it succeeds; that the server
         is busy, only if it is so twice in a row.
         """
-        ring, resource = subject.flow
+        ring, resource = key.resource_key
         self._counter.failed(ring, resource)
-        failure = self._failures.get(subject)
+        failure = self._failures.get(key)
         if failure is None:
             if len(self._failures) >= MAX_REMEMBERED:
                 return
-            failure = self._failures[subject] = _Failure()
+            failure = self._failures[key] = _Failure()
         failure.times += 1
         seconds = BACKOFF.delay(failure.times, self._rng)
         failure.until = self._clock.monotonic() + seconds
-        self._retry(subject, seconds)
-        self._note_rights(subject, error)
+        self._retry(key, seconds)
+        self._note_rights(key, error)
         if self._recorder is None:
             return
-        self._log_once(subject, error)
+        self._log_failure(key, error)
         if isinstance(error, Unavailable) and failure.times == 1:
             return  # it may pass, and the Event would get no answer either
         reason = LABEL_REMOVED if isinstance(error, LabelReverted) else WRITE_FAILED
-        if reason not in failure.told:
-            failure.told.add(reason)
+        if reason not in failure.reported:
+            failure.reported.add(reason)
             await self._recorder.warn(obj, reason, f"ring {ring} cannot move the object: {error}")
 
-    def over(self, subject: ObjectKey) -> None:
+    def over(self, key: ObjectKey) -> None:
         """Note that the object was written, or needs nothing any more."""
-        if self._failures.pop(subject, None) is not None:
-            self._note_rights(subject, None)
-            if self._crowds.over(subject):
-                fields = {"ring": subject.flow.ring, "why": str(subject.flow.resource)}
+        if self._failures.pop(key, None) is not None:
+            self._note_rights(key, None)
+            if self._error_log.over(key):
+                fields = {
+                    "ring": key.ring,
+                    "why": str(key.resource),
+                }
                 _log.info("objects can be moved again", extra=fields)
 
-    def _log_once(self, subject: ObjectKey, error: ApiError | InvalidObject) -> None:
+    def _log_failure(self, key: ObjectKey, error: ApiError | InvalidObject) -> None:
         """Tell of the first object of a resource that fails so, and how many there are."""
-        kind = subject.flow, type(error)
-        times = self._crowds.failed(kind, subject, self._clock.monotonic())
+        kind = key.resource_key, type(error)
+        times = self._error_log.failed(kind, key, self._clock.monotonic())
         if times is not None:
-            ring, resource = subject.flow
-            what = f"{resource} {subject.ref}"
+            ring, resource = key.resource_key
+            what = f"{resource} {key.ref}"
             fields = {
                 "ring": ring,
                 "object": what,
@@ -176,28 +177,34 @@ class Failures:
             }
             _log.warning("cannot move objects", extra=fields)
 
-    def forget(self, flow: ResourceKey) -> None:
+    def forget(self, resource_key: ResourceKey) -> None:
         """Drop what is known of a resource that is no resource of the ring any more."""
-        for subject in [subject for subject in self._failures if subject.flow == flow]:
-            self.over(subject)
+        for key in [key for key in self._failures if key.resource_key == resource_key]:
+            self.over(key)
 
-    def _note_rights(self, subject: ObjectKey, error: ApiError | InvalidObject | None) -> None:
+    def _note_rights(self, key: ObjectKey, error: ApiError | InvalidObject | None) -> None:
         """Keep one text for each resource, until the last of its objects is no more forbidden.
 
         A text that followed the objects would write the ring's status again and again.
         """
-        ring, resource = subject.flow
-        text, subjects = self._forbidden.get(subject.flow, ("", set[ObjectKey]()))
+        ring, resource = key.resource_key
+        text, keys = self._forbidden.get(key.resource_key, ("", set[ObjectKey]()))
         if isinstance(error, Forbidden):
             text = text or f"cannot write {resource}: {error}"
-            subjects.add(subject)
+            keys.add(key)
         else:
-            subjects.discard(subject)
-        before = subject.flow in self._forbidden
-        if subjects:
-            self._forbidden[subject.flow] = (text, subjects)
+            keys.discard(key)
+        before = key.resource_key in self._forbidden
+        if keys:
+            self._forbidden[key.resource_key] = (text, keys)
         else:
-            self._forbidden.pop(subject.flow, None)
-        if before != bool(subjects):
-            flows = sorted(flow for flow in self._forbidden if flow.ring == ring)
-            self._report(ring, "; ".join(self._forbidden[flow][0] for flow in flows) or None)
+            self._forbidden.pop(key.resource_key, None)
+        if before != bool(keys):
+            resource_keys = sorted(
+                resource_key for resource_key in self._forbidden if resource_key.ring == ring
+            )
+            self._report(
+                ring,
+                "; ".join(self._forbidden[resource_key][0] for resource_key in resource_keys)
+                or None,
+            )

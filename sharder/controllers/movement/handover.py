@@ -39,91 +39,96 @@ class Handover:
         objects: Objects,
         mover: Mover,
         failures: Failures,
-        at_fault: Report,
-        waiting: PendingObjects,
+        on_fault: Report,
+        pending: PendingObjects,
         locks: Locks,
         rng: Rng,
     ) -> None:
-        """`at_fault` is told what a ring's strategy did wrong; a pass tells when that is over."""
+        """`on_fault` is told what a ring's strategy did wrong; a pass tells when that is over."""
         self._cache = cache
         self._objects = objects
         self._mover = mover
         self._failures = failures
-        self._at_fault = at_fault
-        self._waiting = waiting
+        self._on_fault = on_fault
+        self._pending = pending
         self._locks = locks
         self._rng = rng
-        self._blamed: dict[RingName, RingSnapshot] = {}
+        self._reported_faults: dict[RingName, RingSnapshot] = {}
         """By which a fault of the ring's strategy was last told."""
-        self._vain = defaultdict[ResourceKey, int](int)
+        self._failed_reads = defaultdict[ResourceKey, int](int)
         """How often in a row something that concerns all objects could not be read."""
 
     async def run(self) -> None:
         """Carry over until cancelled."""
-        await self._waiting.run(self.carry_over)
+        await self._pending.run(self.carry_over)
 
-    def forget(self, flow: ResourceKey) -> None:
+    def forget(self, resource_key: ResourceKey) -> None:
         """Drop what waits of a resource that is no resource of the ring any more."""
-        self._waiting.forget(flow)
-        self._failures.forget(flow)
-        self._vain.pop(flow, None)
-        self._blamed.pop(flow.ring, None)
+        self._pending.forget(resource_key)
+        self._failures.forget(resource_key)
+        self._failed_reads.pop(resource_key, None)
+        self._reported_faults.pop(resource_key.ring, None)
 
-    async def carry_over(self, flow: ResourceKey) -> float | None:
+    async def carry_over(self, resource_key: ResourceKey) -> float | None:
         """Take on all objects that are due; return in how many seconds another is.
 
         Raises:
             ApiError: something that concerns all of them could not be read; they wait on.
         """
-        role = self._role(flow)
+        role = self._role(resource_key)
         if role is None:
-            self.forget(flow)
+            self.forget(resource_key)
             return None
         # Where both move owners with what they control, wait for the resync.
-        async with nullcontext() if role is Role.MAIN else self._locks[flow.ring]:
-            snapshot = self._cache.snapshot(flow.ring)
-            if snapshot is not None and self._role(flow) is role:
-                await self._take_on(snapshot, flow)
-        return self._waiting.next_in(flow)
+        async with nullcontext() if role is Role.MAIN else self._locks[resource_key.ring]:
+            snapshot = self._cache.snapshot(resource_key.ring)
+            if snapshot is not None and self._role(resource_key) is role:
+                await self._take_on(snapshot, resource_key)
+        return self._pending.next_in(resource_key)
 
-    def _role(self, flow: ResourceKey) -> Role | None:
-        snapshot = self._cache.snapshot(flow.ring)
-        return None if snapshot is None else snapshot.roles.get(flow.resource)
+    def _role(self, resource_key: ResourceKey) -> Role | None:
+        snapshot = self._cache.snapshot(resource_key.ring)
+        return None if snapshot is None else snapshot.roles.get(resource_key.resource)
 
-    async def _take_on(self, snapshot: RingSnapshot, flow: ResourceKey) -> None:
-        shards = self._waiting.take(flow)
+    async def _take_on(self, snapshot: RingSnapshot, resource_key: ResourceKey) -> None:
+        shards = self._pending.take(resource_key)
         left = dict.fromkeys(shards, GATHER_SECONDS)
         try:
             if shards:
-                left = await self._step(snapshot, flow, shards)
+                left = await self._move(snapshot, resource_key, shards)
         except Superseded:
-            if self._cache.snapshot(flow.ring) is snapshot:
+            if self._cache.snapshot(resource_key.ring) is snapshot:
                 # No new snapshot has come: we lead no more, or do not see the Leases.
                 left = dict.fromkeys(shards, AGAIN_SECONDS)
         except ApiError:
-            self._vain[flow] += 1
-            left = dict.fromkeys(shards, BACKOFF.delay(self._vain[flow], self._rng))
+            self._failed_reads[resource_key] += 1
+            left = dict.fromkeys(
+                shards, BACKOFF.delay(self._failed_reads[resource_key], self._rng)
+            )
             raise
         else:
-            self._vain.pop(flow, None)
+            self._failed_reads.pop(resource_key, None)
         finally:
-            self._waiting.put_back(flow, shards, left)
+            self._pending.put_back(resource_key, shards, left)
 
-    async def _step(
-        self, snapshot: RingSnapshot, flow: ResourceKey, shards: Mapping[ObjectRef, ShardName]
+    async def _move(
+        self,
+        snapshot: RingSnapshot,
+        resource_key: ResourceKey,
+        shards: Mapping[ObjectRef, ShardName],
     ) -> dict[ObjectRef, float]:
         """Return those that wait for others, and for how many seconds."""
-        resource = await self._objects.find(flow.resource)
+        resource = await self._objects.find(resource_key.resource)
         objects, mover, failures = self._objects, self._mover, self._failures
-        reading = ObjectReader(
+        reader = ObjectReader(
             snapshot, resource, objects=objects, failures=failures, limit=mover.limit
         )
-        found = await reading.run(shards)
+        found = await reader.run(shards)
         if not mover.takes:
             found = [obj for obj in found if snapshot.owner_of(obj) is None]
-        if snapshot.roles[flow.resource] is Role.CONTROLLED:
-            following = DependentsFollower(snapshot, objects=objects, mover=mover)
-            await following.run(resource, found)
+        if snapshot.roles[resource_key.resource] is Role.CONTROLLED:
+            follower = DependentsFollower(snapshot, objects=objects, mover=mover)
+            await follower.run(resource, found)
             return {}
         early = {
             obj.metadata.ref: seconds
@@ -134,15 +139,15 @@ class Handover:
         transfer = OwnerTransfer(snapshot, objects=objects, mover=mover, failures=failures)
         left = early | await transfer.run(resource, due, shards)
         if transfer.fault is not None:
-            self._blame(snapshot, transfer.fault)
+            self._report_fault(snapshot, transfer.fault)
         return left
 
-    def _blame(self, snapshot: RingSnapshot, fault: str) -> None:
+    def _report_fault(self, snapshot: RingSnapshot, fault: str) -> None:
         """Tell the first fault: it may be another one with every object."""
-        known = self._blamed.get(snapshot.name)
+        known = self._reported_faults.get(snapshot.name)
         if known is None or not known.places_like(snapshot):
-            self._blamed[snapshot.name] = snapshot
-            self._at_fault(snapshot.name, fault)
+            self._reported_faults[snapshot.name] = snapshot
+            self._on_fault(snapshot.name, fault)
 
 
 LIST_FROM = 10
@@ -194,7 +199,7 @@ class ObjectReader:
         by_namespace = defaultdict[str, set[ObjectRef]](set)
         if self._role is not Role.CONTROLLED:
             for ref in refs:
-                if self._subject(ref) not in self._failures:
+                if self._key(ref) not in self._failures:
                     by_namespace[ref.namespace].add(ref)
         return {name: many for name, many in by_namespace.items() if len(many) >= LIST_FROM}
 
@@ -205,21 +210,21 @@ class ObjectReader:
         self._found += filter(self._snapshot.selects, listed.items)
 
     async def _read(self, ref: ObjectRef) -> None:
-        subject = self._subject(ref)
+        key = self._key(ref)
         try:
             obj = await read(self._objects, self._resource, ref)
         except NotFound:
-            self._failures.over(subject)
+            self._failures.over(key)
         except (ApiError, InvalidObject) as error:
-            await self._failures.failed(subject, self._unread(ref), error)
+            await self._failures.failed(key, self._unread(ref), error)
         else:
-            needed = self._snapshot.owner_of(obj) is None or subject in self._failures
+            needed = self._snapshot.owner_of(obj) is None or key in self._failures
             if needed and self._snapshot.selects(obj, self._role):
                 self._found.append(obj)
             else:
-                self._failures.over(subject)
+                self._failures.over(key)
 
-    def _subject(self, ref: ObjectRef) -> ObjectKey:
+    def _key(self, ref: ObjectRef) -> ObjectKey:
         return ObjectKey(ResourceKey(self._snapshot.name, self._resource.id), ref)
 
     def _unread(self, ref: ObjectRef) -> PartialObject:

@@ -64,7 +64,7 @@ class _Rest(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Claim:
+class _HeldLease:
     """A Lease that we hold."""
 
     found: LeaseSpec
@@ -85,7 +85,7 @@ class LeaseGuard:
         self._cache = cache
         self._leases = leases
         self._clock = clock
-        self._claims: dict[ObjectRef, _Claim] = {}
+        self._held: dict[ObjectRef, _HeldLease] = {}
         self._resting: dict[ObjectRef, _Rest] = {}
         self._quiet: dict[ObjectRef, float] = {}
         """Until when what could not be written takes no new hold."""
@@ -106,18 +106,18 @@ class LeaseGuard:
             ApiError: the Lease could not be written, or is left alone for a while.
         """
         async with self._lock(ref):
-            claim = await self._fresh(ref, again=again)
-        if claim is None:
+            held_lease = await self._fresh(ref, again=again)
+        if held_lease is None:
             yield lambda: None
             return
-        claim.users += 1
+        held_lease.users += 1
         try:
-            yield partial(self._insist, ref, claim)
-            claim.useful = True
+            yield partial(self._insist, ref, held_lease)
+            held_lease.useful = True
             self._resting.pop(ref, None)
         finally:
-            claim.users -= 1
-            claim.used = self._clock.monotonic()
+            held_lease.users -= 1
+            held_lease.used = self._clock.monotonic()
 
     async def run(self) -> None:
         """Give back what is not needed any more, until cancelled; then give back all."""
@@ -126,7 +126,7 @@ class LeaseGuard:
                 await self._clock.sleep(IDLE_SECONDS / 2)
                 await self._give_back_idle()
         finally:
-            if self._claims:
+            if self._held:
                 # Writes that were cut short may be on their way yet.
                 await self._clock.sleep(IDLE_SECONDS)
                 await self._give_back_all()
@@ -135,14 +135,14 @@ class LeaseGuard:
         """Give back what there is time for; the rest runs out by itself."""
         try:
             async with asyncio.timeout(IDLE_SECONDS):
-                for ref, claim in list(self._claims.items()):
-                    await self._give_back(ref, claim)
+                for ref, held_lease in list(self._held.items()):
+                    await self._give_back(ref, held_lease)
         except TimeoutError:
             # Raised from here it would take the place of the cancellation.
             _log.info("leases not released before shutdown", extra={"why": "stopping"})
 
-    def _insist(self, ref: ObjectRef, claim: _Claim) -> None:
-        if claim.until - self._clock.monotonic() <= REQUEST_SECONDS:
+    def _insist(self, ref: ObjectRef, held_lease: _HeldLease) -> None:
+        if held_lease.until - self._clock.monotonic() <= REQUEST_SECONDS:
             raise Unavailable(f"lease {ref} expires too soon for another write")
 
     def _lock(self, ref: ObjectRef) -> asyncio.Lock:
@@ -153,32 +153,32 @@ class LeaseGuard:
         known = self._resting.items()
         self._resting = {ref: rest for ref, rest in known if now < rest.until + REST.cap}
         self._quiet = {ref: until for ref, until in self._quiet.items() if now < until}
-        for ref, claim in list(self._claims.items()):
+        for ref, held_lease in list(self._held.items()):
             async with self._lock(ref):
-                if not claim.users and now - claim.used >= IDLE_SECONDS:
-                    await self._give_back(ref, claim)
+                if not held_lease.users and now - held_lease.used >= IDLE_SECONDS:
+                    await self._give_back(ref, held_lease)
 
-    async def _fresh(self, ref: ObjectRef, *, again: bool) -> _Claim | None:
+    async def _fresh(self, ref: ObjectRef, *, again: bool) -> _HeldLease | None:
         """Return our claim with at least half of its time left, None if there is no Lease."""
-        now, claim = self._clock.monotonic(), self._claims.get(ref)
-        if claim is not None and claim.until - now > HOLD.total_seconds() / 2:
-            return claim
+        now, held_lease = self._clock.monotonic(), self._held.get(ref)
+        if held_lease is not None and held_lease.until - now > HOLD.total_seconds() / 2:
+            return held_lease
         rest = self._resting.get(ref, _Rest(now))
-        is_too_soon = again and claim is None and now < self._quiet.get(ref, now)
-        if is_too_soon or now < rest.until or (claim is not None and not claim.useful):
+        is_too_soon = again and held_lease is None and now < self._quiet.get(ref, now)
+        if is_too_soon or now < rest.until or (held_lease is not None and not held_lease.useful):
             raise Unavailable(f"lease {ref} is backing off, so that its shard can acquire it")
         try:
-            return await self._hold(ref, claim)
+            return await self._hold(ref, held_lease)
         except ApiError:
             # Whoever waits behind us would wait for the same answer.
             self._resting[ref] = _Rest(self._clock.monotonic() + IDLE_SECONDS, rest.fruitless)
             raise
 
-    async def _hold(self, ref: ObjectRef, claim: _Claim | None) -> _Claim | None:
-        lease = claim.lease if claim is not None else self._seen(ref)
+    async def _hold(self, ref: ObjectRef, held_lease: _HeldLease | None) -> _HeldLease | None:
+        lease = held_lease.lease if held_lease is not None else self._seen(ref)
         while lease is not None:
             if not is_given_up(lease):
-                self._claims.pop(ref, None)
+                self._held.pop(ref, None)
                 raise ShardReturned(f"shard {ref.name} is back")
             sent = self._clock.monotonic()
             try:
@@ -189,16 +189,23 @@ class LeaseGuard:
                 break
             else:
                 return self._note(ref, held, sent, found=lease.spec)
-        self._claims.pop(ref, None)
+        self._held.pop(ref, None)
         return None
 
-    def _note(self, ref: ObjectRef, held: Lease, sent: float, *, found: LeaseSpec) -> _Claim:
+    def _note(self, ref: ObjectRef, held: Lease, sent: float, *, found: LeaseSpec) -> _HeldLease:
         until = sent + HOLD.total_seconds()
-        claim = self._claims.get(ref)
-        if claim is None:
-            claim = self._claims[ref] = _Claim(found=found, lease=held, until=until, used=sent)
-        claim.lease, claim.until, claim.used, claim.useful = held, until, sent, False
-        return claim
+        held_lease = self._held.get(ref)
+        if held_lease is None:
+            held_lease = self._held[ref] = _HeldLease(
+                found=found, lease=held, until=until, used=sent
+            )
+        held_lease.lease, held_lease.until, held_lease.used, held_lease.useful = (
+            held,
+            until,
+            sent,
+            False,
+        )
+        return held_lease
 
     def _ours(self, lease: Lease) -> LeaseSpec:
         """Return the spec with which we hold the Lease; to renew it is no transition."""
@@ -223,17 +230,17 @@ class LeaseGuard:
         except NotFound:
             return None
 
-    async def _give_back(self, ref: ObjectRef, claim: _Claim) -> None:
+    async def _give_back(self, ref: ObjectRef, held_lease: _HeldLease) -> None:
         """Give a Lease back as it was found; if that fails the shard waits until it runs out."""
-        del self._claims[ref]
+        del self._held[ref]
         self._quiet[ref] = self._clock.monotonic() + QUIET_SECONDS
-        if not claim.useful:
+        if not held_lease.useful:
             fruitless = self._resting.get(ref, _Rest(0.0)).fruitless + 1
             self._resting[ref] = _Rest(self._clock.monotonic() + REST.whole(fruitless), fruitless)
-        transitions = claim.lease.spec.lease_transitions
-        spec = structs.replace(claim.found, lease_transitions=transitions)
+        transitions = held_lease.lease.spec.lease_transitions
+        spec = structs.replace(held_lease.found, lease_transitions=transitions)
         try:
-            await self._leases.patch(ref, _written(claim.lease, spec))
+            await self._leases.patch(ref, _written(held_lease.lease, spec))
         except ApiError as error:
             fields = {"object": str(ref), "error": str(error)}
             _log.info("failed to release lease", extra=fields)

@@ -61,7 +61,7 @@ class Mover:
         *,
         cache: ClusterCache,
         objects: Objects,
-        claims: LeaseGuard | None,
+        lease_guard: LeaseGuard | None,
         leads: Callable[[], bool],
         failures: Failures,
         drains: DrainBudget,
@@ -75,7 +75,7 @@ class Mover:
         Args:
             cache: Has the rings.
             objects: What is written.
-            claims: Keep shards away whose objects are taken.  None: nothing is taken from a shard
+            lease_guard: Keep shards away whose objects are taken.  None: nothing is taken from a shard
                 and no shard is asked, only what has no owner is given one, and what it controls.
             leads: Tells whether we may write at this moment.
             failures: Leave alone what could not be written.
@@ -87,7 +87,7 @@ class Mover:
         """
         self._cache = cache
         self._objects = objects
-        self._claims = claims
+        self._lease_guard = lease_guard
         self._leads = leads
         self.failures = failures
         self._drains = drains
@@ -95,7 +95,7 @@ class Mover:
         self._counter = counter
         self._moved = moved
         self.limit = limit
-        self.takes = claims is not None
+        self.takes = lease_guard is not None
         """Whether it may take objects from shards, and ask shards for them."""
         self._slots = asyncio.Semaphore(limit)
         self._turns = WeakValueDictionary[ObjectKey, asyncio.Lock]()
@@ -130,25 +130,25 @@ class Mover:
             ApiError: the write failed; the object will be tried again.
             InvalidObject: the same.
         """
-        subject = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
-        async with self._turn(subject) as waited:
+        key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
+        async with self._turn(key) as waited:
             try:
                 if waited:
-                    obj = await read(self._objects, resource, subject.ref)
-                step = await self._write(snapshot, resource, subject, obj, decide)
+                    obj = await read(self._objects, resource, key.ref)
+                step = await self._write(snapshot, resource, key, obj, decide)
             except NotFound:
-                self._drains.gone(subject)
+                self._drains.gone(key)
                 step = Keep("deleted")
             except (ApiError, InvalidObject) as error:
-                await self.failures.failed(subject, obj, error)
+                await self.failures.failed(key, obj, error)
                 raise
-        self.failures.over(subject)
+        self.failures.over(key)
         return step
 
     @asynccontextmanager
-    async def _turn(self, subject: ObjectKey) -> AsyncIterator[bool]:
+    async def _turn(self, key: ObjectKey) -> AsyncIterator[bool]:
         """Wait until nobody else writes the object; tell whether somebody did."""
-        lock = self._turns.setdefault(subject, asyncio.Lock())
+        lock = self._turns.setdefault(key, asyncio.Lock())
         waited = lock.locked()
         async with lock:
             yield waited
@@ -157,22 +157,22 @@ class Mover:
         self,
         snapshot: RingSnapshot,
         resource: Resource,
-        subject: ObjectKey,
+        key: ObjectKey,
         obj: PartialObject,
         decide: Decide,
     ) -> Step:
         """Write until no race is lost; `NotFound` if the object is gone."""
-        ref = subject.ref
+        ref = key.ref
         for _ in range(MAX_ATTEMPTS):
             step = self._allowed(snapshot, resource, obj, decide(obj))
             body = patch_of(snapshot, obj, step)
             if body is None:
                 return step
-            self.failures.insist(subject)
+            self.failures.insist(key)
             try:
                 self.check(snapshot)
                 with (
-                    self._drains.begun(snapshot, subject, step) as sent,
+                    self._drains.begun(snapshot, key, step) as sent,
                     reserving(snapshot, resource, obj, step) as uncount,
                 ):
                     # Whoever waits for a Lease waits without a slot: the others go on.
@@ -231,15 +231,15 @@ class Mover:
         """Keep the shard away whose object is taken: no resourceVersion of ours tells of it."""
         owner = snapshot.owner_of(obj)
         namespace = None if owner is None else snapshot.members.namespaces.get(owner)
-        if self._claims is None or owner is None or namespace is None:
+        if self._lease_guard is None or owner is None or namespace is None:
             return nullcontext(_pass)
         if not isinstance(step, Assign):
             return nullcontext(_pass)
         ref = ObjectRef(namespace, owner)
         if ref in snapshot.members.validity.problems:
             return nullcontext(_pass)  # an invalid Lease is never written
-        subject = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
-        return self._claims.holding(ref, again=self.failures.is_stubborn(subject))
+        key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
+        return self._lease_guard.holding(ref, again=self.failures.is_stubborn(key))
 
     def refusal(self, snapshot: RingSnapshot, shard: ShardName) -> Refusal | None:
         """Return why a drain of the shard would be withheld now, None if it would not."""

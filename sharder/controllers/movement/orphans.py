@@ -17,7 +17,7 @@ UNSEEN_SECONDS: float = 3.0
 busy API server, and two for what was being written as the event came.  The SDK cancels at once."""
 
 
-class ObjectBacklogs(Protocol):
+class ObjectBacklog(Protocol):
     """What is known of the objects of one resource."""
 
     def wait(self, obj: PartialObject) -> float:
@@ -30,21 +30,21 @@ class Orphans:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._known: dict[ResourceKey, ObjectBacklogs] = {}
+        self._known: dict[ResourceKey, ObjectBacklog] = {}
 
-    def watch(self, flow: ResourceKey, backlogs: ObjectBacklogs) -> None:
+    def watch(self, resource_key: ResourceKey, backlogs: ObjectBacklog) -> None:
         """Ask `backlogs` about the objects of a resource from now on."""
-        self._known[flow] = backlogs
+        self._known[resource_key] = backlogs
 
-    def forget(self, flow: ResourceKey) -> None:
+    def forget(self, resource_key: ResourceKey) -> None:
         """Ask nobody any more."""
-        self._known.pop(flow, None)
+        self._known.pop(resource_key, None)
 
-    def wait(self, flow: ResourceKey, obj: PartialObject) -> float:
+    def wait(self, resource_key: ResourceKey, obj: PartialObject) -> float:
         """Return for how many seconds a main object without owner is left alone yet."""
         if is_new(obj, self._clock.now()):
             return 0.0
-        known = self._known.get(flow)
+        known = self._known.get(resource_key)
         return UNSEEN_SECONDS if known is None else known.wait(obj)
 
 

@@ -48,7 +48,7 @@ class OverdueSeries(Protocol):
         ...
 
 
-class _Told(NamedTuple):
+class _Reported(NamedTuple):
     overdue: Overdue | None
     at: float
 
@@ -63,18 +63,18 @@ class OverdueDrains:
         objects: Objects,
         recorder: Recorder,
         series: OverdueSeries,
-        told: Callable[[RingName], None],
+        on_change: Callable[[RingName], None],
         clock: Clock,
     ) -> None:
-        """`told` is called when there are overdue drains of a ring, more, fewer, or none again."""
+        """`on_change` is called when there are overdue drains of a ring, more, fewer, or none again."""
         self._cache = cache
         self._objects = objects
         self._recorder = recorder
         self._series = series
-        self._told = told
+        self._on_change = on_change
         self._clock = clock
         self._overdue: dict[RingName, Overdue] = {}
-        self._last = defaultdict[RingName, _Told](lambda: _Told(None, 0.0))
+        self._last = defaultdict[RingName, _Reported](lambda: _Reported(None, 0.0))
         self._events = defaultdict[RingName, Lately](Lately)
         self._recorded: dict[ObjectKey, float] = {}
         """Drains with an Event, by when they were first seen."""
@@ -87,76 +87,81 @@ class OverdueDrains:
         """Look until cancelled at what is being drained of each resource."""
         while True:
             backlogs = draining()
-            await self._record(self._look(backlogs))
+            await self._record(self._scan(backlogs))
             await self._clock.sleep(CHECK_SECONDS)
 
-    def _look(self, backlogs: Mapping[ResourceKey, Backlog]) -> list[tuple[ObjectKey, Seen]]:
+    def _scan(self, backlogs: Mapping[ResourceKey, Backlog]) -> list[tuple[ObjectKey, Seen]]:
         """Count what is overdue; return what is to be told on the objects themselves."""
         self._forget(backlogs)
-        untold = list[tuple[ObjectKey, Seen]]()
+        unreported = list[tuple[ObjectKey, Seen]]()
         counts, first = Counter[RingName](), dict[RingName, tuple[float, ObjectKey]]()
-        for flow, backlog in backlogs.items():
-            drains = self._overdue_of(flow, backlog)
-            self._series.show_overdue(*flow, drains=len(drains))
-            counts[flow.ring] += len(drains)
-            for subject, seen in islice(drains, 1):
-                oldest = (seen.since, subject)
-                first[flow.ring] = min(first.get(flow.ring, oldest), oldest)
-            untold += islice((d for d in drains if d[0] not in self._recorded), MAX_EVENTS)
+        for resource_key, backlog in backlogs.items():
+            drains = self._overdue_of(resource_key, backlog)
+            self._series.show_overdue(*resource_key, drains=len(drains))
+            counts[resource_key.ring] += len(drains)
+            for key, seen in islice(drains, 1):
+                oldest = (seen.since, key)
+                first[resource_key.ring] = min(first.get(resource_key.ring, oldest), oldest)
+            unreported += islice((d for d in drains if d[0] not in self._recorded), MAX_EVENTS)
         self._overdue = {
-            ring: Overdue(count=counts[ring], first=f"{subject.flow.resource} {subject.ref}")
-            for ring, (_, subject) in first.items()
+            ring: Overdue(count=counts[ring], first=f"{key.resource} {key.ref}")
+            for ring, (_, key) in first.items()
         }
         for ring in counts.keys() | self._last.keys():
-            self._tell(ring)
-        return untold
+            self._notify(ring)
+        return unreported
 
-    def _overdue_of(self, flow: ResourceKey, backlog: Backlog) -> list[tuple[ObjectKey, Seen]]:
-        snapshot = self._cache.snapshot(flow.ring)
+    def _overdue_of(
+        self, resource_key: ResourceKey, backlog: Backlog
+    ) -> list[tuple[ObjectKey, Seen]]:
+        snapshot = self._cache.snapshot(resource_key.ring)
         seconds = 0.0 if snapshot is None else timeout_of(snapshot.ring.spec.movement)
         if seconds <= 0:
             return []
-        return [(ObjectKey(flow, ref), seen) for ref, seen in backlog.older_than(seconds)]
+        return [(ObjectKey(resource_key, ref), seen) for ref, seen in backlog.older_than(seconds)]
 
     def _forget(self, backlogs: Mapping[ResourceKey, Backlog]) -> None:
         """Forget drains that are over, though the object may be drained again by now."""
         self._recorded = {
-            subject: since
-            for subject, since in self._recorded.items()
-            if subject.flow in backlogs and backlogs[subject.flow].since(subject.ref) == since
+            key: since
+            for key, since in self._recorded.items()
+            if key.resource_key in backlogs and backlogs[key.resource_key].since(key.ref) == since
         }
-        rings = {flow.ring for flow in backlogs}
+        rings = {resource_key.ring for resource_key in backlogs}
         for ring in self._events.keys() - rings:
             del self._events[ring]
 
-    def _tell(self, ring: RingName) -> None:
+    def _notify(self, ring: RingName) -> None:
         now, overdue, last = self._clock.monotonic(), self.of(ring), self._last[ring]
         if overdue == last.overdue:
             if overdue is None:
                 del self._last[ring]
             return
         if overdue is None or last.overdue is None or last.at + COUNT_SECONDS <= now:
-            self._last[ring] = _Told(overdue, now)
-            self._told(ring)
+            self._last[ring] = _Reported(overdue, now)
+            self._on_change(ring)
 
     async def _record(self, drains: list[tuple[ObjectKey, Seen]]) -> None:
-        for subject, seen in drains:
-            events = self._events[subject.flow.ring]
-            snapshot, now = self._cache.snapshot(subject.flow.ring), self._clock.monotonic()
+        for key, seen in drains:
+            events = self._events[key.ring]
+            snapshot, now = (
+                self._cache.snapshot(key.ring),
+                self._clock.monotonic(),
+            )
             if snapshot is None or events.wait(MAX_EVENTS, now) > 0:
                 continue
             events.add(now)
-            await self._warn(snapshot, subject, seen)
+            await self._warn(snapshot, key, seen)
 
-    async def _warn(self, snapshot: RingSnapshot, subject: ObjectKey, seen: Seen) -> None:
+    async def _warn(self, snapshot: RingSnapshot, key: ObjectKey, seen: Seen) -> None:
         try:
-            resource = await self._objects.find(subject.flow.resource)
-            obj = await read(self._objects, resource, subject.ref)
+            resource = await self._objects.find(key.resource)
+            obj = await read(self._objects, resource, key.ref)
         except (ApiError, InvalidObject) as error:
-            fields = {"ring": snapshot.name, "object": str(subject.ref), "error": str(error)}
+            fields = {"ring": snapshot.name, "object": str(key.ref), "error": str(error)}
             _log.debug("cannot read overdue drain", extra=fields)
             return
-        self._recorded[subject] = seen.since
+        self._recorded[key] = seen.since
         shard, seconds = snapshot.owner_of(obj), self._clock.monotonic() - seen.since
         if shard is None or not snapshot.is_draining(obj):
             return
@@ -164,7 +169,7 @@ class OverdueDrains:
             f"ring {snapshot.name}: shard {shard} has not acknowledged the drain "
             f"for {seconds:.0f}s (drainTimeout {snapshot.ring.spec.movement.drain_timeout})"
         )
-        fields = {"ring": snapshot.name, "object": str(subject.ref), "shard": shard}
+        fields = {"ring": snapshot.name, "object": str(key.ref), "shard": shard}
         _log.warning("drain is overdue", extra=fields)
         await self._recorder.warn(obj, OVERDUE, text)
 

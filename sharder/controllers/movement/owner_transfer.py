@@ -35,7 +35,7 @@ class OwnerTransfer:
         self._objects = objects
         self._mover = mover
         self._failures = failures
-        self._promises = Reservations(snapshot)
+        self._reservations = Reservations(snapshot)
         self._stuck = dict[str, float]()
         self._lost = dict[str, PartialObject]()
         """Objects that somebody else has given away meanwhile, by uid."""
@@ -56,7 +56,7 @@ class OwnerTransfer:
         try:
             return await self._run(main, found, shards)
         except BaseException:
-            self._promises.give_back()
+            self._reservations.give_back()
             raise
 
     async def _run(
@@ -86,7 +86,7 @@ class OwnerTransfer:
     async def _give(self, main: Resource, obj: PartialObject) -> None:
         """Give a main object away; note whether somebody else was faster."""
         uid = obj.metadata.uid
-        step = await self._move(main, obj, self._promises.keep, uid)
+        step = await self._move(main, obj, self._reservations.keep, uid)
         if step is not None and not isinstance(step, Assign):
             self._lost[uid] = obj
 
@@ -100,13 +100,11 @@ class OwnerTransfer:
             except NotFound:
                 continue
             followers = [child async for child in self._followers(resource, self._lost, "")]
-            following = DependentsFollower(
-                self._snapshot, objects=self._objects, mover=self._mover
-            )
-            await following.run(resource, followers)
+            follower = DependentsFollower(self._snapshot, objects=self._objects, mover=self._mover)
+            await follower.run(resource, followers)
 
     def _plan(self, obj: PartialObject) -> Step:
-        step = self._promises.plan(obj)
+        step = self._reservations.plan(obj)
         if isinstance(step, Keep) and step.fault:
             self.fault = self.fault or step.why
         return step
@@ -166,11 +164,11 @@ class OwnerTransfer:
         try:
             return await self._mover.move(self._snapshot, resource, obj, decide)
         except (ApiError, InvalidObject, BackingOff):
-            subject = ObjectKey(ResourceKey(self._snapshot.name, resource.id), obj.metadata.ref)
+            key = ObjectKey(ResourceKey(self._snapshot.name, resource.id), obj.metadata.ref)
             is_owner = obj.metadata.uid == owner_uid
-            if not is_owner and not self._failures.keeps_owner(subject):
+            if not is_owner and not self._failures.keeps_owner(key):
                 return None
-            seconds = max(BACKOFF.base, self._failures.wait(subject))
+            seconds = max(BACKOFF.base, self._failures.wait(key))
             self._stuck[owner_uid] = max(seconds, self._stuck.get(owner_uid, 0.0))
             return None
 
@@ -178,7 +176,7 @@ class OwnerTransfer:
         reference = child.metadata.controller
         if reference is None or reference.uid != owner.metadata.uid:
             return Keep("its controller has changed")
-        desired = self._promises.goal_of(owner)
+        desired = self._reservations.goal_of(owner)
         position = position_of(self._snapshot, child, desired)
         return next_step(position, self._snapshot.members, Role.CONTROLLED)
 

@@ -39,7 +39,7 @@ from sharder.runtime.task_pool import batch
 MAX_PLANNED: Final = 20
 """Moves of a dry run that the status lists."""
 
-REST: Final = 2
+REST_INTERVALS: Final = 2
 """Intervals in which an object that was moved is left alone, as `docs/rebalancing.md` promises."""
 
 RENEW_SECONDS: Final = 24 * 3600.0
@@ -74,7 +74,7 @@ class Series(Protocol):
 class _State:
     """What is kept of a ring."""
 
-    looked_at: float | None = None
+    finished_at: float | None = None
     moved: dict[str, float] = field(default_factory=dict)
     """When each object was last moved for balance, by key."""
     begun: Set[tuple[str, ShardName]] = frozenset()
@@ -98,15 +98,15 @@ class Rebalancer:
         cache: ClusterCache,
         objects: Objects,
         mover: Mover,
-        told: Callable[[RingName], None],
+        on_change: Callable[[RingName], None],
         series: Series,
         clock: Clock,
     ) -> None:
-        """`told` is called with a ring when there is something new to say about it."""
+        """`on_change` is called with a ring when there is something new to say about it."""
         self._cache = cache
         self._objects = objects
         self._mover = mover
-        self._told = told
+        self._on_change = on_change
         self._series = series
         self._clock = clock
         self._rings: dict[RingName, _State] = {}
@@ -129,16 +129,18 @@ class Rebalancer:
             return None
         state = self._rings.setdefault(name, _State())
         interval, now = _interval(snapshot.ring.spec.rebalance), self._clock.monotonic()
-        if state.looked_at is not None and now < state.looked_at + interval:
-            return state.looked_at + interval - now
+        if state.finished_at is not None and now < state.finished_at + interval:
+            return state.finished_at + interval - now
         if snapshot.tally is not None and not snapshot.tally.synced:
             return AGAIN_SECONDS
-        state.moved = {k: at for k, at in state.moved.items() if now < at + REST * interval}
+        state.moved = {
+            k: at for k, at in state.moved.items() if now < at + REST_INTERVALS * interval
+        }
         try:
-            await self._look(snapshot, state)
+            await self._rebalance(snapshot, state)
         except Superseded:
             return AGAIN_SECONDS
-        state.looked_at, state.asked = now, 0
+        state.finished_at, state.asked = now, 0
         return interval
 
     async def _look(self, snapshot: RingSnapshot, state: _State) -> None:
@@ -155,8 +157,8 @@ class Rebalancer:
         if still is not None:
             self._report(snapshot, state, Outcome(before={}, after={}, why=still), moves=0)
             return
-        kinds = await self._weigh(snapshot, balance)
-        outcome = await self._at_leisure(snapshot, balance.looking())
+        by_kind = await self._weigh(snapshot, balance)
+        outcome = await self._run_in_turns(snapshot, balance.looking())
         moves = len(outcome.moves)
         if not snapshot.ring.spec.rebalance.dry_run:
             settled = await self._at_leisure(snapshot, balance.settling(outcome.moves))
@@ -165,7 +167,7 @@ class Rebalancer:
             state.settled = settled
         self._report(snapshot, state, outcome, moves=moves)
 
-    async def _at_leisure(self, snapshot: RingSnapshot, steps: Steps[T]) -> T:
+    async def _run_in_turns(self, snapshot: RingSnapshot, steps: Steps[T]) -> T:
         """Take one step after the other, let others have their turn, and stop if it is in vain."""
         began = self._clock.monotonic()
         while True:
@@ -183,28 +185,28 @@ class Rebalancer:
         self, snapshot: RingSnapshot, balance: Balance
     ) -> dict[tuple[str, str], Resource]:
         """Weigh all objects; return the main resources by group and kind."""
-        cover = scope_of(snapshot.namespaces, self._cache.known_namespaces())
-        kinds: dict[tuple[str, str], Resource] = {}
+        list_scope = scope_of(snapshot.namespaces, self._cache.known_namespaces())
+        by_kind: dict[tuple[str, str], Resource] = {}
         for main in snapshot.resources:
-            resource = await self._list(snapshot, main.id, cover, balance.add)
-            kinds[resource.id.group, resource.kind] = resource
+            resource = await self._list(snapshot, main.id, list_scope, balance.add)
+            by_kind[resource.id.group, resource.kind] = resource
         for controlled in (r for r, role in snapshot.roles.items() if role is Role.CONTROLLED):
             try:
-                await self._list(snapshot, controlled, cover, balance.add_controlled)
+                await self._list(snapshot, controlled, list_scope, balance.add_controlled)
             except NotFound:
                 continue  # nothing of it exists
-        return kinds
+        return by_kind
 
     async def _list(
         self,
         snapshot: RingSnapshot,
         of: GroupResource,
-        cover: ListScope,
+        list_scope: ListScope,
         add: Callable[[PartialObject], None],
     ) -> Resource:
         with naming_the_rule(of):
             resource = await self._objects.find(of)
-            async with aclosing(stream(self._objects, resource, cover)) as objects:
+            async with aclosing(stream(self._objects, resource, list_scope)) as objects:
                 async for obj in objects:
                     if snapshot.selects(obj, snapshot.roles[of]):
                         add(obj)
@@ -215,7 +217,7 @@ class Rebalancer:
         snapshot: RingSnapshot,
         state: _State,
         moves: tuple[Move, ...],
-        kinds: dict[tuple[str, str], Resource],
+        by_kind: dict[tuple[str, str], Resource],
     ) -> int:
         """Ask for the objects; return how many were asked for in this interval.
 
@@ -226,10 +228,10 @@ class Rebalancer:
             for move in moves[: max(0, budget)]:
                 group, kind, namespace, name = move.key.split("/")
                 ref = ObjectRef(namespace, name)
-                await writes.add(self._ask(snapshot, state, kinds[group, kind], ref, move))
+                await writes.add(self._drain(snapshot, state, by_kind[group, kind], ref, move))
         return state.asked
 
-    async def _ask(
+    async def _drain(
         self,
         snapshot: RingSnapshot,
         state: _State,
@@ -274,7 +276,7 @@ class Rebalancer:
         state.last = last
         fields = {"ring": snapshot.name, "moves": moves, "why": outcome.why}
         _log.info("rebalance finished", extra=fields)
-        self._told(snapshot.name)
+        self._on_change(snapshot.name)
 
 
 def _interval(spec: RebalanceSpec) -> float:

@@ -20,7 +20,7 @@ from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.resync_stats import ResyncResult
 from sharder.controllers.movement.failures import Report
 from sharder.controllers.movement.mover import Mover, Superseded
-from sharder.controllers.movement.resync_lists import ListPass
+from sharder.controllers.movement.resync_lists import ResyncLists
 from sharder.controllers.movement.resync_pass import ResyncPass
 from sharder.controllers.scope import scope_of
 from sharder.core.errors import Unavailable
@@ -66,9 +66,9 @@ class Resync:
         objects: Objects,
         mover: Mover,
         locks: Locks,
-        mistakes: AnnotationWarnings,
+        annotation_warnings: AnnotationWarnings,
         report: Report,
-        at_fault: Report,
+        on_fault: Report,
         passed: Callable[[RingName], None],
         stopwatch: Stopwatch,
         clock: Clock,
@@ -81,9 +81,9 @@ class Resync:
             objects: What is read.
             mover: Writes.
             locks: Shared with the hand-over.
-            mistakes: Is told of labels and annotations that cannot be understood.
+            annotation_warnings: Is told of labels and annotations that cannot be understood.
             report: Is told what could not be read.
-            at_fault: Is told what the ring's strategy did wrong.
+            on_fault: Is told what the ring's strategy did wrong.
             passed: Is told the ring after each whole pass.
             stopwatch: Takes the times.
             clock: Likewise.
@@ -93,9 +93,9 @@ class Resync:
         self._objects = objects
         self._mover = mover
         self._locks = locks
-        self._mistakes = mistakes
+        self._annotation_warnings = annotation_warnings
         self._report = report
-        self._at_fault = at_fault
+        self._on_fault = on_fault
         self._passed = passed
         self._stopwatch = stopwatch
         self._clock = clock
@@ -119,44 +119,44 @@ class Resync:
             self.results.pop(name, None)
             return None
         began = self._clock.monotonic()
-        cover = scope_of(snapshot.namespaces, self._cache.known_namespaces())
-        found = ListPass(
+        list_scope = scope_of(snapshot.namespaces, self._cache.known_namespaces())
+        lists = ResyncLists(
             snapshot,
-            cover=cover,
+            list_scope=list_scope,
             objects=self._objects,
             mover=self._mover,
-            mistakes=self._mistakes,
+            annotation_warnings=self._annotation_warnings,
             clock=self._clock,
         )
         try:
-            await ResyncPass(snapshot, found, mover=self._mover).run(self._locks[name])
+            await ResyncPass(snapshot, lists, mover=self._mover).run(self._locks[name])
         except Superseded:
             return AGAIN_SECONDS
-        if found.problem is None and found.expired is not None:
+        if lists.problem is None and lists.expired is not None:
             _log.info(
                 "resync list expired (410), restarting",
-                extra={"ring": name, "error": str(found.expired)},
+                extra={"ring": name, "error": str(lists.expired)},
             )
             return EXPIRED_SECONDS
         seconds = self._clock.monotonic() - began
         self._stopwatch.resynced(name, seconds)
         _log.info("resynced", extra={"ring": name, "why": f"{seconds:.1f}s"})
         time = self._clock.now()
-        result = found.muster.result(time=time, seconds=seconds)
-        if found.problem is None:  # else not all objects were looked at
+        result = lists.stats.result(time=time, seconds=seconds)
+        if lists.problem is None:  # else not all objects were looked at
             self.results[name] = result
-        self._report(name, found.problem)
-        self._at_fault(name, found.muster.fault)
+        self._report(name, lists.problem)
+        self._on_fault(name, lists.stats.fault)
         self._passed(name)
-        if found.problem is not None:
-            raise Unavailable(found.problem)
+        if lists.problem is not None:
+            raise Unavailable(lists.problem)
         usual = self._next_in(name, snapshot.members, rescued=result.report.moved)
-        return min(usual, found.patience.again_in() or usual)
+        return min(usual, lists.deferred.again_in() or usual)
 
-    def recounted(self, name: RingName, figures: ObjectStats) -> None:
+    def recounted(self, name: RingName, stats: ObjectStats) -> None:
         """Take newer figures of a ring than those of its last whole pass."""
         if name in self.results:
-            self.results[name] = self.results[name]._replace(figures=figures)
+            self.results[name] = self.results[name]._replace(stats=stats)
 
     def _next_in(self, name: RingName, members: Members, *, rescued: int) -> float:
         """Return in how many seconds to pass again; whatever passes come in between."""

@@ -33,22 +33,22 @@ AT_ONCE = 100
 """Controlled objects whose owners are read together."""
 
 
-class ListPass:
+class ResyncLists:
     """What the parts of a pass have in common: how it reads and moves, and what came of it."""
 
     def __init__(
         self,
         snapshot: RingSnapshot,
         *,
-        cover: ListScope,
+        list_scope: ListScope,
         objects: Objects,
         mover: Mover,
-        mistakes: AnnotationWarnings,
+        annotation_warnings: AnnotationWarnings,
         clock: Clock,
     ) -> None:
-        """`cover` shows everything in scope; what lies outside costs little then."""
-        self.muster = ResyncStats(snapshot)
-        self.patience = DeferredDrains(snapshot, mover=mover, clock=clock)
+        """`list_scope` shows everything in scope; what lies outside costs little then."""
+        self.stats = ResyncStats(snapshot)
+        self.deferred = DeferredDrains(snapshot, mover=mover, clock=clock)
         self.problem: str | None = None
         self.expired: Expired | None = None
         """A list took too long, which is nobody's fault: not all objects were seen."""
@@ -57,8 +57,8 @@ class ListPass:
         self._snapshot = snapshot
         self._objects = objects
         self._mover = mover
-        self._mistakes = mistakes
-        self._cover = cover
+        self._annotation_warnings = annotation_warnings
+        self._list_scope = list_scope
         self._clock = clock
 
     async def move_main(self, resource: Resource, labels: str, decide: Decide) -> None:
@@ -66,8 +66,8 @@ class ListPass:
 
         def noting(obj: PartialObject) -> Step:
             step = decide(obj)
-            self.muster.note(obj, step)
-            self._mistakes.look(self._snapshot, obj)
+            self.stats.note(obj, step)
+            self._annotation_warnings.look(self._snapshot, obj)
             return step
 
         await self.move_all(resource, labels, decide, first=noting)
@@ -116,15 +116,15 @@ class ListPass:
         if not leaving:
             return
         found, leaving[:] = list(leaving), []
-        following = DependentsFollower(self._snapshot, objects=self._objects, mover=self._mover)
-        await following.run(resource, found)
-        self.left_behind |= following.left_behind
+        follower = DependentsFollower(self._snapshot, objects=self._objects, mover=self._mover)
+        await follower.run(resource, found)
+        self.left_behind |= follower.left_behind
 
     async def stream(
         self, resource: Resource, labels: str = ""
     ) -> AsyncGenerator[PartialObject, None]:
         """Yield the objects of a resource that match."""
-        async with aclosing(stream(self._objects, resource, self._cover, labels)) as objects:
+        async with aclosing(stream(self._objects, resource, self._list_scope, labels)) as objects:
             async for obj in objects:
                 yield obj
 
@@ -133,29 +133,29 @@ class ListPass:
         try:
             step = await self._mover.try_to_move(self._snapshot, resource, obj, decide)
         except DrainDeferred as error:
-            self.patience.add(resource, obj, decide, error)
+            self.deferred.add(resource, obj, decide, error)
         except (ApiError, InvalidObject, BackingOff) as error:
-            self.muster.failed(error)
+            self.stats.failed(error)
             if self._snapshot.roles[resource.id] is Role.CONTROLLED:
                 self._keep_owner(resource, obj)
             elif isinstance(decide(obj), Assign):
-                self.muster.left(obj)
+                self.stats.left(obj)
         else:
-            self.muster.carried_out(obj, step)
+            self.stats.carried_out(obj, step)
 
     def _keep_owner(self, resource: Resource, obj: PartialObject) -> None:
         reference = obj.metadata.controller
-        subject = ObjectKey(ResourceKey(self._snapshot.name, resource.id), obj.metadata.ref)
-        if reference is not None and self._mover.failures.keeps_owner(subject):
+        key = ObjectKey(ResourceKey(self._snapshot.name, resource.id), obj.metadata.ref)
+        if reference is not None and self._mover.failures.keeps_owner(key):
             self.left_behind[reference.uid] = ObjectRef(obj.metadata.namespace, reference.name)
 
     async def wait(self) -> None:
         """Move what was withheld as soon as there is room, as long as it is worth waiting."""
-        while self.patience.lasts():
+        while self.deferred.lasts():
             await self._clock.sleep(RETRY_SECONDS)
             self._mover.check(self._snapshot)
             async with batch(self._mover.limit) as writes:
-                for resource, obj, decide in self.patience.take():
+                for resource, obj, decide in self.deferred.take():
                     await writes.add(self.move(resource, obj, decide))
 
     async def noting(self, resource: GroupResource, work: Awaitable[None]) -> None:
@@ -181,10 +181,10 @@ class ListPass:
 class ExcessDrainer:
     """The part of a pass that undoes what is above a ceiling."""
 
-    def __init__(self, snapshot: RingSnapshot, sweep: ListPass, *, limit: int) -> None:
+    def __init__(self, snapshot: RingSnapshot, lists: ResyncLists, *, limit: int) -> None:
         """`limit` bounds the writes under way at once."""
         self._snapshot = snapshot
-        self._sweep = sweep
+        self._lists = lists
         self._limit = limit
 
     async def run(self) -> None:
@@ -195,11 +195,11 @@ class ExcessDrainer:
     async def _relieve(self, shard: ShardName, excess: int) -> None:
         displaced = LeastDrawn[tuple[Resource, PartialObject]](excess)
         for main in self._snapshot.resources:
-            await self._sweep.noting(main.id, self._offer(main, shard, displaced))
+            await self._lists.noting(main.id, self._offer(main, shard, displaced))
         decide = partial(plan_displaced, self._snapshot, shard=shard)
         async with batch(self._limit) as writes:
             for resource, obj in displaced.items():
-                await writes.add(self._sweep.move(resource, obj, decide))
+                await writes.add(self._lists.move(resource, obj, decide))
 
     async def _offer(
         self,
@@ -208,8 +208,8 @@ class ExcessDrainer:
         displaced: LeastDrawn[tuple[Resource, PartialObject]],
     ) -> None:
         """Consider what the shard has of a resource; what leaves it anyhow relieves it no more."""
-        resource = await self._sweep.find(main.id)
+        resource = await self._lists.find(main.id)
         with naming_the_rule(resource.id):
-            async for obj in self._sweep.stream(resource, f"{self._snapshot.owner_label}={shard}"):
+            async for obj in self._lists.stream(resource, f"{self._snapshot.owner_label}={shard}"):
                 if self._snapshot.selects(obj) and self._snapshot.entry_of(obj).stays:
                     displaced.offer(keep_priority_of(self._snapshot, obj, shard), (resource, obj))

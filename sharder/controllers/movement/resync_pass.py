@@ -12,7 +12,7 @@ from typing import Final
 
 from sharder.controllers.movement.mover import Mover
 from sharder.controllers.movement.pending import BACKOFF
-from sharder.controllers.movement.resync_lists import ExcessDrainer, ListPass
+from sharder.controllers.movement.resync_lists import ExcessDrainer, ResyncLists
 from sharder.controllers.permissions import naming_the_rule
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
@@ -38,12 +38,12 @@ LOST: Final = Keep("its last owner may still be working on it")
 class ResyncPass:
     """One pass over a ring's objects, all decided from one snapshot."""
 
-    def __init__(self, snapshot: RingSnapshot, sweep: ListPass, *, mover: Mover) -> None:
-        """`sweep` has what came of it in the end."""
+    def __init__(self, snapshot: RingSnapshot, lists: ResyncLists, *, mover: Mover) -> None:
+        """`lists` has what came of it in the end."""
         self._snapshot = snapshot
-        self._sweep = sweep
-        self._promises = Reservations(snapshot)
-        self._relief = ExcessDrainer(snapshot, self._sweep, limit=mover.limit)
+        self._lists = lists
+        self._reservations = Reservations(snapshot)
+        self._relief = ExcessDrainer(snapshot, self._lists, limit=mover.limit)
         self._mover = mover
         self._has_lost = False
         """Whether an object that leads others had just lost its owner label.  It has nothing moved
@@ -95,19 +95,19 @@ class ResyncPass:
         self._mover.check(self._snapshot)
         try:
             for resource in main:
-                await self._sweep.noting(resource.id, self._rescue(resource, lock))
+                await self._lists.noting(resource.id, self._rescue(resource, lock))
             await relieve()
             for resource in main:
-                await self._sweep.noting(resource.id, self._follow(resource))
+                await self._lists.noting(resource.id, self._follow(resource))
         finally:
-            self._promises.give_back()
-        await self._sweep.wait()
+            self._reservations.give_back()
+        await self._lists.wait()
 
     async def _rescue(self, main: RingResource, lock: asyncio.Lock) -> None:
         """Give objects that nobody works on to their shard; what they control goes first."""
-        resource = await self._sweep.find(main.id)
+        resource = await self._lists.find(main.id)
         if self._snapshot.roles[main.id] is not Role.LEADING:
-            await self._sweep.move_main(
+            await self._lists.move_main(
                 resource, self._stranded, partial(self._plan_free, resource)
             )
             return
@@ -115,16 +115,16 @@ class ResyncPass:
             owners = await self._displaced(main)
             await self._gather(main, owners)
             self._put_off(resource)
-            await self._sweep.move_main(
+            await self._lists.move_main(
                 resource, self._stranded, partial(self._plan_stranded, owners)
             )
 
     def _put_off(self, main: Resource) -> None:
         """Leave owners whose controlled objects could not be written to the hand-over."""
-        for ref in self._sweep.left_behind.values():
+        for ref in self._lists.left_behind.values():
             where = ref if main.namespaced else ref._replace(namespace="")
-            subject = ObjectKey(ResourceKey(self._snapshot.name, main.id), where)
-            self._mover.failures.put_off(subject, BACKOFF.base)
+            key = ObjectKey(ResourceKey(self._snapshot.name, main.id), where)
+            self._mover.failures.put_off(key, BACKOFF.base)
 
     async def _displaced(self, main: RingResource) -> Owners:
         """Learn who waits for a drain, of all resources that control what `main` controls."""
@@ -132,22 +132,22 @@ class ResyncPass:
         for other in self._snapshot.resources:
             if controlled & set(other.controlled_resources):
                 try:
-                    await self._learn(await self._sweep.find(other.id), owners)
+                    await self._learn(await self._lists.find(other.id), owners)
                 except NotFound as error:
-                    self._sweep.unreadable(other.id, error)
+                    self._lists.unreadable(other.id, error)
         return owners
 
     async def _learn(self, resource: Resource, owners: Owners) -> None:
         """Read all objects, or where they are counted those that may be displaced."""
         with naming_the_rule(resource.id):
             for labels in self._displacing:
-                async for obj in self._sweep.stream(resource, labels):
+                async for obj in self._lists.stream(resource, labels):
                     if not self._snapshot.selects(obj):
                         owners.leave(self._snapshot, obj)
                     elif self._mover.wait(self._snapshot, resource, obj) > 0:
                         self._has_lost = True
                     else:
-                        owners.note(self._snapshot, obj, self._promises.plan(obj))
+                        owners.note(self._snapshot, obj, self._reservations.plan(obj))
 
     async def _gather(self, main: RingResource, owners: Owners) -> None:
         """Bring what the main objects control to where these are, or will be in a moment."""
@@ -156,12 +156,12 @@ class ResyncPass:
             if self._snapshot.roles[controlled.id] is not Role.CONTROLLED:
                 continue
             try:
-                resource = await self._sweep.find(controlled.id)
+                resource = await self._lists.find(controlled.id)
                 for labels in (self._stranded, self._settled):
-                    await self._sweep.move_controlled(resource, labels, decide)
+                    await self._lists.move_controlled(resource, labels, decide)
             except NotFound as error:
                 # Nothing of it exists that the main objects would have to wait for.
-                self._sweep.unreadable(controlled.id, error)
+                self._lists.unreadable(controlled.id, error)
 
     def _plan_free(self, resource: Resource, obj: PartialObject) -> Step:
         """Leave an object that has just lost its owner label to the hand-over."""
@@ -175,15 +175,15 @@ class ResyncPass:
             return Keep("its shard has just released it, its controlled objects move first")
         if self._snapshot.owner_of(obj) is None and self._has_lost:
             return LOST
-        if obj.metadata.uid in self._sweep.left_behind:
+        if obj.metadata.uid in self._lists.left_behind:
             return Keep("its dependents could not be moved yet")
-        return self._promises.keep(obj)
+        return self._reservations.keep(obj)
 
     async def _follow(self, main: RingResource) -> None:
         """Ask shards to let go of what belongs elsewhere, and take such requests back."""
-        resource = await self._sweep.find(main.id)
+        resource = await self._lists.find(main.id)
         for labels in self._following:
-            await self._sweep.move_main(resource, labels, partial(plan_owned, self._snapshot))
+            await self._lists.move_main(resource, labels, partial(plan_owned, self._snapshot))
 
 
 async def _nothing() -> None:

@@ -11,11 +11,11 @@ from collections import defaultdict
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
-from sharder.controllers.movement.backlogs import Size
 from sharder.controllers.movement.drain_budget import DrainBudget
 from sharder.controllers.movement.failures import Failures
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import Counter, Mover
+from sharder.controllers.movement.object_backlog import Size
 from sharder.controllers.movement.orphans import Orphans
 from sharder.controllers.movement.pending import PendingObjects
 from sharder.controllers.movement.resync import Locks
@@ -27,11 +27,11 @@ from sharder.ports import Objects
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 
-PATIENCE_SECONDS = 0.8
+LEADER_SECONDS = 0.8
 """The leader takes less, unless it is gone or has very much to do."""
 
 
-class Unseen:
+class NoMetrics:
     """What the leader shows, and nobody else."""
 
     def failed(self, ring: RingName, resource: GroupResource) -> None:
@@ -49,7 +49,7 @@ class Unseen:
         """Leave it to the leader."""
 
 
-def _nobody(*_about: object) -> None:
+def _ignore(*_about: object) -> None:
     """Tell nobody: the leader does."""
 
 
@@ -69,28 +69,28 @@ class StandBy:
         """`limit` bounds the writes under way at once."""
         self._cache = cache
         locks: Locks = defaultdict(asyncio.Lock)
-        unseen = Unseen()
-        waiting = PendingObjects(clock=clock, rng=rng, patience=PATIENCE_SECONDS)
+        metrics = NoMetrics()
+        pending = PendingObjects(clock=clock, rng=rng, grace=LEADER_SECONDS)
         failures = Failures(
             clock=clock,
             rng=rng,
             recorder=None,
-            counter=unseen,
-            report=_nobody,
-            retry=waiting.retry,
+            counter=metrics,
+            report=_ignore,
+            retry=pending.retry,
         )
-        drains = DrainBudget(counter=unseen, clock=clock)
+        drains = DrainBudget(counter=metrics, clock=clock)
         orphans = Orphans(clock)
         mover = Mover(
             cache=cache,
             objects=objects,
-            claims=None,
+            lease_guard=None,
             leads=lambda: True,
             failures=failures,
             drains=drains,
             orphans=orphans,
             counter=counter,
-            moved=_nobody,
+            moved=_ignore,
             limit=limit,
         )
         self._hand_over = Handover(
@@ -98,23 +98,23 @@ class StandBy:
             objects=objects,
             mover=mover,
             failures=failures,
-            at_fault=_nobody,
-            waiting=waiting,
+            on_fault=_ignore,
+            pending=pending,
             locks=locks,
             rng=rng,
         )
         self._exceptions = OrphanWatches(
             cache=cache,
             objects=objects,
-            waiting=waiting,
+            pending=pending,
             forget=self._hand_over.forget,
             watching=Watching(),
-            told=_nobody,
-            moved=_nobody,
+            on_change=_ignore,
+            moved=_ignore,
             drains=drains,
             orphans=orphans,
             overdue=None,
-            series=unseen,
+            series=metrics,
             clock=clock,
             rng=rng,
             roles=(Role.LEADING,),
@@ -124,9 +124,9 @@ class StandBy:
         """Watch and hand over until cancelled."""
         subscriber = Subscriber(
             ring=self._exceptions.ring_changed,
-            steps=_nobody,
+            steps=_ignore,
             scope=lambda ring, _: self._exceptions.ring_changed(ring),
-            lease=_nobody,
+            lease=_ignore,
         )
         with self._cache.subscribed(subscriber):
             async with asyncio.TaskGroup() as group:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sharder.controllers.cache import ClusterCache
-from sharder.controllers.movement.backlog import Backlog, Room
-from sharder.controllers.movement.backlogs import Limits, ObjectBacklogs, Series
+from sharder.controllers.movement.backlog import Backlog, Limit
 from sharder.controllers.movement.drain_budget import DrainBudget
+from sharder.controllers.movement.object_backlog import Limits, ObjectBacklog, Series
 from sharder.controllers.movement.orphans import Orphans
 from sharder.controllers.movement.overdue import OverdueDrains
 from sharder.controllers.movement.pending import PendingObjects
@@ -49,10 +49,10 @@ class _State:
     scope: tuple[object, ...] = ()
     placed: RingSnapshot | None = None
     """By which objects are placed as far as we know."""
-    cover: ListScope = ()
+    list_scope: ListScope = ()
     tasks: dict[Watch, asyncio.Task[None]] = field(default_factory=dict)
-    backlogs: dict[ResourceKey, ObjectBacklogs] = field(default_factory=dict)
-    rooms: Limits = field(default_factory=lambda: Limits(Room(), Room()))
+    backlogs: dict[ResourceKey, ObjectBacklog] = field(default_factory=dict)
+    limits: Limits = field(default_factory=lambda: Limits(Limit(), Limit()))
 
 
 class OrphanWatches:
@@ -63,10 +63,10 @@ class OrphanWatches:
         *,
         cache: ClusterCache,
         objects: Objects,
-        waiting: PendingObjects,
+        pending: PendingObjects,
         forget: Callable[[ResourceKey], None],
         watching: Watching,
-        told: Callable[[RingName], None],
+        on_change: Callable[[RingName], None],
         moved: Callable[[RingName], None],
         drains: DrainBudget,
         orphans: Orphans,
@@ -81,10 +81,10 @@ class OrphanWatches:
         Args:
             cache: Has the rings.
             objects: What is watched.
-            waiting: Where objects wait to be looked at.
+            pending: Where objects wait to be looked at.
             forget: Called with a resource that is no resource of its ring any more.
             watching: Notes which watches are refused.
-            told: Called when that changes for a ring.
+            on_change: Called when that changes for a ring.
             moved: Called when a main object of a ring begins or ceases to be an exception.
             drains: Is told of objects that are being drained.
             orphans: Asks what is known of objects without owner.
@@ -97,10 +97,10 @@ class OrphanWatches:
         self._cache = cache
         self._roles = frozenset(roles)
         self._objects = objects
-        self._waiting = waiting
+        self._pending = pending
         self._forget = forget
         self._watching = watching
-        self._told = told
+        self._on_change = on_change
         self._moved = moved
         self._drains = drains
         self._orphans = orphans
@@ -117,10 +117,10 @@ class OrphanWatches:
         self._stale.add(ring)
         self._changed.set()
 
-    def look_again(self, ring: RingName) -> None:
+    def recheck(self, ring: RingName) -> None:
         """Have all that is known to have no owner looked at: there is room again."""
         for backlogs in self._rings.get(ring, _State()).backlogs.values():
-            backlogs.look_again()
+            backlogs.recheck()
 
     def overdue(self, ring: RingName) -> Overdue | None:
         """Return which drains of a ring are overdue, None if none is."""
@@ -141,8 +141,8 @@ class OrphanWatches:
                     await self._changed.wait()
         finally:
             for state in self._rings.values():
-                for flow in state.backlogs:
-                    self._series.hide_backlogs(*flow)
+                for resource_key in state.backlogs:
+                    self._series.hide_backlogs(*resource_key)
 
     def _adjust(self, ring: RingName, group: asyncio.TaskGroup) -> None:
         """Start and end watches, if what they cover has changed."""
@@ -157,13 +157,16 @@ class OrphanWatches:
         scope = (meta.uid, meta.generation, snapshot.namespaces, len(known))
         if state.scope == scope:
             return
-        state.scope, state.cover = scope, scope_of(snapshot.namespaces, known, state.cover)
-        wanted = {w for w in watches_of(snapshot, state.cover) if w.role in self._roles}
+        state.scope, state.list_scope = (
+            scope,
+            scope_of(snapshot.namespaces, known, state.list_scope),
+        )
+        wanted = {w for w in watches_of(snapshot, state.list_scope) if w.role in self._roles}
         for watch in state.tasks.keys() - wanted:
             state.tasks.pop(watch).cancel()
         self._see(snapshot, state)
         for watch in wanted - state.tasks.keys():
-            task = group.create_task(self._watch(watch, state), name=f"watch {watch.flow}")
+            task = group.create_task(self._watch(watch, state), name=f"watch {watch.resource_key}")
             state.tasks[watch] = task
 
     def _expect_drains(self, state: _State, snapshot: RingSnapshot) -> None:
@@ -176,9 +179,9 @@ class OrphanWatches:
     def _draining(self) -> dict[ResourceKey, Backlog]:
         """Return what is being drained of the main resources of all rings."""
         return {
-            flow: seen.draining
+            resource_key: seen.draining
             for state in self._rings.values()
-            for flow, seen in state.backlogs.items()
+            for resource_key, seen in state.backlogs.items()
             if seen.role is not Role.CONTROLLED
         }
 
@@ -186,38 +189,38 @@ class OrphanWatches:
         """Leave nothing of a ring that is gone."""
         for task in state.tasks.values():
             task.cancel()
-        for flow in list(state.backlogs):
-            self._drop(state, flow)
+        for resource_key in list(state.backlogs):
+            self._drop(state, resource_key)
 
     def _see(self, snapshot: RingSnapshot, state: _State) -> None:
         """Remember exceptions of the ring's resources and of no others."""
-        for flow, seen in list(state.backlogs.items()):
-            if snapshot.roles.get(flow.resource) is not seen.role:
-                self._drop(state, flow)
+        for resource_key, seen in list(state.backlogs.items()):
+            if snapshot.roles.get(resource_key.resource) is not seen.role:
+                self._drop(state, resource_key)
             else:
                 seen.keep_namespaces(snapshot.namespaces)
         for resource, role in snapshot.roles.items():
-            flow = ResourceKey(snapshot.name, resource)
-            if flow in state.backlogs or role not in self._roles:
+            resource_key = ResourceKey(snapshot.name, resource)
+            if resource_key in state.backlogs or role not in self._roles:
                 continue
-            state.backlogs[flow] = seen = ObjectBacklogs(
-                flow,
+            state.backlogs[resource_key] = seen = ObjectBacklog(
+                resource_key,
                 role,
                 snapshot=partial(self._cache.snapshot, snapshot.name),
-                waiting=self._waiting,
+                pending=self._pending,
                 clock=self._clock,
-                rooms=state.rooms,
-                drains=self._drains.of(flow),
+                limits=state.limits,
+                drains=self._drains.of(resource_key),
             )
-            self._orphans.watch(flow, seen)
+            self._orphans.watch(resource_key, seen)
             unassigned, draining = seen.unassigned, seen.draining
-            self._series.show_backlogs(*flow, unassigned=unassigned, draining=draining)
+            self._series.show_backlogs(*resource_key, unassigned=unassigned, draining=draining)
 
-    def _drop(self, state: _State, flow: ResourceKey) -> None:
-        state.backlogs.pop(flow).clear()
-        self._orphans.forget(flow)
-        self._series.hide_backlogs(*flow)
-        self._forget(flow)
+    def _drop(self, state: _State, resource_key: ResourceKey) -> None:
+        state.backlogs.pop(resource_key).clear()
+        self._orphans.forget(resource_key)
+        self._series.hide_backlogs(*resource_key)
+        self._forget(resource_key)
 
     async def _watch(self, watch: Watch, state: _State) -> None:
         """Follow for ever; begin anew where the resource is not served as it was.
@@ -228,32 +231,32 @@ class OrphanWatches:
         while True:
             began = self._clock.monotonic()
             try:
-                resource = await self._objects.find(watch.flow.resource)
-                await self._follow_all(watch, resource, state.backlogs[watch.flow])
+                resource = await self._objects.find(watch.resource_key.resource)
+                await self._follow_all(watch, resource, state.backlogs[watch.resource_key])
             except ApiError:
                 failures = failures_after(failures, self._clock.monotonic() - began)
                 await self._clock.sleep(UNSERVED.delay(failures, self._rng))
 
-    async def _follow_all(self, watch: Watch, resource: Resource, seen: ObjectBacklogs) -> None:
-        slices = watch.cover if resource.namespaced else WHOLE
-        if not slices:
+    async def _follow_all(self, watch: Watch, resource: Resource, seen: ObjectBacklog) -> None:
+        requests = watch.list_scope if resource.namespaced else WHOLE
+        if not requests:
             await asyncio.Event().wait()
-        async with batch(len(slices)) as watches:
-            for part in slices:
+        async with batch(len(requests)) as watches:
+            for part in requests:
                 await watches.add(self._follow(watch, resource, part, seen))
 
     async def _follow(
-        self, watch: Watch, resource: Resource, part: ListRequest, seen: ObjectBacklogs
+        self, watch: Watch, resource: Resource, part: ListRequest, seen: ObjectBacklog
     ) -> None:
         """Follow one request, by lists alone where it may not be watched."""
         take = seen.take_draining if watch.draining else seen.take_unassigned
         backlog = seen.draining if watch.draining else seen.unassigned
-        request, (ring, _) = object(), watch.flow
+        request, (ring, _) = object(), watch.resource_key
         source = Polled(
             self._objects.of(resource, watch.labels, namespace=part.namespace, fields=part.fields),
             clock=self._clock,
-            told=partial(self._note_right, watch.flow, request),
-            hurries=seen.is_moving if watch.role is Role.LEADING else _never,
+            on_access=partial(self._note_right, watch.resource_key, request),
+            is_expecting=seen.is_moving if watch.role is Role.LEADING else _never,
         )
         events = follow(
             source,
@@ -273,12 +276,18 @@ class OrphanWatches:
         finally:
             self._watching.ended(ring, resource.id, request)
 
-    def _note_right(self, flow: ResourceKey, request: object, error: Forbidden | None) -> None:
-        if self._watching.found(*flow, request, allowed=error is None):
+    def _note_right(
+        self, resource_key: ResourceKey, request: object, error: Forbidden | None
+    ) -> None:
+        if self._watching.found(*resource_key, request, allowed=error is None):
             if error is not None:
-                fields = {"ring": flow.ring, "resource": str(flow.resource), "error": str(error)}
+                fields = {
+                    "ring": resource_key.ring,
+                    "resource": str(resource_key.resource),
+                    "error": str(error),
+                }
                 _log.warning("watch forbidden, polling instead", extra=fields)
-            self._told(flow.ring)
+            self._on_change(resource_key.ring)
 
 
 def _never() -> bool:

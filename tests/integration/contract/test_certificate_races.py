@@ -61,7 +61,7 @@ class Race:
         clock = SystemClock()
         return Certificates(
             secrets=self.secrets,
-            published=CaTrust(webhook_configurations(self._client), clock),
+            ca_trust=CaTrust(webhook_configurations(self._client), clock),
             ref=self.ref,
             policy=POLICY,
             overlap=OVERLAP,

@@ -25,19 +25,19 @@ def mistaken(load: str, name: str = "w") -> PartialObject:
 @asynccontextmanager
 async def telling() -> AsyncIterator[tuple[AnnotationWarnings, FakeRecorder, FakeClock]]:
     clock, recorder = FakeClock(), FakeRecorder()
-    mistakes = AnnotationWarnings(recorder, clock)
+    annotation_warnings = AnnotationWarnings(recorder, clock)
     async with TaskGroup() as group:
-        task = group.create_task(mistakes.tell())
+        task = group.create_task(annotation_warnings.report())
         try:
-            yield mistakes, recorder, clock
+            yield annotation_warnings, recorder, clock
         finally:
             task.cancel()
 
 
 async def test_a_mistake_is_told_once_however_often_it_is_seen() -> None:
-    async with telling() as (mistakes, recorder, clock):
+    async with telling() as (annotation_warnings, recorder, clock):
         for _ in range(3):
-            mistakes.look(snapshot(), mistaken("nonsense"))
+            annotation_warnings.look(snapshot(), mistaken("nonsense"))
             await clock.advance(2)
 
     assert [(about.name, reason) for about, reason, _ in recorder.warnings] == [("w", MALFORMED)]
@@ -45,32 +45,32 @@ async def test_a_mistake_is_told_once_however_often_it_is_seen() -> None:
 
 
 async def test_another_mistake_is_told_as_well_and_so_is_one_that_comes_back() -> None:
-    async with telling() as (mistakes, recorder, clock):
+    async with telling() as (annotation_warnings, recorder, clock):
         for load in ("nonsense", "more=nonsense", "cpu=1", "nonsense"):
-            mistakes.look(snapshot(), mistaken(load))
+            annotation_warnings.look(snapshot(), mistaken(load))
             await clock.advance(2)
 
     assert len(recorder.warnings) == 3
 
 
 async def test_a_mistake_that_is_mended_before_it_was_told_is_not_told() -> None:
-    async with telling() as (mistakes, recorder, clock):
-        mistakes.look(snapshot(), mistaken("nonsense"))
-        mistakes.look(snapshot(), mistaken("cpu=1"))
+    async with telling() as (annotation_warnings, recorder, clock):
+        annotation_warnings.look(snapshot(), mistaken("nonsense"))
+        annotation_warnings.look(snapshot(), mistaken("cpu=1"))
         await clock.advance(2)
 
     assert recorder.warnings == []
 
 
 async def test_nothing_that_may_be_large_is_kept_of_an_object() -> None:
-    mistakes = AnnotationWarnings(FakeRecorder(), FakeClock())
+    annotation_warnings = AnnotationWarnings(FakeRecorder(), FakeClock())
     there = mistaken("x" * 200_000)
     labels = {str(number): "x" * 60 for number in range(1000)}
     meta = msgspec.structs.replace(there.metadata, labels=labels)
 
-    mistakes.look(snapshot(), msgspec.structs.replace(there, metadata=meta))
+    annotation_warnings.look(snapshot(), msgspec.structs.replace(there, metadata=meta))
 
-    ((kept, text),) = mistakes._untold.values()
+    ((kept, text),) = annotation_warnings._unreported.values()
     assert (kept.api_version, kept.kind) == (there.api_version, there.kind)
     identity = ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid)
     assert kept.metadata == identity
@@ -78,50 +78,54 @@ async def test_nothing_that_may_be_large_is_kept_of_an_object() -> None:
 
 
 async def test_who_never_tells_remembers_little() -> None:
-    mistakes = AnnotationWarnings(FakeRecorder(), FakeClock())
+    annotation_warnings = AnnotationWarnings(FakeRecorder(), FakeClock())
 
-    for number in range(module.MAX_UNTOLD + 10):
-        mistakes.look(snapshot(), mistaken("nonsense", f"w-{number}"))
+    for number in range(module.MAX_UNREPORTED + 10):
+        annotation_warnings.look(snapshot(), mistaken("nonsense", f"w-{number}"))
 
-    assert len(mistakes._known) == len(mistakes._untold) == module.MAX_UNTOLD
+    assert (
+        len(annotation_warnings._known)
+        == len(annotation_warnings._unreported)
+        == module.MAX_UNREPORTED
+    )
 
 
 async def test_more_than_can_be_told_at_a_time_are_told_when_they_are_seen_again() -> None:
-    many = module.MAX_UNTOLD + 10
+    many = module.MAX_UNREPORTED + 10
 
-    async with telling() as (mistakes, recorder, clock):
+    async with telling() as (annotation_warnings, recorder, clock):
         for _ in range(3):
             for number in range(many):
-                mistakes.look(snapshot(), mistaken("nonsense", f"w-{number}"))
+                annotation_warnings.look(snapshot(), mistaken("nonsense", f"w-{number}"))
             await clock.advance(2)
 
     assert len(recorder.warnings) == many
 
 
-async def fill(mistakes: AnnotationWarnings, clock: FakeClock) -> None:
+async def fill(annotation_warnings: AnnotationWarnings, clock: FakeClock) -> None:
     """Let as many mistakes be told as are remembered."""
     ring = snapshot()
     for number in range(module.MAX_REMEMBERED):
-        mistakes.look(ring, mistaken("nonsense", f"w-{number}"))
-        if number % module.MAX_UNTOLD == module.MAX_UNTOLD - 1:
+        annotation_warnings.look(ring, mistaken("nonsense", f"w-{number}"))
+        if number % module.MAX_UNREPORTED == module.MAX_UNREPORTED - 1:
             await clock.advance(2)
 
 
 async def test_more_than_can_be_remembered_are_not_told_again_and_again() -> None:
-    async with telling() as (mistakes, recorder, clock):
+    async with telling() as (annotation_warnings, recorder, clock):
         for _ in range(2):
-            mistakes.look(snapshot(), mistaken("nonsense", "one-more"))
-            await fill(mistakes, clock)
+            annotation_warnings.look(snapshot(), mistaken("nonsense", "one-more"))
+            await fill(annotation_warnings, clock)
 
     assert len(recorder.warnings) == module.MAX_REMEMBERED
 
 
 async def test_what_is_gone_makes_room_for_another() -> None:
-    async with telling() as (mistakes, recorder, clock):
-        await fill(mistakes, clock)
+    async with telling() as (annotation_warnings, recorder, clock):
+        await fill(annotation_warnings, clock)
         await clock.advance(module.FORGET_SECONDS)
-        mistakes.look(snapshot(), mistaken("nonsense", "one-more"))
+        annotation_warnings.look(snapshot(), mistaken("nonsense", "one-more"))
         await clock.advance(2)
 
     assert recorder.warnings[-1][0].name == "one-more"
-    assert len(mistakes._known) == module.MAX_REMEMBERED
+    assert len(annotation_warnings._known) == module.MAX_REMEMBERED

@@ -10,7 +10,7 @@ import pytest
 from typing_extensions import override
 
 from sharder.controllers.ca_trust import trusts
-from sharder.controllers.certificates import PATIENCE_SECONDS, POLL_SECONDS, Certificates
+from sharder.controllers.certificates import POLL_SECONDS, RESTORE_SECONDS, Certificates
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError, Forbidden, NotFound, Unavailable
@@ -271,7 +271,7 @@ async def test_a_starter_leaves_a_lost_secret_to_those_who_have_what_was_in_it(
         starting = group.create_task(scene.replica().ensure())
         await scene.clock.advance(POLL_SECONDS)
         await running.ensure()
-        await scene.clock.advance(PATIENCE_SECONDS)
+        await scene.clock.advance(RESTORE_SECONDS)
 
     assert starting.result() == first
 
@@ -288,7 +288,7 @@ async def test_a_starter_leaves_a_strangers_secret_to_those_who_are_trusted(
         starting = group.create_task(scene.replica().ensure())
         await scene.clock.advance(POLL_SECONDS)
         await running.ensure()
-        await scene.clock.advance(PATIENCE_SECONDS)
+        await scene.clock.advance(RESTORE_SECONDS)
 
     assert starting.result().serving == first.serving
 
@@ -300,7 +300,7 @@ async def test_a_starter_that_nobody_helps_makes_new_ones(scene: Scene) -> None:
 
     async with asyncio.TaskGroup() as group:
         starting = group.create_task(scene.replica().ensure())
-        await scene.clock.advance(PATIENCE_SECONDS)
+        await scene.clock.advance(RESTORE_SECONDS)
 
     assert starting.result().ca != first.ca
 

@@ -52,7 +52,7 @@ class Bench:
         self.recorder = FakeRecorder()
         self.problems = Problems()
         self.watching = Watching()
-        self.figures: ObjectStats | None = None
+        self.stats: ObjectStats | None = None
         self.resync: ResyncReport | None = None
         self.overdue: Overdue | None = None
         self.rebalance: LastRebalance | None = None
@@ -69,7 +69,7 @@ class Bench:
             ),
             problems=self.problems,
             watching=self.watching,
-            figures=lambda _: self.figures,
+            stats=lambda _: self.stats,
             last_resync=lambda _: self.resync,
             overdue=lambda _: self.overdue,
             last_rebalance=lambda _: self.rebalance,
@@ -465,7 +465,7 @@ async def test_what_is_counted_is_written_with_every_shard() -> None:
 
     async with cluster.watched(A, B):
         bench = Bench(cluster)
-        bench.figures, bench.resync = counted(unassigned=3), passed(cluster.clock.now())
+        bench.stats, bench.resync = counted(unassigned=3), passed(cluster.clock.now())
         await bench.reconcile()
         status = await bench.status()
 
@@ -488,7 +488,7 @@ async def test_as_long_as_nothing_is_counted_the_last_leaders_counts_stay() -> N
 
     async with cluster.watched(A):
         first = Bench(cluster)
-        first.figures, first.resync = counted(), passed(cluster.clock.now())
+        first.stats, first.resync = counted(), passed(cluster.clock.now())
         await first.reconcile()
         before = await first.version()
         second = Bench(cluster)
@@ -502,10 +502,10 @@ async def test_a_new_leader_writes_what_it_has_counted_at_once() -> None:
 
     async with cluster.watched(A):
         first = Bench(cluster)
-        first.figures = counted(10)
+        first.stats = counted(10)
         await first.reconcile()
         second = Bench(cluster)
-        second.figures = counted(11)
+        second.stats = counted(11)
         await second.reconcile()
 
         assert (await second.status()).objects == 11
@@ -519,7 +519,7 @@ async def test_counts_are_written_at_most_every_30_seconds_and_looked_at_again_t
         written, again = [], []
         for number, seconds in ((10, 0), (11, 10), (12, 19), (13, 1)):
             await cluster.clock.advance(seconds)
-            bench.figures = counted(number)
+            bench.stats = counted(number)
             again.append(await bench.reconcile())
             written.append((await bench.status()).objects)
 
@@ -532,9 +532,9 @@ async def test_the_configuration_is_looked_at_in_its_own_time_while_counts_wait(
 
     async with cluster.watched(A):
         bench = Bench(cluster, sync_period=20.0)
-        bench.figures = counted(10)
+        bench.stats = counted(10)
         await bench.reconcile()
-        bench.figures = counted(11)
+        bench.stats = counted(11)
 
         assert await bench.reconcile() == 20
 
@@ -553,7 +553,7 @@ async def test_a_resync_is_told_when_counts_may_be_written() -> None:
 
     async with cluster.watched(A):
         bench = Bench(cluster)
-        bench.figures, times = counted(), []
+        bench.stats, times = counted(), []
         for seconds in (0, 10, 20):
             await cluster.clock.advance(seconds)
             bench.resync = passed(cluster.clock.now())
@@ -569,7 +569,7 @@ async def test_counts_that_stay_are_not_written_again() -> None:
 
     async with cluster.watched(A):
         bench = Bench(cluster)
-        bench.figures = counted(unassigned=1)
+        bench.stats = counted(unassigned=1)
         await bench.reconcile()
         before = await bench.version()
         for _ in range(3):
@@ -586,11 +586,11 @@ async def test_availability_is_written_at_once_with_what_is_counted_by_then() ->
 
     async with cluster.watched(A):
         bench = Bench(cluster)
-        bench.figures = counted(10)
+        bench.stats = counted(10)
         await bench.reconcile()
         await cluster.join(B)
         await cluster.settle()
-        bench.figures = counted(11)
+        bench.stats = counted(11)
         await bench.reconcile()
         status = await bench.status()
 
@@ -602,7 +602,7 @@ async def test_that_no_shard_is_available_is_said_at_once() -> None:
 
     async with cluster.watched(A):
         bench = Bench(cluster)
-        bench.figures = counted()
+        bench.stats = counted()
         await bench.reconcile()
         before = (await bench.reasons())["Covered"]
         await cluster.leave(A)
@@ -617,12 +617,12 @@ async def test_an_object_on_its_way_flips_no_condition() -> None:
 
     async with cluster.watched(A):
         bench = Bench(cluster)
-        bench.figures = counted(has_room=True)
+        bench.stats = counted(has_room=True)
         await bench.reconcile()
         before = await bench.version()
-        bench.figures = counted(unassigned=1, has_room=False)
+        bench.stats = counted(unassigned=1, has_room=False)
         again = await bench.reconcile()
-        bench.figures = counted(has_room=True)
+        bench.stats = counted(has_room=True)
         await cluster.clock.advance(again or 0)
         await bench.reconcile()
 
@@ -636,10 +636,10 @@ async def test_objects_that_find_no_room_flip_both_conditions_soon_and_once() ->
 
     async with cluster.watched(A):
         bench = Bench(cluster)
-        bench.figures = counted(has_room=True)
+        bench.stats = counted(has_room=True)
         await bench.reconcile()
         for number in (1, 2, 3):
-            bench.figures = counted(unassigned=number, has_room=False)
+            bench.stats = counted(unassigned=number, has_room=False)
             await bench.reconcile()
             await cluster.clock.advance(SETTLE_SECONDS)
             seen.append((await bench.reasons(), (await bench.status()).unassigned))
@@ -658,10 +658,10 @@ async def test_a_strategy_that_knows_no_ceilings_takes_the_condition_away() -> N
 
     async with cluster.watched(A):
         bench = Bench(cluster)
-        bench.figures = counted(unassigned=1, has_room=False)
+        bench.stats = counted(unassigned=1, has_room=False)
         await bench.reconcile()
         before = set(await bench.reasons())
-        bench.figures = counted(unassigned=1)
+        bench.stats = counted(unassigned=1)
         await bench.reconcile()
 
         assert before - set(await bench.reasons()) == {"CapacityExhausted"}
@@ -676,14 +676,14 @@ async def test_a_crd_that_drops_what_is_counted_is_mentioned_once_and_written_no
     with caplog.at_level(logging.WARNING):
         async with cluster.watched(A):
             bench = Bench(cluster, status=store)
-            bench.figures = counted(unassigned=1)
+            bench.stats = counted(unassigned=1)
             for _ in range(4):
                 await bench.reconcile()
                 await cluster.clock.advance(SYNC_PERIOD)
                 await cluster.renew(A)
                 await cluster.settle()
             once = store.writes
-            bench.figures = counted(unassigned=2)
+            bench.stats = counted(unassigned=2)
             await bench.reconcile()
 
     assert (once, store.writes) == (1, 2)
@@ -735,7 +735,7 @@ async def test_that_a_drain_is_overdue_is_said_at_once_and_that_none_is_once_it_
 
     async with cluster.watched(A):
         bench = Bench(cluster)
-        bench.figures = counted()
+        bench.stats = counted()
         await bench.reconcile()
         for overdue, seconds in (
             (Overdue(count=1, first="secrets default/slow"), 1),
@@ -771,7 +771,7 @@ async def test_a_status_that_somebody_else_has_written_is_repaired_after_a_while
 
     async with cluster.watched(A):
         bench = Bench(cluster)
-        bench.figures = counted()
+        bench.stats = counted()
         await bench.reconcile()
         await cluster.rings.status().patch(ObjectRef("", DEMO), {"status": {"objects": 99}})
         await cluster.settle()

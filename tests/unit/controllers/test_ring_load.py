@@ -34,7 +34,7 @@ from tests.support.values import DEMO, NOW, A, B, C, lease, ring
 AT = 1000.0
 
 
-def figures(**by_shard: int) -> ObjectStats:
+def stats(**by_shard: int) -> ObjectStats:
     """What is counted; `a` stands for the shard `shard-a`."""
     return ObjectStats(
         objects=sum(by_shard.values()),
@@ -77,7 +77,7 @@ class Seen:
 
     def statuses(self, most: int = 10, /, **by_shard: int) -> list[ShardStatus]:
         return shard_statuses(
-            self.snapshot, figures(**by_shard), self.membership, now=NOW, monotonic=AT, most=most
+            self.snapshot, stats(**by_shard), self.membership, now=NOW, monotonic=AT, most=most
         )
 
 
@@ -133,7 +133,7 @@ def test_a_lease_that_makes_no_shard_is_not_shown() -> None:
     seen = Seen([lease(A), lease(B, seconds=0)])
 
     assert [s.name for s in seen.statuses()] == [A]
-    assert [of.shard for of in loads_of(seen.snapshot, figures())] == [A]
+    assert [of.shard for of in loads_of(seen.snapshot, stats())] == [A]
 
 
 def test_a_shard_whose_lease_has_gone_since_is_not_shown() -> None:
@@ -146,7 +146,7 @@ def test_a_shard_whose_lease_has_gone_since_is_not_shown() -> None:
 def test_of_two_leases_of_a_name_the_one_that_is_held_counts() -> None:
     seen = Seen([lease(A, namespace="a-first"), lease(A, namespace="z-last", holder="")])
 
-    assert [of.namespace for of in loads_of(seen.snapshot, figures())] == ["a-first"]
+    assert [of.namespace for of in loads_of(seen.snapshot, stats())] == ["a-first"]
     assert [s.state for s in seen.statuses()] == ["ready"]
 
 
@@ -166,7 +166,7 @@ def test_the_lower_of_declared_and_common_capacity_counts(
     assert capacity(text, per_shard_capacity=limit).get("objects") == shown
 
     seen = Seen([annotated(A, capacity=text)], per_shard_capacity=limit)
-    (load,) = loads_of(seen.snapshot, figures(a=5))
+    (load,) = loads_of(seen.snapshot, stats(a=5))
     assert load == ShardLoad(
         namespace="default",
         shard=A,
@@ -199,7 +199,7 @@ class Stage:
         self.shown = cluster.tally.loads
         self.load = Load(
             cache=cluster.cache,
-            figures=self.counted.get,
+            stats=self.counted.get,
             series=cluster.tally,
             clock=cluster.clock,
         )
@@ -212,7 +212,7 @@ async def test_loads_are_shown_as_they_are_until_nobody_leads() -> None:
     async with cluster.watched(A, B), TaskGroup() as group:
         task = group.create_task(stage.load.run())
         for number in (3, 4):
-            stage.counted[DEMO] = figures(a=number)
+            stage.counted[DEMO] = stats(a=number)
             await cluster.clock.advance(SHOW_SECONDS)
             seen.append(stage.shown[DEMO])
         task.cancel()
@@ -228,13 +228,13 @@ async def test_a_ring_that_is_not_counted_or_gone_shows_nothing() -> None:
 
     async with cluster.watched(A), TaskGroup() as group:
         task = group.create_task(stage.load.run())
-        stage.counted[DEMO] = figures(a=1)
+        stage.counted[DEMO] = stats(a=1)
         await cluster.clock.advance(SHOW_SECONDS)
         counted = set(stage.shown)
         del stage.counted[DEMO]
         await cluster.clock.advance(SHOW_SECONDS)
         uncounted = set(stage.shown)
-        stage.counted[DEMO] = figures(a=1)
+        stage.counted[DEMO] = stats(a=1)
         await cluster.clock.advance(SHOW_SECONDS)
         counted_again = set(stage.shown)
         await cluster.delete_ring()
@@ -251,7 +251,7 @@ async def test_a_shard_that_is_gone_is_shown_no_more() -> None:
 
     async with cluster.watched(A, B, C), TaskGroup() as group:
         task = group.create_task(stage.load.run())
-        stage.counted[DEMO] = figures(a=1, b=2, c=3)
+        stage.counted[DEMO] = stats(a=1, b=2, c=3)
         await cluster.clock.advance(SHOW_SECONDS)
         await cluster.delete_lease(B)
         await cluster.clock.advance(SHOW_SECONDS)

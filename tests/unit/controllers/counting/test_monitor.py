@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec import structs
 
-from sharder.controllers.counting.monitor import AGAIN_SECONDS, TallyMonitor
+from sharder.controllers.counting.monitor import MAX_PAUSE_SECONDS, TallyMonitor
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing, MovementSpec
 from sharder.core.names import EVACUATE_ANNOTATION, ObjectRef, RingName
@@ -43,7 +43,7 @@ async def watching(demo: ControllerRing, full: int = 0) -> AsyncIterator[tuple[C
     vigil = TallyMonitor(
         cache=cluster.cache,
         resync=lambda name: asked.note("resyncs", name),
-        look_again=lambda name: asked.note("looks", name),
+        recheck=lambda name: asked.note("looks", name),
         report=lambda name: asked.note("reports", name),
         clock=cluster.clock,
     )
@@ -79,7 +79,7 @@ async def test_a_shard_above_its_ceiling_has_the_ring_passed_over_within_2_secon
 async def test_an_excess_that_stays_is_asked_for_again_ever_more_rarely(others: bool) -> None:
     async with watching(bounded(2), full=3) as (cluster, asked):
         first, again = cluster.clock.monotonic() - SOON, list[float]()
-        for number in range(int(2 + 4 + 8 + 16 + 2 * AGAIN_SECONDS)):
+        for number in range(int(2 + 4 + 8 + 16 + 2 * MAX_PAUSE_SECONDS)):
             asked.clear()
             if others:  # the counts change, the excess does not
                 await cluster.add(WIDGETS, f"other-{number}", owner="stranger")

@@ -44,9 +44,9 @@ class Bench:
             rng=cluster.rng,
         )
 
-    def _publish(self, name: RingName, figures: ObjectStats) -> None:
+    def _publish(self, name: RingName, stats: ObjectStats) -> None:
         assert name == DEMO
-        self.published.append(figures)
+        self.published.append(stats)
 
     @property
     def counts(self) -> list[tuple[int, int, int, dict[ShardName, int]]]:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from sharder.controllers.cache_events import Subscriber
-from sharder.controllers.counting.tallies import figures_of
+from sharder.controllers.counting.tallies import stats_of
 from sharder.controllers.counting.tally_watch import GIVE_UP_SECONDS
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, RingResource
@@ -75,9 +75,9 @@ async def test_objects_of_all_main_resources_are_counted_and_controlled_ones_are
     await cluster.add(CONFIGMAPS, "c", owner=A)
 
     async with counted(cluster, A, B):
-        figures = figures_of(cluster.snapshot)
+        stats = stats_of(cluster.snapshot)
 
-    assert figures == ObjectStats(
+    assert stats == ObjectStats(
         objects=3, unassigned=1, draining=1, by_shard={A: 1, B: 1}, has_room=True, unowned=1
     )
 
@@ -103,7 +103,7 @@ async def test_a_ring_whose_strategy_follows_has_no_tally_and_no_watch() -> None
 
     async with counted(cluster, A):
         assert cluster.snapshot.tally is None
-        assert figures_of(cluster.snapshot) is None
+        assert stats_of(cluster.snapshot) is None
         assert cluster.objects.calls == []
 
 
@@ -112,7 +112,7 @@ async def test_a_tally_is_synced_when_every_resource_has_been_listed_once() -> N
     cluster.objects.before.append(on("list", SECRETS, raising(Unavailable("down"))))
 
     async with counted(cluster, A):
-        before = tally_of(cluster).synced, figures_of(cluster.snapshot)
+        before = tally_of(cluster).synced, stats_of(cluster.snapshot)
         cluster.objects.before.clear()
         await cluster.clock.advance(30)
 
@@ -210,11 +210,11 @@ async def test_a_shard_that_nobody_knows_has_its_objects_counted_as_unowned() ->
     await cluster.add(WIDGETS, "w", owner="stranger")
 
     async with counted(cluster, A):
-        figures = figures_of(cluster.snapshot)
+        stats = stats_of(cluster.snapshot)
 
-    assert figures is not None
-    assert (figures.unowned, figures.unassigned) == (1, 0)
-    assert figures.by_shard == {ShardName("stranger"): 1}
+    assert stats is not None
+    assert (stats.unowned, stats.unassigned) == (1, 0)
+    assert stats.by_shard == {ShardName("stranger"): 1}
 
 
 async def test_every_object_in_scope_is_shown_to_whoever_looks_for_mistakes() -> None:

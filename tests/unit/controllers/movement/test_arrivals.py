@@ -18,14 +18,14 @@ OTHER = RingName("other")
 DEFAULT = frozenset({"default"})
 
 
-def arrivals(cluster: Cluster, whole: list[RingName] | None = None) -> Arrivals:
+def arrivals(cluster: Cluster, resync_ring: list[RingName] | None = None) -> Arrivals:
     return Arrivals(
         cache=cluster.cache,
         objects=cluster.objects,
         mover=cluster.mover(),
         locks=cluster.locks,
-        mistakes=cluster.mistakes,
-        whole=([] if whole is None else whole).append,
+        annotation_warnings=cluster.annotation_warnings,
+        resync_ring=([] if resync_ring is None else resync_ring).append,
         found=cluster.moved.append,
         clock=cluster.clock,
         rng=cluster.rng,
@@ -103,33 +103,33 @@ async def test_namespaces_that_came_and_went_again_need_nothing() -> None:
 
 
 async def test_so_many_that_one_list_is_cheaper_are_left_to_a_whole_pass() -> None:
-    cluster, whole = Cluster(), list[RingName]()
+    cluster, resync_ring = Cluster(), list[RingName]()
     names = frozenset(f"n{number}" for number in range(MAX_NAMESPACES + 1))
 
     async with cluster.watched(A):
         for name in names:
             await cluster.add_namespace(name)
         await cluster.settle()
-        passing = arrivals(cluster, whole)
+        passing = arrivals(cluster, resync_ring)
         passing.add(DEMO, names)
         await passing.reconcile(DEMO)
 
-    assert whole == [DEMO]
+    assert resync_ring == [DEMO]
     assert not [call for call in cluster.objects.calls if call.verb == "stream"]
 
 
 async def test_what_cannot_be_read_is_left_to_a_whole_pass_that_reports_it() -> None:
-    whole = list[RingName]()
+    resync_ring = list[RingName]()
 
     for error in (Unavailable("no route"), Expired("too old")):
         cluster = Cluster()
         async with cluster.watched(A):
             cluster.objects.before.append(on("stream", WIDGETS, raising(error)))
-            passing = arrivals(cluster, whole)
+            passing = arrivals(cluster, resync_ring)
             passing.add(DEMO, DEFAULT)
             await passing.reconcile(DEMO)
 
-    assert whole == [DEMO, DEMO]
+    assert resync_ring == [DEMO, DEMO]
 
 
 async def test_a_pass_that_is_superseded_is_made_again() -> None:

@@ -1,6 +1,6 @@
 """Facts about what is remembered of exceptions."""
 
-from sharder.controllers.movement.backlog import Backlog, Room, Seen
+from sharder.controllers.movement.backlog import Backlog, Limit, Seen
 from sharder.controllers.movement.pending import UNKNOWN
 from sharder.controllers.scope import ListRequest
 from sharder.core.names import ObjectRef
@@ -13,7 +13,7 @@ ELSEWHERE = ObjectRef("elsewhere", "x")
 
 async def test_the_age_is_that_of_the_oldest() -> None:
     clock = FakeClock()
-    backlog = Backlog(clock, Room())
+    backlog = Backlog(clock, Limit())
 
     backlog.note(X, UNKNOWN)
     await clock.advance(5)
@@ -30,7 +30,7 @@ async def test_the_age_is_that_of_the_oldest() -> None:
 
 async def test_what_is_seen_again_grows_no_younger() -> None:
     clock = FakeClock()
-    backlog = Backlog(clock, Room())
+    backlog = Backlog(clock, Limit())
 
     backlog.note(X, A)
     await clock.advance(5)
@@ -41,26 +41,26 @@ async def test_what_is_seen_again_grows_no_younger() -> None:
 
 
 def test_a_ring_remembers_no_more_than_it_has_room_for() -> None:
-    room = Room(2)
-    first, second = Backlog(FakeClock(), room), Backlog(FakeClock(), room)
+    limit = Limit(2)
+    first, second = Backlog(FakeClock(), limit), Backlog(FakeClock(), limit)
 
     assert [first.note(X, A), second.note(X, A), second.note(Y, A)] == [True, True, False]
     assert (X in second, Y in second, second.shard(Y)) == (True, False, None)
 
 
 def test_what_is_dropped_makes_room() -> None:
-    room = Room(1)
-    backlog = Backlog(FakeClock(), room)
+    limit = Limit(1)
+    backlog = Backlog(FakeClock(), limit)
 
     backlog.note(X, A)
     backlog.drop(X)
     backlog.drop(X)
 
-    assert (backlog.note(Y, A), room.left) == (True, 0)
+    assert (backlog.note(Y, A), limit.left) == (True, 0)
 
 
 def test_a_new_list_replaces_its_slice_and_says_what_is_gone() -> None:
-    backlog = Backlog(FakeClock(), Room())
+    backlog = Backlog(FakeClock(), Limit())
     for ref in (X, Y, ELSEWHERE):
         backlog.note(ref, A)
 
@@ -71,7 +71,7 @@ def test_a_new_list_replaces_its_slice_and_says_what_is_gone() -> None:
 
 
 def test_a_new_list_over_all_namespaces_replaces_everything() -> None:
-    backlog = Backlog(FakeClock(), Room())
+    backlog = Backlog(FakeClock(), Limit())
     backlog.note(X, A)
     backlog.note(ELSEWHERE, B)
 
@@ -79,19 +79,19 @@ def test_a_new_list_over_all_namespaces_replaces_everything() -> None:
 
 
 def test_what_is_not_wanted_is_forgotten() -> None:
-    room = Room(5)
-    backlog = Backlog(FakeClock(), room)
+    limit = Limit(5)
+    backlog = Backlog(FakeClock(), limit)
     backlog.note(X, A)
     backlog.note(ELSEWHERE, A)
 
     backlog.keep(lambda ref: ref.namespace == "ns")
 
-    assert (X in backlog, ELSEWHERE in backlog, room.left) == (True, False, 4)
+    assert (X in backlog, ELSEWHERE in backlog, limit.left) == (True, False, 4)
 
 
 async def test_those_that_have_been_there_for_longer_are_shown_the_oldest_first() -> None:
     clock = FakeClock()
-    backlog = Backlog(clock, Room())
+    backlog = Backlog(clock, Limit())
     for ref in (X, Y, Z):
         backlog.note(ref, A)
         await clock.advance(5)
@@ -116,7 +116,7 @@ class Told:
 
 async def test_an_observer_is_told_of_what_is_remembered_however_it_comes_and_goes() -> None:
     clock, told = FakeClock(), Told()
-    backlog = Backlog(clock, Room(2), told)
+    backlog = Backlog(clock, Limit(2), told)
 
     backlog.note(X, A)
     await clock.advance(5)

@@ -271,8 +271,11 @@ async def test_nothing_is_left_of_the_drains_of_a_ring_that_is_gone() -> None:
     cluster = Cluster(limited(ONE_AT_A_TIME))
 
     async with cluster.watched(A, B):
-        flow, ref = ResourceKey(DEMO, WIDGETS), (await cluster.add(WIDGETS, "w")).metadata.ref
-        cluster.drains.of(flow).noted(ref, Seen(cluster.clock.monotonic(), A))
+        resource_key, ref = (
+            ResourceKey(DEMO, WIDGETS),
+            (await cluster.add(WIDGETS, "w")).metadata.ref,
+        )
+        cluster.drains.of(resource_key).noted(ref, Seen(cluster.clock.monotonic(), A))
         full = cluster.drains.refusal(cluster.snapshot, A)
         cluster.drains.forget(DEMO)
         cluster.drains.forget(DEMO)

@@ -498,7 +498,7 @@ async def test_rings_that_wait_for_their_resync_do_not_starve_the_others() -> No
         secret = await cluster.add(SECRETS, "s", owner=A, draining=True)
         for name in busy:
             await cluster.locks[name].acquire()
-            cluster.waiting.release(ResourceKey(name, SECRETS), {secret.metadata.ref: A})
+            cluster.pending.release(ResourceKey(name, SECRETS), {secret.metadata.ref: A})
         await cluster.clock.advance(SOON)
         await cluster.acknowledge(secret, SECRETS)
         await cluster.clock.advance(SOON)
@@ -555,9 +555,9 @@ async def test_an_object_that_is_left_alone_keeps_no_other_and_waits_its_time() 
 
     async with cluster.watched(A):
         held, free = [await cluster.add(WIDGETS, name) for name in ("w0", "w1")]
-        subject = ObjectKey(ResourceKey(DEMO, WIDGETS), held.metadata.ref)
+        key = ObjectKey(ResourceKey(DEMO, WIDGETS), held.metadata.ref)
         for _ in range(3):
-            await cluster.failures.failed(subject, held, Rejected("a policy forbids it"))
+            await cluster.failures.failed(key, held, Rejected("a policy forbids it"))
         left = await transfer_of(cluster).run(
             await cluster.objects.find(WIDGETS),
             [held, free],
@@ -565,7 +565,7 @@ async def test_an_object_that_is_left_alone_keeps_no_other_and_waits_its_time() 
         )
 
     assert await cluster.owners(WIDGETS) == {"w0": "", "w1": A}
-    assert left == {held.metadata.ref: cluster.failures.wait(subject)}
+    assert left == {held.metadata.ref: cluster.failures.wait(key)}
 
 
 async def test_an_object_that_cannot_be_understood_keeps_no_other() -> None:

@@ -153,7 +153,7 @@ async def scene(
         cache=cluster.cache,
         objects=cluster.objects,
         mover=cluster.mover(limit),
-        told=told.append,
+        on_change=told.append,
         series=cluster.tally,
         clock=cluster.clock,
     )
@@ -263,7 +263,7 @@ async def test_an_object_that_was_moved_rests_for_two_intervals_and_is_free_then
         await at.cluster.settle()
 
         asked = []
-        for _ in range(REST):
+        for _ in range(REST_INTERVALS):
             await at.look_later()
             asked.append([obj.metadata.name for obj in await at.draining()])
 
@@ -395,7 +395,7 @@ async def test_who_loses_the_lead_while_it_looks_does_not_look_to_the_end() -> N
             cache=at.cluster.cache,
             objects=at.cluster.objects,
             mover=at.cluster.mover(10),
-            told=at.told.append,
+            on_change=at.told.append,
             series=at.cluster.tally,
             clock=Ticking(),
         )

@@ -146,7 +146,7 @@ async def test_without_shards_everything_is_counted() -> None:
         await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
         passes = resync(cluster)
         await passes.reconcile(DEMO)
-        found = passes.results[DEMO].figures
+        found = passes.results[DEMO].stats
 
     assert (found.objects, found.unassigned, found.unowned, found.draining) == (3, 1, 3, 1)
 
@@ -667,7 +667,7 @@ async def test_a_strategy_at_fault_is_told_after_a_pass_and_does_not_fail_it() -
         tally_of(cluster).synced = True
         await cluster.add(WIDGETS, "w1")
         await cluster.add(WIDGETS, "w2")
-        await resync(cluster, reports, at_fault=faults).reconcile(DEMO)
+        await resync(cluster, reports, on_fault=faults).reconcile(DEMO)
 
     assert reports.all == [None]
     assert [fault.partition(" (")[0] if fault else None for fault in faults.all] == [
@@ -681,7 +681,7 @@ async def test_a_strategy_that_works_again_is_told_after_a_pass() -> None:
     async with cluster.watched(A):
         tally_of(cluster).synced = True
         await cluster.add(WIDGETS, "w")
-        passes = resync(cluster, at_fault=faults)
+        passes = resync(cluster, on_fault=faults)
         await passes.reconcile(DEMO)
         await cluster.put_ring(placing(PlacementSpec(), generation=2))
         await cluster.settle()
@@ -783,9 +783,9 @@ async def test_what_could_not_be_taken_from_a_shard_that_is_gone_counts_as_unown
         cluster.objects.before.append(on("patch", WIDGETS, raising(Rejected("too large"))))
         passes = resync(cluster)
         await passes.reconcile(DEMO)
-        first = passes.results[DEMO].figures
+        first = passes.results[DEMO].stats
         await passes.reconcile(DEMO)
-        second = passes.results[DEMO].figures
+        second = passes.results[DEMO].stats
 
     assert (first.objects, first.unowned) == (2, 1)
     assert (second.objects, second.unowned) == (2, 1)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sharder.controllers.movement.orphans import UNSEEN_SECONDS
-from sharder.controllers.movement.standby import PATIENCE_SECONDS, StandBy
+from sharder.controllers.movement.standby import LEADER_SECONDS, StandBy
 from sharder.core.api.meta import Json
 from sharder.core.errors import Forbidden, Rejected
 from sharder.runtime.reflector import HURRY_SECONDS, POLL_SECONDS
@@ -26,7 +26,7 @@ from tests.support.values import (
     named,
 )
 
-LATE = PATIENCE_SECONDS + 0.5
+LATE = LEADER_SECONDS + 0.5
 
 
 @asynccontextmanager
@@ -58,7 +58,7 @@ async def test_what_was_let_go_is_handed_over_though_nobody_leads() -> None:
         )
         await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
         await cluster.acknowledge(secret, SECRETS)
-        await cluster.clock.advance(PATIENCE_SECONDS - SOON)
+        await cluster.clock.advance(LEADER_SECONDS - SOON)
         before = await cluster.owners(SECRETS)
         await cluster.clock.advance(0.5)
 

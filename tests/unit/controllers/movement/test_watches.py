@@ -527,8 +527,8 @@ async def test_what_could_not_follow_its_controller_follows_it_later() -> None:
 
 async def _fail(cluster: Cluster, resource: GroupResource, of: PartialObject) -> None:
     """Let a resync have failed to write the object."""
-    subject = ObjectKey(ResourceKey(DEMO, resource), of.metadata.ref)
-    await cluster.failures.failed(subject, of, Rejected("no"))
+    key = ObjectKey(ResourceKey(DEMO, resource), of.metadata.ref)
+    await cluster.failures.failed(key, of, Rejected("no"))
 
 
 async def test_exceptions_are_counted_and_grow_old() -> None:

@@ -45,7 +45,7 @@ class Follower:
             task.cancel()
 
     async def _run(self) -> None:
-        source = Polled(self.store, clock=self.clock, told=self.told.append)
+        source = Polled(self.store, clock=self.clock, on_access=self.told.append)
         events = follow(
             source,
             doing="watch",

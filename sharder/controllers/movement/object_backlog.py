@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
-from sharder.controllers.movement.backlog import Backlog, Room
+from sharder.controllers.movement.backlog import Backlog, Limit
 from sharder.controllers.movement.drain_budget import OpenDrains
 from sharder.controllers.movement.orphans import UNSEEN_SECONDS
 from sharder.controllers.movement.pending import UNKNOWN, PendingObjects
@@ -47,8 +47,8 @@ class Series(Protocol):
 class Limits(NamedTuple):
     """What the resources of a ring may remember together, by sort."""
 
-    unassigned: Room
-    draining: Room
+    unassigned: Limit
+    draining: Limit
 
 
 class _Ended(NamedTuple):
@@ -65,30 +65,30 @@ class ObjectBacklogs:
 
     def __init__(
         self,
-        flow: ResourceKey,
+        resource_key: ResourceKey,
         role: Role,
         *,
         snapshot: Callable[[], RingSnapshot | None],
-        waiting: PendingObjects,
+        pending: PendingObjects,
         clock: Clock,
-        rooms: Limits,
+        limits: Limits,
         drains: OpenDrains,
     ) -> None:
         """Begin with nothing.
 
         Args:
-            flow: What is looked at.
+            resource_key: What is looked at.
             role: What its objects are to the ring.
             snapshot: Returns the ring as it is at the moment, None if it is gone.
-            waiting: Where objects wait to be looked at.
+            pending: Where objects wait to be looked at.
             clock: To tell the age of exceptions by.
-            rooms: How many are remembered.
+            limits: How many are remembered.
             drains: Is told of objects that are being drained, and knows who was asked.
         """
         self.role = role
-        self._flow = flow
+        self._flow = resource_key
         self._snapshot = snapshot
-        self._waiting = waiting
+        self._pending = pending
         self._drains = drains
         self._clock = clock
         self._ended: dict[ObjectRef, _Ended] = {}
@@ -100,8 +100,8 @@ class ObjectBacklogs:
         self._restless_until = 0.0
         """Until when drains are to be expected."""
         self.expect_drains()
-        self.unassigned = Backlog(clock, rooms.unassigned)
-        self.draining = Backlog(clock, rooms.draining, drains)
+        self.unassigned = Backlog(clock, limits.unassigned)
+        self.draining = Backlog(clock, limits.draining, drains)
 
     def is_in_scope(self, obj: PartialObject) -> bool:
         """Tell whether the ring looks after the object; one that nothing controls may follow none.
@@ -192,7 +192,7 @@ class ObjectBacklogs:
         is_restless = self._clock.monotonic() < self._restless_until
         return is_restless or bool(self.draining.count()) or self._drains.any()
 
-    def look_again(self) -> None:
+    def recheck(self) -> None:
         """Have all objects without owner looked at."""
         self._look(list(self.unassigned))
 
@@ -207,8 +207,8 @@ class ObjectBacklogs:
         if snapshot is not None and snapshot.members.available:
             known = {ref: self._drains.asked(ref) for ref in refs if ref in self.unassigned}
             released = {ref: shard for ref, shard in known.items() if shard is not None}
-            self._waiting.release(self._flow, released)
-            self._waiting.look(self._flow, [ref for ref in known if ref not in released])
+            self._pending.release(self._flow, released)
+            self._pending.look(self._flow, [ref for ref in known if ref not in released])
 
     def _note_overflow(self, refs: Collection[ObjectRef]) -> None:
         """Take note that something has lost its owner of which no more can be remembered."""
@@ -232,7 +232,7 @@ class ObjectBacklogs:
 
     def _settle(self, refs: Collection[ObjectRef]) -> None:
         """Take note of what has an owner again, or is gone."""
-        self._waiting.settle(self._flow, refs)
+        self._pending.settle(self._flow, refs)
         for ref in refs:
             self._drains.arrived(ref)
             self._ended.pop(ref, None)

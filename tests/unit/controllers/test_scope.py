@@ -66,19 +66,19 @@ def test_what_has_no_namespace_is_asked_for_at_once() -> None:
 
 
 def test_a_ring_has_a_watch_for_what_has_no_owner_and_one_for_what_is_drained() -> None:
-    cover = (ListRequest("default"),)
+    list_scope = (ListRequest("default"),)
 
-    watches = list(watches_of(snapshot(), cover))
+    watches = list(watches_of(snapshot(), list_scope))
 
-    assert {(w.flow, w.labels) for w in watches if not w.draining} == {
+    assert {(w.resource_key, w.labels) for w in watches if not w.draining} == {
         (ResourceKey(DEMO, resource), f"!{OWNER}") for resource in (WIDGETS, SECRETS, CONFIGMAPS)
     }
-    assert {(w.flow, w.labels) for w in watches if w.draining} == {
+    assert {(w.resource_key, w.labels) for w in watches if w.draining} == {
         (ResourceKey(DEMO, resource), DRAIN) for resource in (WIDGETS, SECRETS)
     }
-    assert {w.cover for w in watches if not w.draining} == {cover}
-    assert {w.cover for w in watches if w.draining} == {WHOLE}
-    assert {w.role for w in watches if w.flow.resource == CONFIGMAPS} == {Role.CONTROLLED}
+    assert {w.list_scope for w in watches if not w.draining} == {list_scope}
+    assert {w.list_scope for w in watches if w.draining} == {WHOLE}
+    assert {w.role for w in watches if w.resource_key.resource == CONFIGMAPS} == {Role.CONTROLLED}
 
 
 @pytest.mark.parametrize(
