@@ -1,11 +1,8 @@
-"""Strategies as somebody else may install them beside the sharder."""
+"""Strategies that a user could install beside the sharder."""
 
 from collections.abc import Sequence
 
-from sharder.core.leases.shard import Shard
-from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
-from sharder.core.placement.demand import Demand
+from sharder.strategy import Counts, Demand, Shard, ShardName
 
 
 def fullest_first(demand: Demand, candidates: Sequence[Shard], counts: Counts) -> ShardName | None:
