@@ -1,4 +1,4 @@
-"""The commands and their options; what they do stands in modules that only they import.
+"""The commands and their options; each imports the module that does its work.
 
 `--help` must be quick: nothing here imports the Kubernetes client, the web server or tables.
 """
@@ -44,7 +44,7 @@ _app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line and exit: 0 done, 1 failed, 2 called wrongly."""
+    """Run the command line and exit: 0 done, 1 failed, 2 wrong usage."""
     program = Path(sys.argv[0]).name
     sys.exit(run_command(sys.argv[1:], program.replace("kubectl-", "kubectl ")))
 
@@ -59,10 +59,10 @@ def run_command(arguments: list[str], program: str = "sharder") -> int:
     except SharderError as error:
         return _fail(str(error), FAILED)
     except BrokenPipeError:
-        sys.stdout = None  # whoever read it has seen enough; nothing is left to flush at exit
+        sys.stdout = None  # the reader closed the pipe: nothing is left to flush at exit
         return FAILED
     except OSError as error:
-        # Python 3.13 would flush once more at exit, and exit with a code of its own.
+        # Python 3.13 would flush again at exit, and change the exit code.
         sys.stdout = None
         return _fail(f"cannot print: {error.strerror or error}", FAILED)
     return code if isinstance(code, int) else 0
@@ -73,7 +73,7 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it like that
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the signature that typer calls
     if wanted:
         print(f"sharder {__version__}")
         raise typer.Exit
@@ -83,43 +83,47 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it like 
 def sharder(
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show it.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Scale Kubernetes controllers out: every replica works, each on objects of its own.
 
     \b
-    See what there is:            sharder rings
-    Who works on what:            sharder shards my-ring
-    Why an object is where it is: sharder explain my-ring secrets default/my-secret
-    What would move:              sharder plan my-ring
-    Empty a shard:                sharder evacuate my-ring my-shard --wait
-    Stop all movement:            sharder pause my-ring
-    When certificates end:        sharder certs
-    Run the service:              sharder run --config config.yaml
-    """  # noqa: D301 - typer's mark for a block that is not wrapped
+    List the rings:            sharder rings
+    List the shards of a ring: sharder shards my-ring
+    Explain one object:        sharder explain my-ring secrets default/my-secret
+    Preview the next moves:    sharder plan my-ring
+    Empty a shard:             sharder evacuate my-ring my-shard --wait
+    Pause movement:            sharder pause my-ring
+    Show the certificates:     sharder certs
+    Run the service:           sharder run --config config.yaml
+    """  # noqa: D301 - typer does not wrap what follows this mark
 
 
 @_app.command()
 def run(
     *,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A SharderConfig; default: all defaults.")
+        Path | None,
+        typer.Option(metavar="FILE", help="A SharderConfig; without it defaults apply."),
     ] = None,
     kubeconfig: Annotated[
         str | None, typer.Option(metavar="FILE", help="Overrides clientConnection.kubeconfig.")
     ] = None,
-    only: Annotated[Part | None, typer.Option(help="Run this part alone; default: both.")] = None,
+    only: Annotated[Part | None, typer.Option(help="Run only this part; default: both.")] = None,
     strict_config: Annotated[
-        bool, typer.Option("--strict-config", help="Take unknown fields for errors.")
+        bool, typer.Option("--strict-config", help="Treat unknown fields as errors.")
     ] = False,
     log_level: Annotated[LogLevel | None, typer.Option(help="Overrides logging.level.")] = None,
     log_format: Annotated[LogFormat | None, typer.Option(help="Overrides logging.format.")] = None,
 ) -> None:
     """Run the service: the admission webhook, and the controllers while this replica leads.
 
-    Every field of the configuration has a variable: controller.sharder.syncPeriod is
-    SHARDER_CONTROLLER_SHARDER_SYNC_PERIOD.  Flags win over variables, variables over the file.
+    Every field of the configuration can be set by a variable: controller.sharder.syncPeriod by
+    SHARDER_CONTROLLER_SHARDER_SYNC_PERIOD.  Flags override variables, which override the file.
 
     \b
     sharder run --config config.yaml
@@ -146,7 +150,7 @@ def shards(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """List the shards of a ring: their state, their objects, their last renewal.
+    """List the shards of a ring with their state, objects and last renewal.
 
     \b
     sharder shards my-ring
@@ -169,10 +173,10 @@ def explain(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Tell who owns an object, who should, what happens next, and what speaks for each shard.
+    """Explain who owns an object, who should, what happens next, and how each shard ranks.
 
-    Like plan it believes the Leases as they are now: a shard without one counts as gone, where the
-    service first waits until it may be sure.
+    Like plan it reads the Leases once: a shard without a Lease counts as gone, while the service
+    waits until it is certain.
 
     \b
     sharder explain my-ring secrets default/my-secret
@@ -193,10 +197,9 @@ def dump(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Print what sharder plan --file needs of a ring: of objects the metadata alone.
+    """Print a ring, its Leases and the metadata of its objects, for sharder plan --file.
 
-    No data of an object is read, and of its annotations only those by which it is placed are
-    printed.
+    No data of an object is read, and only the annotations that placement uses are printed.
 
     \b
     sharder dump my-ring > dump.json
@@ -223,7 +226,7 @@ def plan(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="When to judge the Leases of a dump; default: the newest renewTime in it.",
+            help="Time at which a dump's Leases are judged; default: its newest renewTime.",
         ),
     ] = None,
     strategy: StrategyOption = None,
@@ -234,10 +237,10 @@ def plan(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Show what the next resync would do, as things are or with other shards; changes nothing.
+    """Show what the next resync would do, now or with other shards, without changing anything.
 
-    A dump is a YAML or JSON stream with one ControllerRing, its Leases and any objects; with
-    Namespaces in it the ring's namespaceSelector counts, without them every namespace does but
+    A dump is a YAML or JSON stream with one ControllerRing, its Leases and any objects.  If it
+    holds Namespaces, the ring's namespaceSelector applies; otherwise all namespaces count, except
     kube-system and sharding-system.
 
     \b
@@ -258,7 +261,7 @@ def plan(
         report = offline.plan(file, now, what_if)
     elif ring is not None and file is None:
         if now is not None:
-            raise typer.BadParameter("--now goes with --file")
+            raise typer.BadParameter("--now needs --file")
         ask = partial(live.plan, name=ring, what_if=what_if)
         report = asyncio.run(live.read(kubeconfig, context, ask))
     else:

@@ -1,4 +1,4 @@
-"""`sharder certs`: what stands in the Secret of the certificates, and asking for new ones."""
+"""`sharder certs`: show the Secret of the certificates, and request new ones."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Secrets(Readable[Secret], Writable[Secret], Protocol):
-    """What is read and annotated."""
+    """Secrets to read and annotate."""
 
 
 async def reach(
@@ -46,7 +46,7 @@ async def reach(
 
 
 async def show(store: Secrets, now: datetime, *, ref: ObjectRef) -> CertificatesReport:
-    """Tell what stands in the Secret; no key is part of it.
+    """Return what the Secret holds, without keys.
 
     Raises:
         ApiError: it cannot be read.
@@ -56,33 +56,34 @@ async def show(store: Secrets, now: datetime, *, ref: ObjectRef) -> Certificates
 
 
 async def rotate(store: Secrets, now: datetime, *, ref: ObjectRef, authority: bool) -> str:
-    """Ask the sharder for new certificates; return a sentence for whoever asked.
+    """Request new certificates; return a sentence for people.
 
     Raises:
         ApiError: the Secret cannot be read or written.
-        ConfigError: there is none, or it is not the time for it.
+        ConfigError: there is none, or its certificate cannot be replaced now.
     """
     secret = await _find(store, ref)
     report = _report(secret, now, ref=ref)
     if report.foreign:
         raise ConfigError(
-            f"the certificate in Secret {ref} was made by somebody else, not by sharder: "
-            "have it renewed there"
+            f"the certificate in Secret {ref} was not issued by sharder: renew it where it was"
         )
     if report.problem is not None:
-        raise ConfigError(f"Secret {ref} is no use: {report.problem}; a sharder repairs it")
+        raise ConfigError(
+            f"Secret {ref} is unusable: {report.problem}; a running sharder repairs it"
+        )
     what = Request.AUTHORITY if authority else Request.SERVING
     if authority and report.phase is not Phase.STABLE:
         raise ConfigError(
-            f"the authority in Secret {ref} is being replaced already: wait until sharder certs "
-            f"shows the phase {Phase.STABLE}, not {report.phase}"
+            f"the authority in Secret {ref} is already being replaced, in phase {report.phase}: "
+            f'wait until "sharder certs" shows phase {Phase.STABLE}'
         )
     metadata: dict[str, Json] = {
         "resourceVersion": secret.metadata.resource_version,
         "annotations": {ROTATE_ANNOTATION: what.value},
     }
     await store.patch(ref, {"metadata": metadata})
-    return f"asked for a new {what} certificate; sharder certs shows what comes of it"
+    return f'requested a new {what} certificate; "sharder certs" shows the progress'
 
 
 async def _find(store: Secrets, ref: ObjectRef) -> Secret:
@@ -90,9 +91,9 @@ async def _find(store: Secrets, ref: ObjectRef) -> Secret:
         return await store.get(ref)
     except NotFound as error:
         raise ConfigError(
-            f"there is no Secret {ref}: give --namespace and --secret as the sharder has them, or "
-            "if its certificate comes from files the Secret that they are mounted from, with "
-            "cert-manager and the chart sharder-cert-manager"
+            f"Secret {ref} not found: set --namespace and --secret as the sharder is configured; "
+            "in mode Files name the Secret that its pods mount, sharder-cert-manager if the chart "
+            "uses cert-manager"
         ) from error
 
 
@@ -111,7 +112,7 @@ def _report(secret: Secret, now: datetime, *, ref: ObjectRef) -> CertificatesRep
 
 
 def _is_foreign(bundle: CertificateBundle) -> bool:
-    """Tell whether another made what there is; a Secret of ours that is spoilt is still ours."""
+    """Return whether another issuer made the certificate; a damaged Secret of ours is ours."""
     subjects = {facts.subject for facts in facts_of(bundle.certificate)[:1]}
     return not bundle.ca_key and bool(subjects - {f"CN={SERVING_NAME}"})
 

@@ -1,9 +1,9 @@
-"""`sharder rings cleanup`: take off what a ring that is gone has left on objects.
+"""`sharder rings cleanup`: remove the labels and annotations that a deleted ring has left.
 
-What a clean-up could not do, for people: a right that is missing everywhere is told once.
+The report groups failures: a right that is missing for many objects is named once.
 """
 
-import random  # noqa: TID251 - the root makes what others are given
+import random  # noqa: TID251 - the composition root creates it
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -29,7 +29,7 @@ from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock, SystemClock
 
 _NAMED: Final = 3
-"""Objects that the last line names; the report has all."""
+"""Objects that the error names; the report has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class ClusterAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What is wanted."""
+    """The arguments of the command."""
 
     ring: RingName
     resources: tuple[GroupResource, ...]
@@ -56,7 +56,7 @@ class Task:
 
 
 def task_of(name: str, resources: Sequence[str], *, dry_run: bool) -> Task:
-    """Return what the arguments ask for; resources are written as in `deployments.apps`.
+    """Parse the arguments; resources are written as in `deployments.apps`.
 
     Raises:
         ConfigError: no ring can have this name.
@@ -90,8 +90,8 @@ async def clean_up(reach: ClusterAccess, task: Task, shown: Progress) -> Cleanup
     """Clean one resource after the other; what fails is in the report.
 
     Raises:
-        ConfigError: the ring is there and has these resources.
-        ApiError: it cannot be found out what to look at.
+        ConfigError: the ring exists and has these resources.
+        ApiError: the resources cannot be discovered.
     """
     ring = await _find(reach, task.ring)
     _refuse(task, ring)
@@ -110,18 +110,17 @@ async def clean_up(reach: ClusterAccess, task: Task, shown: Progress) -> Cleanup
     )
 
 
-def insist(report: CleanupReport) -> None:
-    """Make sure that nothing failed.
+def require_complete(report: CleanupReport) -> None:
+    """Do nothing if nothing failed.
 
     Raises:
-        SharderError: something did; the message names the first of it.
+        SharderError: the message names the first failures.
     """
     failed = [f"{what} ({why})" for what, why in shortfalls(report)]
     if failed:
         more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
         raise SharderError(
-            f"not everything was cleaned: {', '.join(failed[:_NAMED])}{more}; "
-            "mend that and run it again"
+            f"cleanup is incomplete: {', '.join(failed[:_NAMED])}{more}; fix these and rerun"
         )
 
 
@@ -137,43 +136,43 @@ def _refuse(task: Task, ring: ControllerRing | None) -> None:
         return
     if not task.resources:
         raise ConfigError(
-            f"ControllerRing {ring.name} is there and would assign its objects again: delete it, "
-            "or name with --resource what has left it"
+            f"ControllerRing {ring.name} exists and would assign its objects again: delete it, or "
+            "name with --resource a resource that is no longer part of it"
         )
     for resource in task.resources:
-        _insist_on_absence(ring, resource)
+        _require_absence(ring, resource)
 
 
-def _insist_on_absence(ring: ControllerRing | None, resource: GroupResource) -> None:
+def _require_absence(ring: ControllerRing | None, resource: GroupResource) -> None:
     if ring is not None and resource in roles_of(ring):
         raise ConfigError(
             f"{resource} is part of ControllerRing {ring.name}, which would assign its objects "
-            "again: take it out of the ring first"
+            "again: remove it from the ring first"
         )
 
 
 async def _targets(reach: ClusterAccess, task: Task) -> tuple[list[Resource], list[str]]:
-    """Return what to look at, and warnings."""
+    """Return the resources to clean, and warnings."""
     if task.resources:
         return [await reach.objects.find(resource) for resource in task.resources], []
     found = await reach.served()
-    silent = [f"the API group {g} does not answer, so look at it later" for g in found.silent]
+    silent = [f"API group {g} is unavailable; rerun when it is back" for g in found.silent]
     return list(found.resources), silent
 
 
 async def _left_over(reach: ClusterAccess, ring: RingName) -> list[str]:
-    """Return warnings about what else is there of a ring that is gone."""
+    """Return warnings about other leftovers of a deleted ring."""
     warnings: list[str] = []
     labels = f"{RING_LABEL}={ring}"
     try:
         warnings += [
-            f"MutatingWebhookConfiguration {configuration.metadata.name} is still there; "
-            "a running sharder deletes it, without one do so yourself"
+            f"MutatingWebhookConfiguration {configuration.metadata.name} still exists; a running "
+            "sharder deletes it, otherwise delete it yourself"
             async for configuration in reach.configurations.stream(labels)
         ]
         held = [str(s.metadata.ref) async for s in reach.leases.stream(labels) if is_held(s)]
     except ApiError as error:
-        return [*warnings, f"cannot tell what else is there of the ring: {error}"]
+        return [*warnings, f"cannot check for other leftovers of the ring: {error}"]
     if held:
         named = ", ".join(held[:_NAMED]) + (", …" if len(held) > _NAMED else "")
         warnings.append(f"{len(held)} shards still hold Leases of the ring: {named}")
@@ -184,7 +183,7 @@ async def _clean(
     reach: ClusterAccess, task: Task, resource: Resource, shown: Progress
 ) -> CleanupRow:
     async def check() -> None:
-        _insist_on_absence(await _find(reach, task.ring), resource.id)
+        _require_absence(await _find(reach, task.ring), resource.id)
 
     shown.show(resource.id, Tally())
     sweep = Sweep(
@@ -192,7 +191,7 @@ async def _clean(
         ring=task.ring,
         dry_run=task.dry_run,
         check=check,
-        told=lambda tally: shown.show(resource.id, tally),
+        on_progress=lambda tally: shown.show(resource.id, tally),
         clock=reach.clock,
         rng=reach.rng,
     )
@@ -223,14 +222,14 @@ def _names(refs: Iterable[ObjectRef]) -> tuple[str, ...]:
 
 
 class Shortfall(NamedTuple):
-    """What was not done, and why."""
+    """What failed, and why."""
 
     what: str
     why: str
 
 
 def shortfalls(report: CleanupReport) -> list[Shortfall]:
-    """Return what was not done: missing rights first, by kind, then the others one by one."""
+    """Return what failed: missing rights first, by verb, then the others one by one."""
     unread = [
         (Shortfall(row.resource, row.problem), row.forbidden)
         for row in report.resources

@@ -1,4 +1,4 @@
-"""Take what a ring has left off the objects of one resource."""
+"""Remove the labels and annotations of a ring from the objects of one resource."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -14,53 +14,53 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.task_pool import batch
 
 CONCURRENT_WRITES: Final = 50
-"""Half of what the service allows itself: nobody waits for a clean-up."""
+"""Half of the service's default `concurrentMoves`: a clean-up is not urgent."""
 
 CHECKED_EVERY: Final = 500
-"""Objects between two looks at whether the ring is back, as many as come in a page."""
+"""Objects between two checks whether the ring is back: a page of a list."""
 
 MAX_TRIES: Final = 5
-"""Writes of one object that lose a race or get no answer, before it counts as failed."""
+"""Writes of one object that conflict or get no answer, before it counts as failed."""
 
 _BACKOFF: Final = Backoff(base=0.2, cap=5.0)
 
 
 @dataclass(slots=True)
 class Tally:
-    """What has become of a resource's objects so far."""
+    """The results for the objects of a resource so far."""
 
     found: int = 0
     cleaned: int = 0
     skipped: int = 0
     objects: list[ObjectRef] = field(default_factory=list)
-    """What was found, in a dry run only."""
+    """The objects found, in a dry run only."""
     failures: dict[ObjectRef, SharderError] = field(default_factory=dict)
-    """Why, by object."""
+    """Errors by object."""
     problem: SharderError | None = None
-    """What ended the search before it was through."""
+    """The error that ended the search early."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """One pass over a resource; each write is guarded, so running it again does no harm."""
+    """One pass over a resource; each write is guarded, so it is safe to rerun."""
 
     store: Store[PartialObject]
     ring: RingName
     dry_run: bool
     check: Callable[[], Awaitable[None]]
-    """Raises if the ring owns these objects again; asked before the first and now and then."""
-    told: Callable[[Tally], None]
-    """Is told after each object."""
+    """Raises if the ring owns these objects again; called first, and every so many objects."""
+    on_progress: Callable[[Tally], None]
+    """Called after each object."""
     clock: Clock
     rng: Rng
 
     async def run(self) -> Tally:
-        """Find and clean; what fails is in the tally."""
+        """Find and clean the objects; failures are in the tally."""
         tally, owner, drain = Tally(), owner_label(self.ring), drain_label(self.ring)
         for labels in (owner, f"!{owner},{drain}"):
             error = await self._search(labels, tally)
             while isinstance(error, Expired) and not self.dry_run:
-                # Pages are good for minutes only; what is clean by now is not listed again.
+                # A continue token expires after minutes; clean objects are not listed again.
                 before = tally.found
                 error = await self._search(labels, tally)
                 if tally.found == before:
@@ -71,7 +71,7 @@ class Sweep:
         return tally
 
     async def _search(self, labels: str, tally: Tally) -> SharderError | None:
-        """Clean what is listed; return what ended the list early."""
+        """Clean the listed objects; return the error that ended the list early."""
         async with batch(CONCURRENT_WRITES) as writes:
             try:
                 await self.check()
@@ -99,10 +99,10 @@ class Sweep:
             else:
                 tally.cleaned += cleaned
                 tally.skipped += not cleaned
-        self.told(tally)
+        self.on_progress(tally)
 
     async def _clean(self, obj: PartialObject) -> bool:
-        """Write until it is clean; False if it was, or is gone."""
+        """Write until the object is clean; False if it already was, or is gone."""
         tries = 0
         while self._is_marked(obj):
             try:
@@ -129,7 +129,7 @@ class Sweep:
         )
         after = await self.store.patch(obj.metadata.ref, patch)
         if self._is_marked(after):
-            raise SharderError("somebody puts the labels back: look at the mutating webhooks")
+            raise SharderError("another client restores the labels: check the mutating webhooks")
         return True
 
     def _is_marked(self, obj: PartialObject) -> bool:

@@ -1,4 +1,4 @@
-"""Read a cluster for the commands: rings, shards, plans.  Nothing is written or watched."""
+"""Read a cluster for the commands: rings, shards, plans.  It writes and watches nothing."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -44,14 +44,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What there is to read."""
+    """The collections to read."""
 
     rings: Readable[ControllerRing]
     leases: Readable[Lease]
     namespaces: Readable[PartialObject]
     objects: Objects
     now: datetime
-    """When Leases are judged."""
+    """The time at which Leases are judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,15 +98,16 @@ async def rings(cluster: Cluster) -> RingsReport:
 async def shards(cluster: Cluster, *, name: str) -> ShardsReport:
     """Count the objects of a ring's shards."""
     view = await view_of(cluster, name)
-    census = await _count(cluster, view.snapshot)
+    counted = await _count(cluster, view.snapshot)
     return ShardsReport(
         ring=view.snapshot.name,
         paused=view.snapshot.ring.spec.movement.paused,
         problem=_problem(view.snapshot),
-        shards=tuple(_shard(lease, view.snapshot, census, cluster.now) for lease in view.leases),
-        objects=census.objects,
-        unassigned=census.unassigned,
-        draining=census.draining.total(),
+        shards=tuple(_shard(lease, view.snapshot, counted, cluster.now) for lease in view.leases),
+        objects=counted.objects,
+        unassigned=counted.unassigned,
+        unowned=counted.unowned,
+        draining=counted.draining.total(),
     )
 
 
@@ -114,7 +115,7 @@ async def plan(cluster: Cluster, *, name: str, what_if: WhatIf = AS_IT_IS) -> Pl
     """Plan all objects of a ring.
 
     Raises:
-        ConfigError: there is no such ring, or what is supposed is not possible.
+        ConfigError: there is no such ring, or `what_if` is not possible.
     """
     view = await view_of(cluster, name, what_if)
     snapshot = view.snapshot
@@ -125,7 +126,7 @@ async def plan(cluster: Cluster, *, name: str, what_if: WhatIf = AS_IT_IS) -> Pl
 async def objects_of(
     cluster: Cluster, snapshot: RingSnapshot, resources: Iterable[GroupResource]
 ) -> list[tuple[Role, PartialObject]]:
-    """Return all objects of resources of the ring that are in its scope."""
+    """Return all objects of these resources that are in scope of the ring."""
     return [
         (role, obj)
         for resource in resources
@@ -139,16 +140,14 @@ async def view_of(cluster: Cluster, name: str, what_if: WhatIf = AS_IT_IS) -> Vi
     """Read a ring, its Leases and the namespaces.
 
     Raises:
-        ConfigError: There is no such ring, the message names those that there are; or what is
-            supposed is not possible.
+        ConfigError: there is no such ring (the message names the existing ones), or `what_if` is
+            not possible.
     """
     found = {ring.name: ring for ring in await _all_rings(cluster)}
     ring = found.get(RingName(name))
     if ring is None:
-        names = ", ".join(found) or "none at all"
-        raise ConfigError(
-            f"there is no ControllerRing {name}, give one of those there are: {names}"
-        )
+        names = ", ".join(found) or "none"
+        raise ConfigError(f"ControllerRing {name} not found; existing rings: {names}")
     spaces = [namespace async for namespace in cluster.namespaces.stream()]
     of_ring = [lease async for lease in cluster.leases.stream(f"{RING_LABEL}={name}")]
     present = what_if.leases(ring, of_ring, cluster.now)
@@ -165,7 +164,7 @@ async def _all_rings(cluster: Cluster) -> list[ControllerRing]:
     try:
         found = [ring async for ring in cluster.rings.stream()]
     except NotFound as error:
-        raise ConfigError("this cluster knows no ControllerRings: install the CRD") from error
+        raise ConfigError("the cluster does not serve ControllerRings: install the CRD") from error
     return sorted(found, key=lambda ring: ring.name)
 
 
@@ -189,10 +188,10 @@ async def _view(
 
 
 async def _row(cluster: Cluster, view: View) -> RingRow:
-    snapshot, census = view.snapshot, None
+    snapshot, counted = view.snapshot, None
     problem = _problem(snapshot)
     try:
-        census = await _count(cluster, snapshot)
+        counted = await _count(cluster, snapshot)
     except ApiError as error:
         problem = "; ".join(filter(None, (str(error), problem)))
     ready = (c.status for c in snapshot.ring.status.conditions if c.type == "Ready")
@@ -202,9 +201,10 @@ async def _row(cluster: Cluster, view: View) -> RingRow:
         resources=tuple(sorted(map(str, snapshot.roles))),
         shards=len(snapshot.members.validity.valid),
         available_shards=len(snapshot.members.available),
-        objects=None if census is None else census.objects,
-        unassigned=None if census is None else census.unassigned,
-        draining=None if census is None else census.draining.total(),
+        objects=None if counted is None else counted.objects,
+        unassigned=None if counted is None else counted.unassigned,
+        unowned=None if counted is None else counted.unowned,
+        draining=None if counted is None else counted.draining.total(),
         ready=next(ready, "Unknown"),
         paused=snapshot.ring.spec.movement.paused,
         problem=problem,
@@ -212,20 +212,20 @@ async def _row(cluster: Cluster, view: View) -> RingRow:
 
 
 def _problem(snapshot: RingSnapshot) -> str | None:
-    """Return why the ring does not work: what it says itself, else what is refused of it."""
+    """Return why the ring does not work: its condition Ready, else what is refused of its spec."""
     refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
     return not_ready(snapshot.ring) or "; ".join(map(str, refused)) or None
 
 
 async def _count(cluster: Cluster, snapshot: RingSnapshot) -> ObjectCount:
-    census = ObjectCount(snapshot)
+    counted = ObjectCount(snapshot)
     for resource, role in snapshot.roles.items():
         async for obj in stream(cluster, resource):
-            census.count(obj, role)
-    return census
+            counted.count(obj, role)
+    return counted
 
 
-def _shard(lease: Lease, snapshot: RingSnapshot, census: ObjectCount, now: datetime) -> ShardRow:
+def _shard(lease: Lease, snapshot: RingSnapshot, counted: ObjectCount, now: datetime) -> ShardRow:
     name, renewed = ShardName(lease.metadata.name), parse_time(lease.spec.renew_time)
     problem = snapshot.members.validity.problems.get(lease.metadata.ref)
     says = shard_of(lease)
@@ -241,8 +241,8 @@ def _shard(lease: Lease, snapshot: RingSnapshot, census: ObjectCount, now: datet
         pool=says.pool,
         weight=says.weight,
         capacity=_capacity(snapshot, says),
-        objects=census.by_shard[name],
-        draining=census.draining[name],
+        objects=counted.by_shard[name],
+        draining=counted.draining[name],
         renew_time=lease.spec.renew_time,
         renewed_seconds_ago=None if renewed is None else round((now - renewed).total_seconds(), 1),
         problem=problem,
@@ -251,7 +251,7 @@ def _shard(lease: Lease, snapshot: RingSnapshot, census: ObjectCount, now: datet
 
 
 def _capacity(snapshot: RingSnapshot, shard: Shard) -> dict[str, str]:
-    """Return what the shard has room for; of objects no more than any shard of the ring."""
+    """Return the shard's capacity; `objects` is limited by the ring's `perShardCapacity`."""
     ceiling = snapshot.placer.layout.declared_by(shard)
     limit = {} if ceiling is None else {OBJECTS: Decimal(ceiling)}
     return {name: plain(amount) for name, amount in sorted({**shard.capacity, **limit}.items())}

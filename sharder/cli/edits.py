@@ -1,7 +1,7 @@
-"""One guarded write onto one object, and what is told of it.
+"""One guarded write to one object, and its report.
 
-An operation reads, decides and writes a merge patch that holds only for what was read.  What is
-so already is not written.
+An operation reads, decides and writes a merge patch that applies only to the version it read.
+Values that are already as wanted are not written.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +16,7 @@ from sharder.core.names import GroupResource, RingName
 from sharder.ports import Writable
 
 MAX_TRIES: Final = 5
-"""Writes that lose a race, before an operation gives up; a Lease is written every few seconds."""
+"""Conflicts before an operation gives up; a Lease is written every few seconds."""
 
 
 class HasMetadata(Protocol):
@@ -24,7 +24,7 @@ class HasMetadata(Protocol):
 
     @property
     def metadata(self) -> ObjectMeta:
-        """Its name, and the version that was read."""
+        """Name and resourceVersion."""
         ...
 
 
@@ -34,7 +34,7 @@ T_contra = TypeVar("T_contra", bound=HasMetadata, contravariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field(Generic[T_contra]):
-    """Where values stand together on an object."""
+    """A map or struct of values on an object, such as its annotations."""
 
     outer: str
     inner: str
@@ -69,7 +69,7 @@ MOVEMENT: Final[Field[ControllerRing]] = Field(outer="spec", inner="movement", r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit(Generic[T_contra]):
-    """What is wanted of one object, and how it is told."""
+    """The wanted values of one object, and the sentences of the report."""
 
     ring: RingName
     operation: Operation
@@ -79,11 +79,11 @@ class Edit(Generic[T_contra]):
     done: str
     """The result as a sentence, with `{is_}` in the place of its verb."""
     already: str
-    """The result where it is so already."""
+    """The result if nothing has to be written."""
     warnings: tuple[str, ...] = ()
 
     def changes(self, obj: T_contra) -> tuple[FieldChange, ...]:
-        """Return what is not as wanted."""
+        """Return the values that differ from what is wanted."""
         there = self.field.read(obj)
         return tuple(
             FieldChange(
@@ -100,41 +100,41 @@ class Edit(Generic[T_contra]):
 async def carry_out(
     store: Writable[T], obj: T, edit: Edit[T], *, dry_run: bool
 ) -> OperationReport:
-    """Write what is not as wanted yet, unless it is a dry run, and tell it.
+    """Write the values that differ, except in a dry run, and report them.
 
     Raises:
-        Conflict: somebody has written the object since it was read.
-        SharderError: what was written is not there.
+        Conflict: another client has written the object since it was read.
+        SharderError: the API server did not keep the change.
     """
     changes, meta = edit.changes(obj), obj.metadata
     if changes and not dry_run:
         patch = edit.field.patch(meta, {change.key: change.after for change in changes})
         if edit.changes(await store.patch(meta.ref, patch)):
             raise SharderError(
-                f"{edit.resource} {meta.ref} does not keep what was written to it: look at the "
-                "mutating webhooks, and whether its CRD is of an older sharder"
+                f"{edit.resource} {meta.ref} did not keep the change: check the mutating "
+                "webhooks, and whether its CRD is from an older sharder"
             )
     done = edit.done.format(is_="would be" if dry_run else "is")
-    told = f"dry run, nothing is written: {done}" if dry_run else done
+    result = f"dry run, nothing is written: {done}" if dry_run else done
     return OperationReport(
         ring=edit.ring,
         operation=edit.operation,
         dry_run=dry_run,
         object=f"{edit.resource} {meta.ref}",
         changes=changes,
-        result=told if changes else edit.already,
+        result=result if changes else edit.already,
         objects=None,
         warnings=edit.warnings,
     )
 
 
-async def persist(
+async def retry_on_conflict(
     attempt: Callable[[], Awaitable[OperationReport]], warn: Callable[[str], None]
 ) -> OperationReport:
-    """Begin anew while others write in between; tell the warnings of the attempt that counts.
+    """Retry on conflicts; print the warnings of the attempt that succeeds.
 
     Raises:
-        Conflict: somebody wrote in between each time.
+        Conflict: another client wrote the object between every read and write.
     """
     tries = 0
     while True:

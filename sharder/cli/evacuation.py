@@ -1,4 +1,4 @@
-"""How far the evacuation of a shard is: what it still has, and waiting until that is nothing."""
+"""`sharder evacuate`: mark a shard, count its objects, and wait until it has none."""
 
 import asyncio
 from dataclasses import dataclass
@@ -8,27 +8,27 @@ from typing import Final
 import msgspec
 
 from sharder.cli.cluster_view import View, view_of
-from sharder.cli.operations import ClusterAccess, evacuate, other_open
+from sharder.cli.operations import ClusterAccess, evacuate, others_accept
 from sharder.cli.reports import OperationReport
 from sharder.core.errors import ApiError, Expired, SharderError, Unavailable
 from sharder.core.names import ShardName
 from sharder.core.preview.observe import ObjectCount
 
 POLL_SECONDS: Final = 1.0
-"""Between two looks at what is left."""
+"""Between two counts of the objects that are left."""
 
-LOOKS: Final = 2
-"""That have to find nothing: a webhook may not have heard of the evacuation at the first."""
+EMPTY_POLLS: Final = 2
+"""Counts in a row that must be 0: a webhook can learn of the evacuation after the first."""
 
 _NAMED: Final = 3
 """Objects that an error names."""
 
-_GO_ON: Final = "wait again, or take it back with sharder uncordon"
+_NEXT: Final = 'wait again, or end it with "sharder uncordon"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What a shard still has."""
+    """The objects that a shard still has."""
 
     objects: int
     draining: int
@@ -37,7 +37,7 @@ class Left:
 
 
 async def begin(reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
-    """Mark a shard for evacuation, or only say so, and tell how many objects have to leave.
+    """Mark a shard for evacuation, unless it is a dry run, and count its objects.
 
     Raises:
         ConfigError: there is no such ring or shard.
@@ -50,40 +50,40 @@ async def begin(reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool) -
     except ApiError:
         if dry_run:
             raise
-        return report  # what was asked for is done
-    told = f"{report.result}; {_outlook(view, shard, left.objects, dry_run=dry_run)}"
-    return msgspec.structs.replace(report, objects=left.objects, result=told)
+        return report  # the shard is marked
+    result = f"{report.result}; {_outlook(view, shard, left.objects, dry_run=dry_run)}"
+    return msgspec.structs.replace(report, objects=left.objects, result=result)
 
 
 def _outlook(view: View, shard: str, objects: int, *, dry_run: bool) -> str:
-    """Say what becomes of the shard's objects; nothing has moved yet."""
+    """Return what will happen to the shard's objects; nothing has moved yet."""
     if not objects:
         return "it has no objects"
     counted = "1 object" if objects == 1 else f"{objects} objects"
     if view.snapshot.ring.spec.movement.paused:
-        return f"nothing moves until sharder resume, it has {counted}"
-    if not other_open(view, shard):
-        return f"nothing moves until another shard is open, it has {counted}"
+        return f"it has {counted}; none moves while movement is paused"
+    if not others_accept(view, shard):
+        return f"it has {counted}; none moves until another shard accepts objects"
     return f"{counted} {'would' if dry_run else 'will'} move"
 
 
 async def complete(
     reach: ClusterAccess, *, ring: str, shard: str, within: timedelta | None
 ) -> OperationReport:
-    """Evacuate a shard and wait until it has no objects; None: for as long as that takes.
+    """Evacuate a shard and wait until it has no objects; None: without a limit.
 
     Raises:
         ConfigError: there is no such ring or shard, or the ring is deleted meanwhile.
-        SharderError: time is up, or somebody takes the evacuation back; the message says what is
-            left.
+        SharderError: it timed out, or another client ended the evacuation; the message names what
+            is left.
     """
     try:
         report = await evacuate(reach, ring=ring, shard=shard, dry_run=False)
         await _wait(reach, ring, ShardName(shard), within)
     except asyncio.CancelledError:
-        reach.shown.warn(f"interrupted; an evacuation that has begun goes on: {_GO_ON}")
+        reach.shown.warn(f"interrupted; an evacuation that has begun continues: {_NEXT}")
         raise
-    return msgspec.structs.replace(report, objects=0, result=f"{shard} has no objects any more")
+    return msgspec.structs.replace(report, objects=0, result=f"{shard} has no objects left")
 
 
 async def _wait(
@@ -91,52 +91,53 @@ async def _wait(
 ) -> None:
     begun, empty = reach.clock.monotonic(), 0
     left: Left | None = None
-    while empty < LOOKS:
+    while empty < EMPTY_POLLS:
         try:
             view = await view_of(reach.cluster, ring)
             left = await _count(reach, view, shard)
         except (Expired, Unavailable) as error:
             empty = 0
-            reach.shown.show(f"cannot tell what {shard} has left: {error}")
+            reach.shown.show(f"cannot count the objects of {shard}: {error}")
         else:
-            _insist_on_evacuation(view, shard, left)
+            _require_evacuation(view, shard, left)
             empty = empty + 1 if left.objects == 0 else 0
             reach.shown.show(_line(shard, left))
         spent = reach.clock.monotonic() - begun
         if empty == 0 and within is not None and spent >= within.total_seconds():
             raise SharderError(
-                f"after {within.total_seconds():g} s {_told(shard, left)}; it goes on: {_GO_ON}"
+                f"timed out after {within.total_seconds():g}s: {_remaining(shard, left)}; the "
+                f"evacuation continues: {_NEXT}"
             )
         await reach.clock.sleep(POLL_SECONDS)
 
 
 async def _count(reach: ClusterAccess, view: View, shard: ShardName) -> Left:
-    """Read the objects that the shard has, and no others."""
-    census, some = ObjectCount(view.snapshot), list[str]()
+    """Read the shard's objects only."""
+    counted, some = ObjectCount(view.snapshot), list[str]()
     labels = f"{view.snapshot.owner_label}={shard}"
     for id_, role in view.snapshot.roles.items():
         resource = await reach.cluster.objects.find(id_)
         async for obj in reach.cluster.objects.of(resource, labels).stream():
-            before = census.objects
-            census.count(obj, role)
-            if census.objects > before and len(some) < _NAMED:
+            before = counted.objects
+            counted.count(obj, role)
+            if counted.objects > before and len(some) < _NAMED:
                 some.append(f"{id_} {obj.metadata.ref}")
-    return Left(objects=census.objects, draining=census.draining[shard], some=tuple(some))
+    return Left(objects=counted.objects, draining=counted.draining[shard], some=tuple(some))
 
 
-def _insist_on_evacuation(view: View, shard: ShardName, left: Left) -> None:
+def _require_evacuation(view: View, shard: ShardName, left: Left) -> None:
     says = view.snapshot.members.shards.get(shard)
     if says is not None and not says.evacuating:
-        raise SharderError(f"somebody has ended the evacuation: {_told(shard, left)}")
+        raise SharderError(f"another client ended the evacuation: {_remaining(shard, left)}")
 
 
 def _line(shard: ShardName, left: Left) -> str:
     return f"{shard} has {left.objects} objects, {left.draining} of them draining"
 
 
-def _told(shard: ShardName, left: Left | None) -> str:
+def _remaining(shard: ShardName, left: Left | None) -> str:
     if left is None:
-        return f"nobody knows what {shard} has left"
+        return f"the objects of {shard} could not be counted"
     named = f": {', '.join(left.some)}" if left.some else ""
     more = ", …" if left.objects > len(left.some) else ""
     return f"{_line(shard, left)}{named}{more}"

@@ -1,4 +1,4 @@
-"""`sharder explain`: one object, its shard, and why."""
+"""`sharder explain`: the placement and the next step of one object."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -28,25 +28,25 @@ from sharder.core.preview.plan import (
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 _UNAVAILABLE: Final[Mapping[Standing, str]] = {
-    Standing.LEAVING: "its Lease is invalid, so that it gets nothing new",
-    Standing.MISSING: "it does not hold its Lease, or another shard of its name does too",
-    Standing.GONE: "it has released its Lease, or lost it",
+    Standing.LEAVING: "its Lease is invalid, so it gets no new objects",
+    Standing.MISSING: "it does not hold its Lease, or another shard has the same name",
+    Standing.GONE: "it has released or lost its Lease",
 }
-"""Why a shard that is not available may not have an object."""
+"""Why a shard that is not available cannot have an object."""
 
-_PAUSED: Final = "paused: no working shard is asked to let go of anything"
+_PAUSED: Final = 'movement is paused; run "sharder resume" to continue'
 
-_STANDSTILL: Final = "no working shard has to let go of objects for hash or balance"
+_STANDSTILL: Final = "no object is drained for hash or balance meanwhile"
 
 
 async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> Explanation:
     """Read one object, and its controller if it follows one, and plan it.
 
-    With a strategy that sticks all main objects of the ring are read: they have to be counted.
-    If the ring is rebalanced, what they control is read too: its load counts with theirs.
+    With a strategy that sticks all main objects of the ring are read and counted.  If the ring is
+    rebalanced, their controlled objects are read too, because their load counts.
 
     Raises:
-        ConfigError: The ring, its resource or the object is not there.
+        ConfigError: the ring, its resource or the object does not exist.
     """
     view = await view_of(cluster, ring)
     snapshot = view.snapshot
@@ -65,7 +65,7 @@ async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> E
 async def _balanced(
     cluster: Cluster, snapshot: RingSnapshot, obj: PartialObject, role: Role
 ) -> tuple[Planned, str]:
-    """Plan a main object together with all others, and say whether it moves for balance."""
+    """Plan a main object together with all others; return whether it moves for balance."""
     key = main_key(obj)
     listed = await objects_of(cluster, snapshot, snapshot.roles)
     others = ((its, other) for its, other in listed if main_key(other) != key)
@@ -88,7 +88,7 @@ async def _plan_controller(
     owners: Owners,
     whole: Distribution,
 ) -> None:
-    """Plan the object that controls `obj`, so that `owners` knows where it stays for now."""
+    """Plan the object that controls `obj`, so that `owners` knows its shard."""
     reference = obj.metadata.controller
     if reference is None:
         return
@@ -149,50 +149,51 @@ def _stray_pin(
     pin = snapshot.reader.pin_of(obj)
     if pin is None or pin in states:
         return []
-    return [f"the label {pin_label(snapshot.name)} binds nothing: {snapshot.name} has no {pin}"]
+    label = pin_label(snapshot.name)
+    return [f"the label {label} has no effect: {snapshot.name} has no shard {pin}"]
 
 
 def _rollout(snapshot: RingSnapshot) -> str | None:
     newest = snapshot.placer.layout.newest
     if newest is None:
         return None
-    return f"shards of several revisions are available, {newest} is the newest: {_STANDSTILL}"
+    return f"shards of several revisions are available, {newest} is the newest; {_STANDSTILL}"
 
 
 def _evacuation(snapshot: RingSnapshot, owner: ShardName | None) -> str | None:
     shard = None if owner is None else snapshot.placer.layout.by_name.get(owner)
     if shard is None or not shard.evacuating:
         return None
-    return f"{owner} is being evacuated: it is to let go of all that it has"
+    return f"{owner} is being evacuated: all its objects are drained"
 
 
 def _placement(
     snapshot: RingSnapshot, obj: PartialObject, states: Mapping[ShardName, ShardState]
 ) -> PlacementView:
-    """Ask the strategy about the object as it is, with a word about every shard."""
+    """Return the strategy's answer for the object as it is, with a remark on every shard."""
     members, demand = snapshot.members, demand_of(snapshot, obj)
-    told = snapshot.placer.explain(demand, snapshot.counts)
+    answer = snapshot.placer.explain(demand, snapshot.counts)
     others = {
         name: _UNAVAILABLE[members.standing_of(name)]
         for name in states
         if name not in members.available
     }
-    rejected = told.rejected | others
+    rejected = answer.rejected | others
     return PlacementView(
         pin=demand.pin,
         region=demand.region or None,
         zone=demand.zone or None,
         pool=demand.pool or None,
         group=snapshot.reader.group_in_words(obj),
-        chosen=told.choice.shard,
-        reason=told.choice.reason or None,
+        chosen=answer.choice.shard,
+        reason=answer.choice.reason or None,
         shards=tuple(
             ShardView(
                 name=name,
                 state=states.get(name),
                 standing=members.standing_of(name).name.lower(),
                 rejected=rejected.get(name),
-                remark=told.remarks.get(name),
+                remark=answer.remarks.get(name),
             )
             for name in sorted(states.keys() | members.available)
         ),

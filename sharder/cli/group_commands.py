@@ -1,4 +1,4 @@
-"""Commands that have commands of their own: `sharder rings` and `sharder certs`.
+"""Commands with subcommands: `sharder rings` and `sharder certs`.
 
 As in `sharder.cli.app`, nothing here imports what only a command needs.
 """
@@ -34,11 +34,11 @@ def rings(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """List the rings: their shards, their objects, and how many of those nobody works on.
+    """List the rings with their shards, objects, and objects without an available owner.
 
     \b
     sharder rings
-    sharder rings -o json | jq '.rings[] | select(.unassigned > 0) | .name'
+    sharder rings -o json | jq '.rings[] | select(.unowned > 0) | .name'
     """  # noqa: D301
     if called.invoked_subcommand is not None:
         refuse_options_before_the_command(called)
@@ -53,13 +53,15 @@ def rings(
 @rings_app.command()
 def cleanup(
     *,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name that the ControllerRing had.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the deleted ControllerRing.")
+    ],
     resources: Annotated[
         list[str] | None,
         typer.Option(
             "--resource",
             metavar="RESOURCE",
-            help="As in secrets or deployments.apps, more than once for several; default: all.",
+            help="Such as secrets or deployments.apps; repeat for several; default: all.",
         ),
     ] = None,
     dry_run: DryRunOption = False,
@@ -69,8 +71,8 @@ def cleanup(
 ) -> None:
     """Remove the labels and annotations that a deleted ring has left on objects.
 
-    Refuses while the ring is there, but for a --resource that has left it.  May be run again at
-    any time; exits 1 and names the objects if some could not be cleaned.
+    Refuses while the ring exists, except for a --resource that is no longer part of it.  Safe to
+    rerun; exits with 1 and names the objects that could not be cleaned.
 
     \b
     sharder rings cleanup old-ring --dry-run
@@ -82,7 +84,7 @@ def cleanup(
     task = cleanup.task_of(name, resources or [], dry_run=dry_run)
     report = asyncio.run(cleanup.run(kubeconfig, context, task))
     output.show(report, form, tables.cleanup)
-    cleanup.insist(report)
+    cleanup.require_complete(report)
 
 
 certs_app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
@@ -98,9 +100,9 @@ def certs(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Show the webhook's certificate and its authorities, and how far a replacement has come.
+    """Show the webhook's certificate, its authorities, and the progress of a replacement.
 
-    Needs the right to get the Secret that the sharder keeps them in; no key is shown.
+    Needs the right to get the Secret that holds them; no key is shown.
 
     \b
     sharder certs
@@ -122,17 +124,17 @@ def rotate(
     *,
     authority: Annotated[
         bool,
-        typer.Option("--authority", help="Replace the authority, then what it has issued."),
+        typer.Option("--authority", help="Replace the authority, then the certificate."),
     ] = False,
     namespace: SecretNamespaceOption = SYSTEM_NAMESPACE,
     secret: SecretOption = CERTIFICATES_SECRET,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Ask the sharder for a new serving certificate now; no call to the webhook fails.
+    """Request a new serving certificate now; no call to the webhook fails.
 
-    A new authority takes two overlaps, two minutes by default: sharder certs shows how far it is.
-    Needs the right to get and patch the Secret.
+    A new authority takes two overlaps, two minutes by default: sharder certs shows the progress.
+    Needs the rights to get and patch the Secret.
 
     \b
     sharder certs rotate

@@ -1,4 +1,4 @@
-"""What the words of a command name: an object of a ring, or a shard's Lease."""
+"""Find what the arguments of a command name: an object of a ring, or a shard's Lease."""
 
 from sharder.cli.cluster_view import Cluster
 from sharder.core.api.lease import Lease
@@ -10,20 +10,20 @@ from sharder.core.ring.snapshot import RingSnapshot
 
 
 def ring_named(text: str) -> RingName:
-    """Return the name, of which nothing is known but that a ring may have it.
+    """Return the name if it is valid for a ring.
 
     Raises:
-        ConfigError: no ring can have this name.
+        ConfigError: it is not.
     """
     if not is_label_value(text):
-        raise ConfigError(f"{text!r} cannot be the name of a ControllerRing, check it")
+        raise ConfigError(f"{text!r} is not a valid name of a ControllerRing")
     return RingName(text)
 
 
 async def find(
     cluster: Cluster, snapshot: RingSnapshot, resource: str, name: str
 ) -> tuple[Resource, PartialObject]:
-    """Return the object of a ring that is written as in `deployments.apps` and `default/web`.
+    """Return the object of a ring that `deployments.apps` and `default/web` name.
 
     Raises:
         ConfigError: the ring has no such resource, or there is no such object.
@@ -33,26 +33,22 @@ async def find(
     try:
         return found, await cluster.objects.of(found).get(ref)
     except NotFound as error:
-        raise ConfigError(f"there is no {ref} in {found.id}, check the name") from error
+        raise ConfigError(f"{found.id} {ref} not found; check the name") from error
 
 
 def lease_of(snapshot: RingSnapshot, shard: str) -> Lease:
-    """Return the Lease of a shard of the ring; of several of its name the one that is held.
+    """Return the Lease of a shard of the ring; if several have its name, the held one.
 
     Raises:
-        ConfigError: there is none, or nobody can tell which it is.
+        ConfigError: there is none, or more than one is held.
     """
     roster = snapshot.members.validity
     if shard in roster.duplicate_names:
         raise ConfigError(f"ring {snapshot.name}: {roster.complaint}")
     named = [lease for lease in roster.leases if lease.metadata.name == shard]
     if not named:
-        known = (
-            ", ".join(sorted({lease.metadata.name for lease in roster.leases})) or "none at all"
-        )
-        raise ConfigError(
-            f"ring {snapshot.name} has no shard {shard}, give one of those there are: {known}"
-        )
+        known = ", ".join(sorted({lease.metadata.name for lease in roster.leases})) or "none"
+        raise ConfigError(f"ring {snapshot.name} has no shard {shard}; its shards: {known}")
     return max(named, key=is_held)
 
 
@@ -61,13 +57,13 @@ def _resource_in(snapshot: RingSnapshot, text: str) -> GroupResource:
     resource = GroupResource(group, name)
     if resource not in snapshot.roles:
         known = ", ".join(sorted(map(str, snapshot.roles)))
-        raise ConfigError(f"ring {snapshot.name} has no resource {text}, give one of {known}")
+        raise ConfigError(f"ring {snapshot.name} has no resource {text}; its resources: {known}")
     return resource
 
 
 def _ref_of(resource: Resource, text: str) -> ObjectRef:
     namespace, slash, name = text.partition("/")
     if bool(slash) != resource.namespaced or (slash and not (namespace and name)):
-        form = "NAMESPACE/NAME" if resource.namespaced else "NAME, they have no namespace"
-        raise ConfigError(f"{text} names none of {resource.id}, give {form}")
+        form = "NAMESPACE/NAME" if resource.namespaced else "NAME, they are cluster-scoped"
+        raise ConfigError(f"{text} is not a name of {resource.id}; use {form}")
     return ObjectRef(namespace, name) if slash else ObjectRef("", text)

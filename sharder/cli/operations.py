@@ -1,11 +1,11 @@
-"""What a person may say of a shard or a ring: `sharder cordon` and its like."""
+"""`sharder cordon`, `uncordon`, `evacuate`, `pause` and `resume`: edits of a Lease or a ring."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from sharder.cli.cluster_view import Cluster, View, cluster_of, view_of
-from sharder.cli.edits import ANNOTATIONS, MOVEMENT, Edit, carry_out, persist
+from sharder.cli.edits import ANNOTATIONS, MOVEMENT, Edit, carry_out, retry_on_conflict
 from sharder.cli.lookup import lease_of, ring_named
 from sharder.cli.progress import Progress, progress
 from sharder.cli.reports import FieldValue, Operation, OperationReport
@@ -60,7 +60,7 @@ async def run(
 
 
 async def cordon(reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
-    """Let a shard keep what it has and get nothing new.
+    """Keep new objects away from a shard.
 
     Raises:
         ConfigError: there is no such ring or shard.
@@ -69,13 +69,15 @@ async def cordon(reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool) 
     def edit_of(view: View, _lease: Lease) -> Edit[Lease]:
         warnings = [f"{problem}: new objects wait" for problem in _closing(view, shard)]
         if _is_evacuating(view, shard):
-            warnings.append(f"{shard} goes on letting go of its objects until sharder uncordon")
+            warnings.append(
+                f'{shard} is still being evacuated; run "sharder uncordon" to end that'
+            )
         return _of_lease(
             view,
             Operation.CORDON,
             {CORDONED_ANNOTATION: "true"},
-            done=f"{shard} {{is_}} cordoned, so that it keeps what it has and gets nothing new",
-            already=f"{shard} is cordoned already",
+            done=f"{shard} {{is_}} cordoned: it keeps its objects and gets no new ones",
+            already=f"{shard} is already cordoned",
             warnings=warnings,
         )
 
@@ -97,11 +99,11 @@ async def uncordon(
             view,
             Operation.UNCORDON,
             {CORDONED_ANNOTATION: None, EVACUATE_ANNOTATION: None},
-            done=f"{shard} {{is_}} open, so that it gets new objects",
-            already=f"{shard} is open already",
+            done=f"{shard} {{is_}} uncordoned: it gets new objects",
+            already=f"{shard} is already uncordoned",
             warnings=[
-                f"{shard} evacuates itself, because it is about to stop: as long as it runs it "
-                "says so again"
+                f"{shard} evacuates itself before it stops, and restores the annotation while it "
+                "runs"
             ]
             * stops,
         )
@@ -112,7 +114,7 @@ async def uncordon(
 async def evacuate(
     reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool
 ) -> OperationReport:
-    """Ask a shard to let go of all that it has; how far that is stands in `evacuation`.
+    """Mark a shard for evacuation; `sharder.cli.evacuation` follows the progress.
 
     Raises:
         ConfigError: there is no such ring or shard.
@@ -122,17 +124,17 @@ async def evacuate(
         warnings = [f"{problem}: its objects stay" for problem in _closing(view, shard)]
         if ShardName(shard) not in view.snapshot.members.available:
             warnings.append(
-                f"{shard} is not available: it gets nothing when it is back, until sharder "
-                "uncordon"
+                f"{shard} is not available; when it is back it gets no objects until "
+                '"sharder uncordon"'
             )
         elif view.snapshot.ring.spec.movement.paused:
-            warnings.append(f"{ring} is paused: nothing leaves {shard} until sharder resume")
+            warnings.append(f'movement of {ring} is paused; run "sharder resume" to continue')
         return _of_lease(
             view,
             Operation.EVACUATE,
             {EVACUATE_ANNOTATION: "true"},
-            done=f"{shard} {{is_}} marked for evacuation, so that it gets nothing new",
-            already=f"{shard} is marked for evacuation already",
+            done=f"{shard} {{is_}} marked for evacuation: it gets no new objects",
+            already=f"{shard} is already marked for evacuation",
             warnings=warnings,
         )
 
@@ -140,7 +142,7 @@ async def evacuate(
 
 
 async def pause(reach: ClusterAccess, *, ring: str, dry_run: bool) -> OperationReport:
-    """Have a ring ask no shard to let go of anything.
+    """Stop drains of a ring.
 
     Raises:
         ConfigError: there is no such ring.
@@ -149,9 +151,9 @@ async def pause(reach: ClusterAccess, *, ring: str, dry_run: bool) -> OperationR
         reach,
         ring,
         Operation.PAUSE,
-        done=f"{ring} {{is_}} paused, so that no shard is asked to let go of anything; objects "
-        "without a working shard are still rescued",
-        already=f"{ring} is paused already",
+        done=f"{ring} {{is_}} paused: no objects are drained; those whose shard is gone are still "
+        "reassigned",
+        already=f"{ring} is already paused",
         dry_run=dry_run,
     )
 
@@ -166,7 +168,7 @@ async def resume(reach: ClusterAccess, *, ring: str, dry_run: bool) -> Operation
         reach,
         ring,
         Operation.RESUME,
-        done=f"{ring} {{is_}} resumed, so that objects move to where they belong",
+        done=f"{ring} {{is_}} resumed: objects move to where they belong",
         already=f"{ring} is not paused",
         dry_run=dry_run,
     )
@@ -194,7 +196,7 @@ async def _set_paused(
         )
         return await carry_out(reach.rings, found, edit, dry_run=dry_run)
 
-    return await persist(attempt, reach.shown.warn)
+    return await retry_on_conflict(attempt, reach.shown.warn)
 
 
 async def _write_lease(
@@ -210,7 +212,7 @@ async def _write_lease(
         lease = lease_of(view.snapshot, shard)
         return await carry_out(reach.leases, lease, edit_of(view, lease), dry_run=dry_run)
 
-    return await persist(attempt, reach.shown.warn)
+    return await retry_on_conflict(attempt, reach.shown.warn)
 
 
 def _of_lease(
@@ -234,17 +236,17 @@ def _of_lease(
     )
 
 
-def other_open(view: View, shard: str) -> bool:
-    """Tell whether another shard of the ring may get objects."""
+def others_accept(view: View, shard: str) -> bool:
+    """Return whether another shard of the ring accepts objects."""
     members = view.snapshot.members
     others = members.available - {ShardName(shard)}
     return any(not members.shards[name].set_aside for name in others)
 
 
 def _closing(view: View, shard: str) -> list[str]:
-    """Return a warning if no shard is open once this one is not."""
-    is_last = not other_open(view, shard)
-    return [f"no other shard of {view.snapshot.name} is open"] if is_last else []
+    """Return a warning if no shard accepts objects once this one does not."""
+    is_last = not others_accept(view, shard)
+    return [f"no other shard of {view.snapshot.name} accepts objects"] if is_last else []
 
 
 def _is_evacuating(view: View, shard: str) -> bool:

@@ -16,7 +16,7 @@ CERTIFICATES_SECRET: Final = Settings().certificates.secret_name
 
 
 class Output(StrEnum):
-    """The form of what a command prints."""
+    """The output format of a command."""
 
     TABLE = "table"
     JSON = "json"
@@ -29,33 +29,33 @@ KubeconfigOption = Annotated[
         "--kubeconfig",
         envvar="KUBECONFIG",
         metavar="FILE",
-        help="How to reach the cluster; by default the pod's own account, else ~/.kube/config.",
+        help="Path of a kubeconfig; default: the pod's service account, else ~/.kube/config.",
     ),
 ]
 ContextOption = Annotated[
-    str | None, typer.Option("--context", metavar="NAME", help="A context of the kubeconfig.")
+    str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")
 ]
 OutputOption = Annotated[
     Output,
-    typer.Option("--output", "-o", help="A table for people; JSON and YAML are interfaces."),
+    typer.Option("--output", "-o", help="Output format; JSON and YAML are stable interfaces."),
 ]
 SecretNamespaceOption = Annotated[
     str,
-    typer.Option("--namespace", "-n", metavar="NAME", help="Of the Secret."),
+    typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the Secret."),
 ]
-SecretOption = Annotated[str, typer.Option("--secret", metavar="NAME", help="Its name.")]
+SecretOption = Annotated[str, typer.Option("--secret", metavar="NAME", help="Name of the Secret.")]
 RingArgument = Annotated[str, typer.Argument(metavar="RING", help="Name of a ControllerRing.")]
 ShardArgument = Annotated[
     str, typer.Argument(metavar="SHARD", help="Name of a shard, as sharder shards lists it.")
 ]
 ResourceArgument = Annotated[
-    str, typer.Argument(metavar="RESOURCE", help="As in secrets or deployments.apps.")
+    str, typer.Argument(metavar="RESOURCE", help="Such as secrets or deployments.apps.")
 ]
 ObjectArgument = Annotated[
-    str, typer.Argument(metavar="NAMESPACE/NAME", help="NAME alone if it has no namespace.")
+    str, typer.Argument(metavar="NAMESPACE/NAME", help="NAME alone for a cluster-scoped object.")
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Show what would be done and write nothing.")
+    bool, typer.Option("--dry-run", help="Show what would be written, without writing.")
 ]
 
 
@@ -65,7 +65,7 @@ def _duration(text: str) -> timedelta:
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     if duration < timedelta():
-        raise typer.BadParameter(f"{text} is less than nothing")
+        raise typer.BadParameter(f"{text} is negative")
     return duration
 
 
@@ -75,7 +75,7 @@ TimeoutOption = Annotated[
         "--timeout",
         metavar="DURATION",
         parser=_duration,
-        help="How long to wait at most, as in 90s or 15m; default: as long as it takes.",
+        help="Longest time to wait, such as 90s or 15m; default: no limit.",
     ),
 ]
 
@@ -93,30 +93,30 @@ StrategyOption = Annotated[
         "--strategy",
         metavar="NAME",
         parser=_strategy,
-        help=f"What if objects were placed so?  {', '.join(StrategyName)}.",
+        help=f"Plan with this strategy: {', '.join(StrategyName)}.",
     ),
 ]
 AddOption = Annotated[
     int,
-    typer.Option("--add", metavar="N", min=0, max=MAX_NEW, help="What if N shards joined?"),
+    typer.Option("--add", metavar="N", min=0, max=MAX_NEW, help="Plan with N more shards."),
 ]
 RemoveOption = Annotated[
     list[str] | None,
     typer.Option(
         "--remove",
         metavar="SHARD",
-        help="What if this shard stopped?  More than once for several.",
+        help="Plan without this shard; repeat for several.",
     ),
 ]
 ResumeOption = Annotated[
-    bool, typer.Option("--resume", help="What if a paused ring were resumed?")
+    bool, typer.Option("--resume", help="Plan as if the paused ring were resumed.")
 ]
 
 
 def refuse_options_before_the_command(called: typer.Context) -> None:
-    """Refuse options that stand before a command of a command, which would not reach it.
+    """Refuse options before a subcommand, where they would have no effect.
 
-    Above all a `--context` that is not heard must not lead to the wrong cluster.
+    An ignored `--context` would lead to the wrong cluster.
     """
     for name in called.params:
         source = called.get_parameter_source(name)

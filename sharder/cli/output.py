@@ -1,7 +1,4 @@
-"""How reports are printed: JSON and YAML for programs, tables for people.
-
-Tables and lines on a terminal, or in a pipe.
-"""
+"""Print reports: JSON and YAML for programs, tables for people."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -30,11 +27,11 @@ def show(report: Report, form: Output, draw: Callable[[Report], None]) -> None:
 
 
 _PIPE_WIDTH = 10_000
-"""Columns where nobody looks: nothing is wrapped or cut, so that grep and awk work."""
+"""Columns in a pipe: nothing is wrapped or cut, so that grep and awk work."""
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
-    """Return a table without lines; None is shown as `-`, and no columns as no headline."""
+    """Return a table without lines; None becomes `-`, and without columns there is no header."""
     headers = list(columns)
     made = Table(
         *headers, box=None, show_header=bool(headers), pad_edge=False, padding=(0, 3, 0, 0)
@@ -52,6 +49,6 @@ def write(*parts: Table | str) -> None:
 
 
 def _cell(value: object) -> Text:
-    """Names may hold anything, control characters of the terminal too: those are escaped."""
+    """Escape what is not printable: names can hold control characters of the terminal."""
     text = "-" if value is None else str(value)
     return Text(text if text.isprintable() else repr(text))

@@ -1,9 +1,9 @@
-"""`sharder pin` and `sharder unpin`: a person says on which shard an object is to be."""
+"""`sharder pin` and `sharder unpin`: the label that pins an object to a shard."""
 
 from collections.abc import Iterator
 
 from sharder.cli.cluster_view import view_of
-from sharder.cli.edits import LABELS, Edit, carry_out, persist
+from sharder.cli.edits import LABELS, Edit, carry_out, retry_on_conflict
 from sharder.cli.lookup import find, lease_of, ring_named
 from sharder.cli.operations import ClusterAccess
 from sharder.cli.reports import Operation, OperationReport
@@ -16,7 +16,7 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 async def pin(
     reach: ClusterAccess, *, ring: str, resource: str, name: str, shard: str, dry_run: bool
 ) -> OperationReport:
-    """Pin an object to a shard; a pin that it has is replaced.
+    """Pin an object to a shard; replaces an earlier pin.
 
     Raises:
         ConfigError: there is no such ring, resource, object or shard, or the object follows
@@ -29,7 +29,7 @@ async def pin(
         found, obj = await find(reach.cluster, snapshot, resource, name)
         if snapshot.roles[found.id] is Role.CONTROLLED:
             raise ConfigError(
-                f"objects of {found.id} go where the object is that controls them: pin that one"
+                f"{found.id} are controlled objects, which follow their controller: pin that one"
             )
         before = obj.metadata.label(pin_label(snapshot.name))
         edit: Edit[PartialObject] = Edit(
@@ -40,18 +40,18 @@ async def pin(
             wanted={pin_label(snapshot.name): target},
             done=f"{found.id} {obj.metadata.ref} {{is_}} pinned to {target}"
             + (f" instead of {before}" if before else ""),
-            already=f"{found.id} {obj.metadata.ref} is pinned to {target} already",
-            warnings=tuple(_doubts(snapshot, obj, target)),
+            already=f"{found.id} {obj.metadata.ref} is already pinned to {target}",
+            warnings=tuple(_warnings(snapshot, obj, target)),
         )
         return await _carry_out(reach, found, obj, edit, dry_run=dry_run)
 
-    return await persist(attempt, reach.shown.warn)
+    return await retry_on_conflict(attempt, reach.shown.warn)
 
 
 async def unpin(
     reach: ClusterAccess, *, ring: str, resource: str, name: str, dry_run: bool
 ) -> OperationReport:
-    """Take the pin of an object off.
+    """Remove the pin of an object.
 
     Raises:
         ConfigError: there is no such ring, resource or object.
@@ -67,12 +67,13 @@ async def unpin(
             resource=found.id,
             field=LABELS,
             wanted={pin_label(snapshot.name): None},
-            done=f"{found.id} {obj.metadata.ref} {{is_}} free of its pin to {before or 'nothing'}",
+            done=f"{found.id} {obj.metadata.ref} {{is_}} unpinned"
+            + (f" from {before}" if before else ""),
             already=f"{found.id} {obj.metadata.ref} is not pinned",
         )
         return await _carry_out(reach, found, obj, edit, dry_run=dry_run)
 
-    return await persist(attempt, reach.shown.warn)
+    return await retry_on_conflict(attempt, reach.shown.warn)
 
 
 async def _carry_out(
@@ -86,16 +87,16 @@ async def _carry_out(
     return await carry_out(reach.cluster.objects.of(resource), obj, edit, dry_run=dry_run)
 
 
-def _doubts(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Iterator[str]:
-    """Yield why the object may not get there."""
+def _warnings(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Iterator[str]:
+    """Yield why the object might not move there."""
     members, owner = snapshot.members, snapshot.owner_of(obj)
     if not snapshot.selects(obj):
         yield f"{obj.metadata.ref} is not in the scope of {snapshot.name}: the pin has no effect"
     if shard not in members.available:
-        yield f"{shard} is not available: the pin binds only while it is"
+        yield f"{shard} is not available: the pin has no effect until it is"
     if members.shards[shard].evacuating:
-        yield f"{shard} is evacuated: the pin does not bind"
+        yield f"{shard} is being evacuated: the pin has no effect"
     elif members.shards[shard].cordoned and owner != shard:
-        yield f"{shard} is cordoned: the pin binds nothing that is elsewhere"
+        yield f"{shard} is cordoned: the pin moves no object to it"
     if snapshot.ring.spec.movement.paused and owner not in {None, shard}:
-        yield f"{snapshot.name} is paused: the object stays where it is until sharder resume"
+        yield f'movement of {snapshot.name} is paused; run "sharder resume" to continue'

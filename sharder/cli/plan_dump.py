@@ -1,7 +1,4 @@
-"""`sharder plan --file`: plan from a dump.
-
-`sharder dump`: what a plan needs to know of a ring, and nothing else.
-"""
+"""`sharder dump` writes what a plan needs of a ring; `sharder plan --file` plans from it."""
 
 import sys
 from collections.abc import Iterator
@@ -28,16 +25,16 @@ def plan(file: Path, now: str | None, what_if: WhatIf) -> PlanReport:
     """Return the plan for a dump; `-` stands for stdin.
 
     Raises:
-        ConfigError: the file cannot be read or understood, `now` is no time, or what is supposed
-            is not possible.
+        ConfigError: the file cannot be read or decoded, `now` is not a time, or `what_if` is not
+            possible.
     """
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror}; give a dump") from error
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from error
     instant = parse_time(now)
     if now is not None and instant is None:
-        raise ConfigError(f"--now {now} is no time, give one such as 2026-03-01T12:00:00Z")
+        raise ConfigError(f"--now {now} is not a time such as 2026-03-01T12:00:00Z")
     try:
         dump = decode_dump(data)
     except ConfigError as error:
@@ -49,7 +46,7 @@ def plan(file: Path, now: str | None, what_if: WhatIf) -> PlanReport:
 
 
 _READ = frozenset(value for name, value in vars(names).items() if name.endswith("_ANNOTATION"))
-"""Annotations by which objects are placed; others may hold the data of the object."""
+"""Annotations that placement uses; others can hold data of the object."""
 
 
 async def dump(cluster: Cluster, *, name: str) -> bytes:

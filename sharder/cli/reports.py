@@ -1,7 +1,4 @@
-"""What the commands that read a cluster print; as JSON each is an interface (docs/cli.md).
-
-What the commands of operators print; as JSON it is an interface (docs/cli.md).
-"""
+"""The documents that the commands print; as JSON each is a stable interface (docs/cli.md)."""
 
 from enum import StrEnum
 from typing import TypeAlias
@@ -15,10 +12,7 @@ from sharder.core.preview.plan import Action
 
 
 class RingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One ring; the counts are None if its objects cannot be read.
-
-    `problem` says why, or why the ring does not work.
-    """
+    """One ring; the counts are None if its objects cannot be read, see `problem`."""
 
     name: RingName
     strategy: StrategyName
@@ -27,12 +21,16 @@ class RingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     available_shards: int
     objects: int | None
     unassigned: int | None
+    """Objects without an owner label."""
+    unowned: int | None
+    """Objects without an available owner: unassigned, or of a shard that is gone."""
     draining: int | None
     ready: str
     """Status of the condition Ready: `True`, `False` or `Unknown`."""
     paused: bool = False
-    """Whether `spec.movement.paused` keeps objects where they are."""
+    """`spec.movement.paused`."""
     problem: str | None
+    """Why the objects cannot be read, or the ring does not work."""
 
 
 class RingsReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,42 +47,45 @@ class ShardRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     state: ShardState
     available: bool
     cordoned: bool
-    """It keeps what it has and gets nothing new."""
+    """It keeps its objects and gets no new ones."""
     evacuating: bool
-    """It is to let go of all that it has, and gets nothing new."""
+    """Its objects are drained, and it gets no new ones."""
     region: str
     zone: str
     pool: str
-    """Empty, like the two before: none."""
+    """Region, zone and pool are empty if the Lease names none."""
     weight: float
     capacity: dict[str, str]
-    """What it has room for, by resource; what is not there has no limit."""
+    """Its room by resource; resources that are not listed have no limit."""
     objects: int
     draining: int
     renew_time: str | None
     renewed_seconds_ago: float | None
     problem: str | None
-    """Why the Lease makes no shard, None if it does."""
+    """Why the Lease is ignored as a shard, or None."""
     mistakes: tuple[str, ...]
-    """What of the Lease's annotations is ignored, and why."""
+    """Annotations of the Lease that are ignored, and why."""
 
 
 class ShardsReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The shards of a ring, by name; the counts are of all its objects."""
+    """The shards of a ring, by name, and counts of all its objects."""
 
     ring: RingName
     paused: bool = False
-    """Whether `spec.movement.paused` keeps objects where they are."""
+    """`spec.movement.paused`."""
     problem: str | None = None
-    """Why the ring does not work; None if nothing is known against it."""
+    """Why the ring does not work, or None."""
     shards: tuple[ShardRow, ...]
     objects: int
     unassigned: int
+    """Objects without an owner label."""
+    unowned: int
+    """Objects without an available owner: unassigned, or of a shard that is gone."""
     draining: int
 
 
 class ShardView(msgspec.Struct, frozen=True, kw_only=True):
-    """What one shard is to an object."""
+    """One shard as a candidate for an object."""
 
     name: ShardName
     state: ShardState | None
@@ -92,23 +93,23 @@ class ShardView(msgspec.Struct, frozen=True, kw_only=True):
     standing: str
     """`available`, `leaving`, `missing` or `gone`."""
     rejected: str | None
-    """Why it may not have the object; None if it may."""
+    """Why it cannot have the object, or None."""
     remark: str | None
-    """What counts for it or against it, as the strategy sees it; None if it may not have it."""
+    """The strategy's remark on the shard; None if it is rejected."""
 
 
 class PlacementView(msgspec.Struct, frozen=True, kw_only=True):
-    """How an object of a main resource is placed, at the counts of this moment."""
+    """How an object of a main resource is placed, at the present counts."""
 
     pin: str | None
     region: str | None
     zone: str | None
     pool: str | None
-    """Asked for by the object's labels; None: any."""
+    """What the object's labels ask for; None: any."""
     group: tuple[str, ...]
-    """What the members of its group have in common; empty: it belongs to none."""
+    """What the members of its group have in common; empty without a group."""
     chosen: ShardName | None
-    """The shard that suits it best, which moves nothing under a strategy that sticks."""
+    """The best shard now; a strategy that sticks does not move the object for that."""
     reason: str | None
     """Why none is chosen."""
     shards: tuple[ShardView, ...]
@@ -124,7 +125,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     object: str
     """`group/Kind/namespace/name`."""
     key: str | None
-    """What it is placed by: its own name, or that of the object that controls it."""
+    """The key of its placement: its own name, or that of its controller."""
     controller: str | None
     """The object that controls it, for a controlled resource."""
     owner: ShardName | None
@@ -136,17 +137,17 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     to: ShardName | None
     why: str
     rebalance: str | None
-    """Whether it moves for balance, and why; None if that is not asked of it."""
+    """Whether it moves for balance, and why; None if it is not rebalanced."""
     movement: str | None
-    """That all movement is paused; None: it is not."""
+    """A sentence if movement is paused, or None."""
     rollout: str | None
-    """That shards of several revisions are available; None: there is no such difference."""
+    """A sentence if shards of several revisions are available, or None."""
     evacuation: str | None
-    """That its owner is being evacuated; None: it is not."""
+    """A sentence if its owner is being evacuated, or None."""
     placement: PlacementView | None
     """None for a controlled resource, or out of scope."""
     mistakes: tuple[str, ...]
-    """What of its labels and annotations is ignored, and why."""
+    """Labels and annotations of the object that are ignored, and why."""
 
 
 class CleanupFailure(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,40 +167,40 @@ class CleanupRow(msgspec.Struct, frozen=True, kw_only=True):
     found: int
     cleaned: int
     skipped: int
-    """Not written: in a dry run all of them, else those that were clean or gone by then."""
+    """Not written: in a dry run all of them, else those already clean or gone."""
     failed: int
     objects: tuple[str, ...]
-    """What a dry run found, `namespace/name`; else empty."""
+    """The objects that a dry run found, `namespace/name`; else empty."""
     failures: tuple[CleanupFailure, ...]
     problem: str | None
-    """Why there may be more than was found."""
+    """Why there can be more objects than were found."""
     forbidden: bool
     """Whether that is a missing right."""
 
 
 class CleanupReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What was taken off the objects of a ring."""
+    """The result of a clean-up."""
 
     ring: RingName
     dry_run: bool
     looked_at: int
-    """Resources."""
+    """Number of resources."""
     resources: tuple[CleanupRow, ...]
-    """Those in which there was something to find, or that could not be looked at."""
+    """Resources with objects that were found, or that could not be listed."""
     warnings: tuple[str, ...]
 
 
 class CertificateRole(StrEnum):
-    """What a certificate is there for."""
+    """The role of a certificate."""
 
     SERVING = "serving"
-    """The webhook shows it."""
+    """The webhook serves it."""
     ISSUING = "issuing"
-    """Authority of the next serving certificate."""
+    """The authority that issues serving certificates."""
     NEXT = "next"
-    """Authority that is trusted already and is to issue."""
+    """An authority that is already trusted and issues later."""
     RETIRING = "retiring"
-    """Authority that issues no more and is still trusted."""
+    """An authority that is still trusted and issues no more."""
 
 
 class CertificateRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -220,24 +221,24 @@ class CertificateRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CertificatesReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in the Secret of the certificates."""
+    """The content of the Secret of the certificates."""
 
     secret: str
     """`namespace/name`."""
     phase: str | None
     """`stable`, `introducing` or `retiring`; None if there is a problem, or it is foreign."""
     foreign: bool
-    """Whether somebody else has made the certificate: no sharder replaces or repairs it."""
+    """Whether another issuer made the certificate: the sharder does not replace or repair it."""
     requested: str | None
-    """What somebody asked to have replaced, until it is begun."""
+    """A requested replacement that has not begun."""
     problem: str | None
-    """Why it does not serve."""
+    """Why it cannot serve."""
     certificates: tuple[CertificateRow, ...]
-    """The serving certificate first, then all authorities that the API server is to trust."""
+    """The serving certificate first, then all authorities that the API server should trust."""
 
 
 class Operation(StrEnum):
-    """What a person asks for, by the name of the command."""
+    """The operations, by the name of their command."""
 
     CORDON = "cordon"
     UNCORDON = "uncordon"
@@ -249,7 +250,7 @@ class Operation(StrEnum):
 
 
 FieldValue: TypeAlias = str | bool | None
-"""None: it is not there."""
+"""None: absent."""
 
 
 class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,17 +264,17 @@ class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperationReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an operation has written, or in a dry run would write."""
+    """What an operation wrote, or in a dry run would write."""
 
     ring: RingName
     operation: Operation
     dry_run: bool
     object: str
-    """What is written to, `resource namespace/name`."""
+    """The object written, `resource namespace/name`."""
     changes: tuple[FieldChange, ...]
-    """Empty if it was so already."""
+    """Empty if nothing had to be written."""
     result: str
     """One sentence for people."""
     objects: int | None
-    """That the shard has: told of an evacuation, as far as they can be counted."""
+    """The shard's objects, for an evacuation; None if they cannot be counted."""
     warnings: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Commands with which a person steers a ring; `sharder.cli.app` makes them its own.
+"""Commands that steer a ring; `sharder.cli.app` adds them to its own.
 
 As there, nothing here imports what only a command needs.
 """
@@ -40,7 +40,7 @@ def cordon(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Let a shard keep the objects that it has and get no new ones.
+    """Keep new objects away from a shard; it keeps the objects that it has.
 
     \b
     sharder cordon my-ring my-controller-7d4b9
@@ -62,7 +62,7 @@ def uncordon(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Let a shard get objects again; takes back both cordon and evacuate.
+    """Let a shard get objects again; ends both cordon and evacuate.
 
     \b
     sharder uncordon my-ring my-controller-7d4b9
@@ -80,26 +80,26 @@ def evacuate(
     shard: ShardArgument,
     dry_run: DryRunOption = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Return when the shard has no objects any more.")
+        bool, typer.Option("--wait", help="Wait until the shard has no objects.")
     ] = False,
     timeout: TimeoutOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Move all objects away from a shard, one by one, and give it no new ones.
+    """Move all objects away from a shard, one by one, and keep new ones away.
 
-    The shard works on each object until another one may, and stays evacuated until sharder
-    uncordon.  Ctrl-C ends the waiting and not the evacuation.
+    The shard works on each object until it acknowledges the drain, and gets no new ones until
+    sharder uncordon.  Ctrl-C ends the wait, not the evacuation.
 
     \b
     sharder evacuate my-ring my-controller-7d4b9 --dry-run
     sharder evacuate my-ring my-controller-7d4b9 --wait --timeout 15m
     """  # noqa: D301
     if wait and dry_run:
-        raise typer.BadParameter("there is nothing to --wait for in a --dry-run")
+        raise typer.BadParameter("--wait cannot be combined with --dry-run")
     if timeout is not None and not wait:
-        raise typer.BadParameter("--timeout goes with --wait")
+        raise typer.BadParameter("--timeout needs --wait")
     from sharder.cli import evacuation
 
     ask: Operate
@@ -119,9 +119,9 @@ def pause(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Ask no shard of a ring to let go of anything, whatever joins or changes.
+    """Pause movement of a ring: no object is drained, whatever joins or changes.
 
-    Objects without a working shard are still rescued, and new ones get theirs.
+    Objects whose shard is gone are still reassigned, and new objects are still assigned.
 
     \b
     sharder pause my-ring
@@ -142,7 +142,7 @@ def resume(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Let objects of a ring move again; sharder plan --resume shows which will.
+    """Resume movement of a paused ring; sharder plan --resume previews the moves.
 
     \b
     sharder resume my-ring
@@ -165,7 +165,7 @@ def pin(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Have an object on this shard whenever the shard is available.
+    """Pin an object to a shard: it belongs there while the shard is available.
 
     \b
     sharder pin my-ring secrets default/my-secret my-controller-7d4b9
@@ -188,7 +188,7 @@ def unpin(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Let an object be wherever the ring's strategy has it.
+    """Remove the pin of an object, so that the ring's strategy places it again.
 
     \b
     sharder unpin my-ring secrets default/my-secret

@@ -1,4 +1,4 @@
-"""Reports as tables for people; nothing here is an interface."""
+"""Reports as tables for people, which can change at any time."""
 
 from collections import Counter
 from itertools import islice
@@ -29,17 +29,17 @@ _SHOWN_MOVES = 50
 _SHOWN_OBJECTS = 50
 _SHOWN_REASONS = 5
 _SHOWN_MEASURES = 10
-_PAUSED = "is paused: no working shard is asked to let go of anything until sharder resume"
+_PAUSED = 'is paused; run "sharder resume" to continue'
 
 
 def rings(report: RingsReport) -> None:
     """Print the rings."""
     if not report.rings:
-        write("there are no rings")
+        write("no rings found")
         return
     columns = (
         *("RING", "READY", "STRATEGY", "SHARDS", "AVAILABLE"),
-        *("OBJECTS", "UNASSIGNED", "DRAINING", "RESOURCES"),
+        *("OBJECTS", "UNASSIGNED", "UNOWNED", "DRAINING", "RESOURCES"),
     )
     rows = (
         (
@@ -50,6 +50,7 @@ def rings(report: RingsReport) -> None:
             ring.available_shards,
             ring.objects,
             ring.unassigned,
+            ring.unowned,
             ring.draining,
             ", ".join(ring.resources),
         )
@@ -84,7 +85,7 @@ def shards(report: ShardsReport) -> None:
     )
     write(
         table(columns, rows),
-        f"{report.objects} objects, {report.unassigned} without a working shard, "
+        f"{report.objects} objects, {report.unassigned} unassigned, {report.unowned} unowned, "
         f"{report.draining} draining",
         *[f"{report.ring} {_PAUSED}"] * report.paused,
         *[f"{report.ring}: {report.problem}"] * (report.problem is not None),
@@ -120,7 +121,7 @@ def explanation(report: Explanation) -> None:
             (s.name, s.state, _verdict(s, placement), s.rejected or s.remark)
             for s in placement.shards
         )
-        write("", table(("SHARD", "STATE", "MAY HAVE IT", "BECAUSE"), shards))
+        write("", table(("SHARD", "STATE", "ELIGIBLE", "REASON"), shards))
 
 
 def _wishes(placement: PlacementView) -> dict[str, str | None]:
@@ -140,7 +141,7 @@ def _verdict(shard: ShardView, placement: PlacementView) -> str:
 
 
 def plan(report: PlanReport) -> None:
-    """Print the shards before and after, what moves, and why some have none in the end."""
+    """Print the shards before and after, the moves, and why some objects stay unowned."""
     before = Counter(assignment.origin for assignment in report.assignments)
     shards = (
         (s.name, s.state, before[s.name], s.objects, *_load_and_capacity(s)) for s in report.shards
@@ -154,49 +155,49 @@ def plan(report: PlanReport) -> None:
     if len(moving) > _SHOWN_MOVES:
         write(f"and {len(moving) - _SHOWN_MOVES} more: see -o json")
     reasons = Counter(report.reasons.values()).most_common(_SHOWN_REASONS)
-    write(*(f"{many} without a working shard: {reason}" for reason, many in reasons))
+    write(*(f"{many} unowned: {reason}" for reason, many in reasons))
     write(*(f"would be refused: {refusal}" for refusal in report.refusals))
     write(*[f"{report.ring}: {report.problem}"] * (report.problem is not None))
     if report.rebalance is not None:
         write(_balance(report.rebalance))
     summary = report.summary
     write(
-        *[f"{report.ring} {_PAUSED}; --resume shows what moves then"] * report.paused,
+        *[f"{report.ring} {_PAUSED}; --resume previews the moves"] * report.paused,
         f"{report.strategy}: {summary.objects} objects, {summary.moves} moves, "
-        f"{len(report.unassigned)} without a working shard; imbalance "
+        f"{len(report.unassigned)} unassigned, {len(report.unowned)} unowned; imbalance "
         f"{_ratio(summary.imbalance_before)}, then {_ratio(summary.imbalance_after)}",
     )
 
 
 def _balance(report: BalanceReport) -> str:
-    """Say what came of the look at the balance, and how the worst shards stand."""
+    """Return the result of the rebalance, and the most loaded shards before and after."""
     worst = sorted(report.shards, key=lambda shard: (-shard.before, shard.name))
-    told = [
+    shown = [
         f"{shard.name} {number(shard.before)}, then {number(shard.after)}"
         for shard in worst[:_SHOWN_MEASURES]
     ]
-    more = len(worst) - len(told)
-    told += [f"and {more} more"] if more else []
+    more = len(worst) - len(shown)
+    shown += [f"and {more} more"] if more else []
     refused = sum(move.refused is not None for move in report.moves)
     parts = (
         f"balance by {report.strategy}{', a dry run' if report.dry_run else ''}: {report.why}",
-        _put_off(refused),
-        f"{report.measure}: {'; '.join(told)}" if told else "",
+        _skipped(refused),
+        f"{report.measure}: {'; '.join(shown)}" if shown else "",
     )
     return " | ".join(filter(None, parts))
 
 
-def _put_off(refused: int) -> str:
+def _skipped(refused: int) -> str:
     if not refused:
         return ""
-    are, them = ("is", "it") if refused == 1 else ("are", "them")
-    return f"{refused} of the moves {are} not made, those before {them} leave no place"
+    moves = "move is" if refused == 1 else "moves are"
+    return f"{refused} {moves} skipped: earlier moves leave no room"
 
 
 def cleanup(report: CleanupReport) -> None:
     """Print what a clean-up found, in a dry run by name too, and what it did."""
     if not report.resources:
-        write(f"nothing is left of {report.ring} in {report.looked_at} resources")
+        write(f"nothing left of {report.ring} in {report.looked_at} resources")
         return
     found = [f"{row.resource} {name}" for row in report.resources for name in row.objects]
     write(*found[:_SHOWN_OBJECTS])
@@ -212,7 +213,7 @@ def cleanup(report: CleanupReport) -> None:
 
 
 def operation(report: OperationReport) -> None:
-    """Print what has come of an operation; in a dry run what it would write, too."""
+    """Print the result of an operation, and in a dry run what it would write."""
     write(report.result)
     if report.dry_run:
         write(
@@ -225,7 +226,7 @@ def operation(report: OperationReport) -> None:
 
 
 def certificates(report: CertificatesReport) -> None:
-    """Print the certificates, and how far the replacement of an authority has come."""
+    """Print the certificates, and the phase of a replacement."""
     columns = ("ROLE", "SUBJECT", "NOT BEFORE", "NOT AFTER", "DAYS LEFT", "SERIAL", "NAMES")
     rows = (
         (c.role, c.subject, c.not_before, c.not_after, c.days_left, c.serial, ", ".join(c.names))
@@ -233,11 +234,11 @@ def certificates(report: CertificatesReport) -> None:
     )
     write(table(columns, rows), "")
     write(*(f"{c.role}: SHA-256 {c.fingerprint}" for c in report.certificates))
-    maker = "made by somebody else, not by sharder" if report.foreign else None
+    maker = "not issued by sharder" if report.foreign else None
     said = (maker, report.problem, report.phase)
     write("", *(f"{report.secret}: {text}" for text in said if text))
     if report.requested:
-        write(f"asked for: {report.requested}")
+        write(f"requested: {report.requested}")
 
 
 def _value(value: FieldValue) -> str:

@@ -131,7 +131,7 @@ async def test_everything_is_cleaned_once_and_nothing_else_is_touched(left: Left
     again = left.run()
 
     assert (again.returncode, again.stderr) == (0, "")
-    assert again.stdout.startswith(f"nothing is left of {left.ring} in ")
+    assert again.stdout.startswith(f"nothing left of {left.ring} in ")
 
 
 async def test_a_ring_that_is_there_keeps_its_objects_but_not_those_that_left_it(
@@ -151,7 +151,7 @@ async def test_a_ring_that_is_there_keeps_its_objects_but_not_those_that_left_it
     gone = left.clean("--resource", str(ROLES))
 
     assert (whole.returncode, part.returncode) == (1, 1)
-    assert f"ControllerRing {left.ring} is there" in whole.stderr
+    assert f"ControllerRing {left.ring} exists" in whole.stderr
     assert f"configmaps is part of ControllerRing {left.ring}" in part.stderr
     assert [(row.resource, row.cleaned) for row in gone.resources] == [(str(ROLES), 2)]
     assert await left.marked(CONFIGMAPS) == MAPS - 1
@@ -197,9 +197,9 @@ async def test_a_missing_right_is_named_and_the_rest_is_cleaned(
     counts = [(row.resource, row.cleaned, row.failed) for row in report.resources]
     assert counts == [(str(ROLES), 0, 2), ("configmaps", MAPS - 1, 0)]
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("sharder: not everything was cleaned: ")
+    assert done.stderr.splitlines()[-1].startswith("sharder: cleanup is incomplete: ")
     assert "grant it in a Role or ClusterRole" in done.stderr.splitlines()[-1]
-    assert report.warnings[0].startswith("cannot tell what else is there of the ring: ")
+    assert report.warnings[0].startswith("cannot check for other leftovers of the ring: ")
 
 
 async def test_shards_and_webhook_configurations_that_are_left_are_warned_of(left: Left) -> None:

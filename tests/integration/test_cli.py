@@ -77,7 +77,8 @@ def test_rings_count_their_objects(ring: Ring) -> None:
     report = msgspec.json.decode(ring.read("sharder rings"), type=RingsReport)
 
     (row,) = (row for row in report.rings if row.name == ring.name)
-    assert (row.shards, row.available_shards, row.objects, row.unassigned) == (2, 2, 21, 20)
+    assert (row.shards, row.available_shards, row.objects) == (2, 2, 21)
+    assert (row.unassigned, row.unowned) == (20, 20)
     assert row.problem is None
 
 
@@ -86,7 +87,7 @@ def test_shards_count_their_objects(ring: Ring) -> None:
 
     rows = [(row.name, row.state, row.available, row.objects) for row in report.shards]
     assert rows == [(SHARDS[0], "ready", True, 1), (SHARDS[1], "ready", True, 0)]
-    assert (report.objects, report.unassigned) == (21, 20)
+    assert (report.objects, report.unassigned, report.unowned) == (21, 20, 20)
 
 
 def test_an_object_is_explained(ring: Ring) -> None:
@@ -123,7 +124,7 @@ def test_a_plan_shows_what_a_strategy_that_sticks_would_do(ring: Ring) -> None:
     assert loads.keys() == {f"{ring.name}-new-1", *SHARDS}
     assert loads[SHARDS[1]] == {"objects": 0}
     assert sorted(shard.objects for shard in report.shards) == [0, 10, 11]
-    assert report.unassigned == ()
+    assert (report.unassigned, report.unowned) == ((), ())
 
 
 def test_a_plan_from_a_dump_of_the_cluster_is_the_same(ring: Ring) -> None:
@@ -158,11 +159,14 @@ def test_a_plan_from_what_the_sharder_dumps_is_the_same_and_holds_no_data(ring: 
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("sharder plan no-such-ring", "no ControllerRing no-such-ring, give one of those there"),
-        ("sharder explain my-ring pods default/x", "has no resource pods, give one of secrets"),
-        ("sharder explain my-ring secrets default/x", "in secrets, check the name"),
-        ("sharder certs --secret none", "there is no Secret"),
-        ("sharder certs rotate --secret none", "there is no Secret"),
+        ("sharder plan no-such-ring", "ControllerRing no-such-ring not found; existing rings"),
+        ("sharder explain my-ring pods default/x", "has no resource pods; its resources: secrets"),
+        (
+            "sharder explain my-ring secrets default/x",
+            "secrets default/x not found; check the name",
+        ),
+        ("sharder certs --secret none", "/none not found"),
+        ("sharder certs rotate --secret none", "/none not found"),
         ("sharder rings --context none", "cannot use kubeconfig"),
         ("sharder rings --kubeconfig /none", "no kubeconfig at /none"),
     ],

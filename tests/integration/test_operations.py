@@ -293,7 +293,7 @@ async def test_ctrl_c_ends_the_waiting_and_not_the_evacuation(ring: Ring) -> Non
     out, err = await process.communicate()
 
     assert (process.returncode, out) == (130, b"")
-    assert err.startswith(b"warning: interrupted; an evacuation that has begun goes on: ")
+    assert err.startswith(b"warning: interrupted; an evacuation that has begun continues: ")
     assert await ring.is_evacuated()
 
 
@@ -304,22 +304,22 @@ async def test_warnings_go_to_stderr_and_the_result_to_stdout(ring: Ring) -> Non
     done = ring.run("evacuate", A)
 
     assert done.returncode == 0
-    assert done.stdout.startswith("shard-a is marked for evacuation, ")
+    assert done.stdout.startswith("shard-a is marked for evacuation: ")
     assert done.stderr.splitlines() == [
-        f"warning: no other shard of {ring.name} is open: its objects stay",
-        f"warning: {ring.name} is paused: nothing leaves shard-a until sharder resume",
+        f"warning: no other shard of {ring.name} accepts objects: its objects stay",
+        f'warning: movement of {ring.name} is paused; run "sharder resume" to continue',
     ]
 
 
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (("cordon", "x"), "has no shard x, give one of those there are: shard-a, shard-b"),
+        (("cordon", "x"), "has no shard x; its shards: shard-a, shard-b"),
         (("evacuate", "../x"), "has no shard ../x"),
-        (("pin", "secrets", "a/b", A), "has no resource secrets, give one of configmaps"),
-        (("pin", "configmaps", "a/b", A), "there is no a/b in configmaps, check the name"),
+        (("pin", "secrets", "a/b", A), "has no resource secrets; its resources: configmaps"),
+        (("pin", "configmaps", "a/b", A), "configmaps a/b not found; check the name"),
         (("pin", "configmaps", "RING/map-0", "x"), "has no shard x"),
-        (("unpin", "configmaps", "map-0"), "give NAMESPACE/NAME"),
+        (("unpin", "configmaps", "map-0"), "use NAMESPACE/NAME"),
     ],
 )
 async def test_what_is_unknown_is_refused_in_one_line(

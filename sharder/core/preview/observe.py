@@ -71,7 +71,9 @@ class ObjectCount:
         self._snapshot = snapshot
         self.objects = 0
         self.unassigned = 0
-        """Objects on which no shard works: without owner, or of one that is gone."""
+        """Objects without an owner label."""
+        self.unowned = 0
+        """Objects without an available owner: unassigned, or of a shard that is gone."""
         self.by_shard: Counter[ShardName] = Counter()
         self.draining: Counter[ShardName] = Counter()
 
@@ -81,7 +83,8 @@ class ObjectCount:
             return
         owner = self._snapshot.owner_of(obj)
         self.objects += 1
-        self.unassigned += is_unowned(self._snapshot, owner)
+        self.unassigned += owner is None
+        self.unowned += is_unowned(self._snapshot, owner)
         if owner is not None:
             self.by_shard[owner] += 1
             self.draining[owner] += self._snapshot.is_draining(obj)

@@ -70,9 +70,11 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
     shards: tuple[ShardLoad, ...]
     assignments: tuple[Assignment, ...]
     unassigned: tuple[str, ...]
-    """Objects on which no shard works once the plan is carried out."""
+    """Objects without an owner label once the plan is carried out."""
+    unowned: tuple[str, ...]
+    """Objects without an available owner then: unassigned, or of a shard that is gone."""
     reasons: dict[str, str]
-    """Why, for each of those."""
+    """Why, for each unowned object."""
     refusals: tuple[str, ...]
     """What of the ring, as it is planned for, the API server would refuse."""
     rebalance: BalanceReport | None
@@ -125,7 +127,8 @@ def report(
             )
             for planned in ordered
         ),
-        unassigned=tuple(unowned),
+        unassigned=tuple(main_key(planned.obj) for planned in counted if planned.to is None),
+        unowned=tuple(unowned),
         reasons=unowned,
         refusals=tuple(map(str, refusals(snapshot.ring, snapshot.placer.layout.custom))),
         rebalance=None if for_balance is None else for_balance.report,

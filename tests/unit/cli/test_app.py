@@ -69,7 +69,7 @@ def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -
 
     assert code == 0
     assert f"\n  sharder {command or 'rings'}" in capsys.readouterr().out.replace(
-        "See what there is:            ", ""
+        "List the rings:            ", ""
     )
 
 
@@ -102,7 +102,7 @@ def test_help_loads_neither_client_nor_server() -> None:
         (["shards"], "Missing argument 'RING'"),
         (["plan"], "give either RING or --file"),
         (["plan", "demo", "--file", "x"], "give either RING or --file"),
-        (["plan", "demo", "--now", "2026-03-01T12:00:00Z"], "--now goes with --file"),
+        (["plan", "demo", "--now", "2026-03-01T12:00:00Z"], "--now needs --file"),
         (
             ["plan", "demo", "--strategy", "x"],
             "there is no strategy x, give one of ConsistentHash, Rendezvous, BoundedLoad, Spread, "
@@ -114,10 +114,13 @@ def test_help_loads_neither_client_nor_server() -> None:
         (["rings", "--context", "x", "cleanup", "y"], "give options after cleanup, not before"),
         (["certs", "--secret", "x", "rotate"], "give options after rotate, not before"),
         (["evacuate", "a"], "Missing argument 'SHARD'"),
-        (["evacuate", "a", "b", "--timeout", "5m"], "--timeout goes with --wait"),
+        (["evacuate", "a", "b", "--timeout", "5m"], "--timeout needs --wait"),
         (["evacuate", "a", "b", "--wait", "--timeout", "5"], "'5' is not a duration"),
-        (["evacuate", "a", "b", "--wait", "--timeout", "-5s"], "-5s is less than nothing"),
-        (["evacuate", "a", "b", "--wait", "--dry-run"], "nothing to --wait for in a --dry-run"),
+        (["evacuate", "a", "b", "--wait", "--timeout", "-5s"], "-5s is negative"),
+        (
+            ["evacuate", "a", "b", "--wait", "--dry-run"],
+            "--wait cannot be combined with --dry-run",
+        ),
         (["rings", "-o", "xml"], "'xml' is not one of 'table', 'json', 'yaml'"),
         (["run", "--only", "both"], "'both' is not one of 'webhook', 'controllers'"),
     ],
@@ -141,7 +144,7 @@ def test_a_wrong_call_is_one_line_and_exits_2(
         (["run", "--config", "/none"], "cannot read /none: No such file or directory"),
         (["rings"], "no kubeconfig at "),
         (["rings", "cleanup", "demo"], "no kubeconfig at "),
-        (["rings", "cleanup", "a b"], "'a b' cannot be the name of a ControllerRing"),
+        (["rings", "cleanup", "a b"], "'a b' is not a valid name of a ControllerRing"),
         (["shards", "demo"], "no kubeconfig at "),
         (["explain", "demo", "secrets", "a/b"], "no kubeconfig at "),
         (["plan", "demo"], "no kubeconfig at "),
@@ -226,7 +229,7 @@ def test_leases_are_judged_at_the_given_time(
 
 def test_a_time_that_is_none_is_refused(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["plan", "--file", dump, "--now", "noon"]) == 1
-    assert "--now noon is no time" in capsys.readouterr().err
+    assert "--now noon is not a time" in capsys.readouterr().err
 
 
 def test_a_dump_may_come_from_stdin() -> None:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from typing_extensions import override
 
-from sharder.cli.cleanup import ClusterAccess, Task, clean_up, insist, task_of
+from sharder.cli.cleanup import ClusterAccess, Task, clean_up, require_complete, task_of
 from sharder.cli.cleanup_progress import Progress, progress
 from sharder.cli.cleanup_sweep import CHECKED_EVERY, MAX_TRIES, Tally
 from sharder.cli.reports import CleanupFailure, CleanupReport, CleanupRow
@@ -166,7 +166,7 @@ async def test_a_second_run_finds_nothing() -> None:
     report = await fake.run()
 
     assert report.resources == ()
-    insist(report)
+    require_complete(report)
 
 
 async def test_a_dry_run_names_what_it_would_clean_and_writes_nothing() -> None:
@@ -200,7 +200,7 @@ async def test_a_ring_that_is_there_is_refused() -> None:
     fake = Fake()
     await fake.add_ring()
 
-    with pytest.raises(ConfigError, match=r"demo is there and would assign .* or name with --res"):
+    with pytest.raises(ConfigError, match=r"demo exists and would assign .* or name with --res"):
         await fake.run()
 
 
@@ -222,7 +222,7 @@ async def test_a_resource_that_has_left_the_ring_is_cleaned() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "x" * 64, "-a"])
 def test_what_cannot_be_the_name_of_a_ring_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="cannot be the name of a ControllerRing"):
+    with pytest.raises(ConfigError, match="is not a valid name of a ControllerRing"):
         task_of(name, [], dry_run=False)
 
 
@@ -316,8 +316,10 @@ async def test_an_object_that_fails_is_named_and_the_others_are_cleaned() -> Non
     assert report.resources[0].failures == (
         CleanupFailure(object="default/s-3", why="no", forbidden=False),
     )
-    with pytest.raises(SharderError, match=r"not everything .*: secrets default/s-3 \(no\); mend"):
-        insist(report)
+    with pytest.raises(
+        SharderError, match=r"cleanup is incomplete: secrets default/s-3 \(no\); fix"
+    ):
+        require_complete(report)
 
 
 async def test_a_server_that_stays_away_is_asked_a_few_times() -> None:
@@ -345,7 +347,7 @@ async def test_labels_that_somebody_puts_back_are_a_failure() -> None:
     report = await fake.run()
 
     assert counts(report) == {"secrets": (1, 0, 0, 1)}
-    assert "somebody puts the labels back" in report.resources[0].failures[0].why
+    assert "another client restores the labels" in report.resources[0].failures[0].why
 
 
 async def test_a_resource_that_cannot_be_listed_is_a_problem_and_the_others_are_cleaned() -> None:
@@ -358,7 +360,7 @@ async def test_a_resource_that_cannot_be_listed_is_a_problem_and_the_others_are_
     assert counts(report) == {"secrets": (0, 0, 0, 0), "nodes": (1, 1, 0, 0)}
     assert report.resources[0].problem == "no right"
     with pytest.raises(SharderError, match=r"secrets \(no right\)"):
-        insist(report)
+        require_complete(report)
 
 
 async def test_a_list_that_took_too_long_is_begun_anew() -> None:
@@ -414,7 +416,7 @@ async def test_without_any_right_little_is_said(capsys: pytest.CaptureFixture[st
     with pytest.raises(
         SharderError, match=r"no right to list 3 resources, such as \S+ \(no right\); "
     ):
-        insist(report)
+        require_complete(report)
 
 
 # What is warned of
@@ -433,12 +435,12 @@ async def test_what_else_is_there_of_the_ring_is_warned_of(
     report = await fake.run()
 
     assert [warning.split(",")[0].split(";")[0] for warning in report.warnings] == [
-        "the API group metrics.example.com does not answer",
-        f"MutatingWebhookConfiguration {name} is still there",
+        "API group metrics.example.com is unavailable",
+        f"MutatingWebhookConfiguration {name} still exists",
         "1 shards still hold Leases of the ring: default/shard-a",
     ]
     assert capsys.readouterr().err.count("warning: ") == 3
-    insist(report)
+    require_complete(report)
 
 
 async def test_leases_that_cannot_be_read_hinder_nothing() -> None:
@@ -448,7 +450,7 @@ async def test_leases_that_cannot_be_read_hinder_nothing() -> None:
 
     report = await fake.run()
 
-    assert report.warnings == ("cannot tell what else is there of the ring: no right",)
+    assert report.warnings == ("cannot check for other leftovers of the ring: no right",)
     assert counts(report) == {"secrets": (1, 1, 0, 0)}
 
 
@@ -505,5 +507,5 @@ def test_only_a_few_failures_are_named_in_one_line() -> None:
     )
     report = CleanupReport(ring=DEMO, dry_run=False, looked_at=1, resources=(row,), warnings=())
 
-    with pytest.raises(SharderError, match=r"s-2 \(no\) and 6 more; mend that and run it again$"):
-        insist(report)
+    with pytest.raises(SharderError, match=r"s-2 \(no\) and 6 more; fix these and rerun$"):
+        require_complete(report)

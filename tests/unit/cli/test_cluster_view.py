@@ -57,7 +57,8 @@ async def test_rings_are_counted() -> None:
     (row,) = (await rings(fake.cluster)).rings
 
     assert (row.name, row.shards, row.available_shards, row.ready) == (DEMO, 2, 2, "Unknown")
-    assert (row.objects, row.unassigned, row.draining, row.problem) == (2, 1, 1, None)
+    assert (row.objects, row.unassigned, row.unowned) == (2, 1, 1)
+    assert (row.draining, row.problem) == (1, None)
     assert row.resources == ("configmaps", "secrets", "widgets.example.com")
 
 
@@ -123,7 +124,7 @@ async def test_shards_have_their_state_and_their_objects() -> None:
     assert rows == [(A, "expired", True, 1), (B, "expired", True, 0), (C, "expired", False, 0)]
     assert [row.renewed_seconds_ago for row in report.shards] == [20.0, 20.0, None]
     assert [row.problem is None for row in report.shards] == [True, True, False]
-    assert (report.objects, report.unassigned) == (2, 1)
+    assert (report.objects, report.unassigned, report.unowned) == (2, 0, 1)
 
 
 async def test_a_plan_of_a_cluster_lets_children_follow_their_owners() -> None:
@@ -221,14 +222,16 @@ async def test_a_pin_to_a_shard_that_is_not_there_is_told(pin: str, mistakes: in
 
     told = await explain(fake.cluster, ring=DEMO, resource="widgets.example.com", name="default/w")
 
-    sentence = f"the label {pin_label(DEMO)} binds nothing: demo has no {pin}"
+    sentence = f"the label {pin_label(DEMO)} has no effect: demo has no shard {pin}"
     assert told.mistakes == (sentence,) * mistakes
 
 
 async def test_a_ring_that_is_not_there_is_told_with_those_that_are() -> None:
     fake = await ReadCluster().filled()
 
-    with pytest.raises(ConfigError, match=r"no ControllerRing other, .* there are: demo$"):
+    with pytest.raises(
+        ConfigError, match=r"ControllerRing other not found; existing rings: demo$"
+    ):
         await plan(fake.cluster, name="other")
 
 
@@ -309,19 +312,19 @@ async def test_an_object_is_explained_with_a_word_about_every_shard() -> None:
             "invalid",
             "expired",
             "leaving",
-            "its Lease is invalid, so that it gets nothing new",
+            "its Lease is invalid, so it gets no new objects",
             None,
         ),
         (
             "odd",
             "dead",
             "missing",
-            "it does not hold its Lease, or another shard of its name does too",
+            "it does not hold its Lease, or another shard has the same name",
             None,
         ),
         (A, "expired", "available", "the object asks for the zone z", None),
         (B, "expired", "available", "the object is pinned to shard-a", None),
-        (C, "dead", "gone", "it has released its Lease, or lost it", None),
+        (C, "dead", "gone", "it has released or lost its Lease", None),
     ]
     assert told.mistakes == (
         f"the label {POOL_LABEL} is ignored: it is empty or not a valid label value",
@@ -446,12 +449,12 @@ async def test_what_keeps_an_object_where_it_is_not_wanted_is_told() -> None:
 
     assert (told.action, told.to, told.why) == (Action.KEEP, A, "movement is paused")
     assert told.rebalance is None
-    assert told.movement == "paused: no working shard is asked to let go of anything"
+    assert told.movement == 'movement is paused; run "sharder resume" to continue'
     assert told.rollout == (
-        "shards of several revisions are available, two is the newest: "
-        "no working shard has to let go of objects for hash or balance"
+        "shards of several revisions are available, two is the newest; "
+        "no object is drained for hash or balance meanwhile"
     )
-    assert told.evacuation == f"{A} is being evacuated: it is to let go of all that it has"
+    assert told.evacuation == f"{A} is being evacuated: all its objects are drained"
 
 
 @pytest.mark.parametrize("owner", [None, B, "nobody"])
@@ -494,11 +497,11 @@ async def test_an_object_out_of_scope_is_said_to_be() -> None:
         (
             "pods",
             "default/x",
-            "ring demo has no resource pods, give one of configmaps, secrets, widgets",
+            "ring demo has no resource pods; its resources: configmaps, secrets, widgets",
         ),
-        ("secrets", "x", "x names none of secrets, give NAMESPACE/NAME"),
-        ("secrets", "default/", "default/ names none of secrets, give NAMESPACE/NAME"),
-        ("secrets", "default/x", "there is no default/x in secrets, check the name"),
+        ("secrets", "x", "x is not a name of secrets; use NAMESPACE/NAME"),
+        ("secrets", "default/", "default/ is not a name of secrets; use NAMESPACE/NAME"),
+        ("secrets", "default/x", "secrets default/x not found; check the name"),
     ],
 )
 async def test_an_object_that_is_not_there_is_told(resource: str, name: str, problem: str) -> None:
@@ -516,5 +519,5 @@ async def test_a_cluster_scoped_object_has_no_namespace_in_its_name() -> None:
     told = await explain(fake.cluster, ring=DEMO, resource="widgets.example.com", name="w")
 
     assert told.object == "example.com/Widget//w"
-    with pytest.raises(ConfigError, match="give NAME, they have no namespace"):
+    with pytest.raises(ConfigError, match="use NAME, they are cluster-scoped"):
         await explain(fake.cluster, ring=DEMO, resource="widgets.example.com", name="a/w")

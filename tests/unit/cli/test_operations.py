@@ -202,9 +202,9 @@ async def test_an_operation_on_a_shard_writes_its_annotations_and_no_others(
 @pytest.mark.parametrize(
     ("operation", "is_so", "told"),
     [
-        (cordon, IS_CORDONED, "shard-a is cordoned already"),
-        (evacuate, IS_EVACUATED, "shard-a is marked for evacuation already"),
-        (uncordon, IS_OPEN, "shard-a is open already"),
+        (cordon, IS_CORDONED, "shard-a is already cordoned"),
+        (evacuate, IS_EVACUATED, "shard-a is already marked for evacuation"),
+        (uncordon, IS_OPEN, "shard-a is already uncordoned"),
     ],
 )
 async def test_what_a_shard_is_already_is_not_written(
@@ -239,9 +239,7 @@ async def test_a_dry_run_on_a_shard_tells_and_writes_nothing(
 async def test_what_is_done_is_told_in_a_sentence(cluster: Steered) -> None:
     report = await cluster.on_shard(cordon)
 
-    assert report.result == (
-        "shard-a is cordoned, so that it keeps what it has and gets nothing new"
-    )
+    assert report.result == ("shard-a is cordoned: it keeps its objects and gets no new ones")
 
 
 async def test_a_write_that_loses_a_race_is_decided_anew(cluster: Steered) -> None:
@@ -267,17 +265,17 @@ async def test_a_warning_is_told_once_however_many_tries_it_takes(cluster: Steer
 
     await cluster.on_shard(evacuate)
 
-    assert cluster.warnings() == ["demo is paused: nothing leaves shard-a until sharder resume"]
+    assert cluster.warnings() == ['movement of demo is paused; run "sharder resume" to continue']
 
 
 @pytest.mark.parametrize("operation", [cordon, evacuate, uncordon])
 @pytest.mark.parametrize(
     ("ring", "shard", "told"),
     [
-        ("other", A, r"no ControllerRing other, .* there are: demo$"),
-        ("a b", A, r"'a b' cannot be the name of a ControllerRing"),
-        ("demo,x", A, r"'demo,x' cannot be the name of a ControllerRing"),
-        (DEMO, C, r"ring demo has no shard shard-c, give one .* there are: shard-a, shard-b$"),
+        ("other", A, r"ControllerRing other not found; existing rings: demo$"),
+        ("a b", A, r"'a b' is not a valid name of a ControllerRing"),
+        ("demo,x", A, r"'demo,x' is not a valid name of a ControllerRing"),
+        (DEMO, C, r"ring demo has no shard shard-c; its shards: shard-a, shard-b$"),
         (DEMO, "../x", r"ring demo has no shard \.\./x"),
     ],
 )
@@ -302,7 +300,7 @@ async def test_a_shard_of_another_ring_is_unknown(cluster: Steered) -> None:
 async def test_a_ring_without_shards_says_so(cluster: Steered) -> None:
     cluster.leases._state.objects.clear()
 
-    with pytest.raises(ConfigError, match="give one of those there are: none at all"):
+    with pytest.raises(ConfigError, match="has no shard shard-a; its shards: none"):
         await cluster.on_shard(cordon)
 
 
@@ -310,7 +308,7 @@ async def test_a_lease_outside_the_namespaces_of_the_ring_is_no_shard(cluster: S
     await cluster.rings.patch(ObjectRef("", DEMO), {"spec": {"shardNamespaces": ["elsewhere"]}})
     await cluster.leases.create("elsewhere", as_body(lease(C, namespace="elsewhere")))
 
-    with pytest.raises(ConfigError, match=r"has no shard shard-a, .* there are: shard-c$"):
+    with pytest.raises(ConfigError, match=r"has no shard shard-a; its shards: shard-c$"):
         await cluster.on_shard(cordon, A)
 
 
@@ -335,8 +333,8 @@ async def test_a_name_that_two_hold_is_refused(cluster: Steered) -> None:
 @pytest.mark.parametrize(
     ("operation", "told"),
     [
-        (cordon, "no other shard of demo is open: new objects wait"),
-        (evacuate, "no other shard of demo is open: its objects stay"),
+        (cordon, "no other shard of demo accepts objects: new objects wait"),
+        (evacuate, "no other shard of demo accepts objects: its objects stay"),
     ],
 )
 async def test_closing_the_last_open_shard_is_warned_of_and_done(
@@ -368,7 +366,7 @@ async def test_cordoning_an_evacuated_shard_is_said_to_change_little(cluster: St
     await cluster.on_shard(cordon)
 
     assert cluster.warnings() == [
-        "shard-a goes on letting go of its objects until sharder uncordon"
+        'shard-a is still being evacuated; run "sharder uncordon" to end that'
     ]
 
 
@@ -379,7 +377,7 @@ async def test_evacuating_a_shard_that_is_gone_is_said_to_outlast_it(cluster: St
     await cluster.on_shard(evacuate)
 
     assert cluster.warnings() == [
-        "shard-a is not available: it gets nothing when it is back, until sharder uncordon"
+        'shard-a is not available; when it is back it gets no objects until "sharder uncordon"'
     ]
 
 
@@ -389,8 +387,7 @@ async def test_opening_a_shard_that_is_about_to_stop_is_warned_of(cluster: Steer
     await cluster.on_shard(uncordon)
 
     assert cluster.warnings() == [
-        "shard-a evacuates itself, because it is about to stop: "
-        "as long as it runs it says so again"
+        "shard-a evacuates itself before it stops, and restores the annotation while it runs"
     ]
 
 
@@ -398,7 +395,7 @@ async def test_a_ring_is_paused_and_resumed(cluster: Steered) -> None:
     paused = await cluster.run(partial(pause, ring=DEMO, dry_run=False))
 
     assert await cluster.is_paused()
-    assert "objects without a working shard are still rescued" in paused.result
+    assert "those whose shard is gone are still reassigned" in paused.result
     assert paused.changes == (
         FieldChange(field="spec.movement", key="paused", before=False, after=True),
     )
@@ -428,7 +425,7 @@ async def test_a_ring_that_is_paused_or_not_already_is_not_written(cluster: Stee
 
     paused = await cluster.run(partial(pause, ring=DEMO, dry_run=False))
 
-    assert (paused.result, cluster.versions()) == ("demo is paused already", before)
+    assert (paused.result, cluster.versions()) == ("demo is already paused", before)
 
 
 async def test_a_dry_run_pauses_nothing(cluster: Steered) -> None:
@@ -439,7 +436,7 @@ async def test_a_dry_run_pauses_nothing(cluster: Steered) -> None:
 
 
 async def test_an_unknown_ring_is_not_paused(cluster: Steered) -> None:
-    with pytest.raises(ConfigError, match="no ControllerRing other"):
+    with pytest.raises(ConfigError, match="ControllerRing other not found"):
         await cluster.run(partial(pause, ring="other", dry_run=False))
 
 
@@ -447,7 +444,9 @@ async def test_a_crd_that_drops_the_field_is_told(cluster: Steered) -> None:
     cluster.writable_rings = Forgetful(ControllerRing, RINGS)
     cluster.writable_rings._state = cluster.rings._state
 
-    with pytest.raises(SharderError, match=r"demo does not keep what .* CRD is of an older"):
+    with pytest.raises(
+        SharderError, match=r"demo did not keep the change: .* CRD is from an older"
+    ):
         await cluster.run(partial(pause, ring=DEMO, dry_run=False))
 
 
@@ -470,7 +469,7 @@ async def test_an_object_is_pinned_and_unpinned(cluster: Steered) -> None:
 
     freed = await cluster.run(unpinning())
 
-    assert freed.result == "widgets.example.com default/w is free of its pin to shard-a"
+    assert freed.result == "widgets.example.com default/w is unpinned from shard-a"
     found = await cluster.objects.stores[WIDGETS].get(ObjectRef("default", "w"))
     assert (
         found.metadata.labels == obj(WIDGETS, "w", owner=A, labels={"app": "web"}).metadata.labels
@@ -493,7 +492,7 @@ async def test_a_pin_that_is_there_or_not_already_is_not_written(cluster: Steere
 
     pinned, free = await cluster.run(pinning()), await cluster.run(unpinning("default/free"))
 
-    assert pinned.result == "widgets.example.com default/w is pinned to shard-a already"
+    assert pinned.result == "widgets.example.com default/w is already pinned to shard-a"
     assert free.result == "widgets.example.com default/free is not pinned"
     assert cluster.objects.stores[WIDGETS]._state.versions.now == before
 
@@ -503,7 +502,7 @@ async def test_a_pin_without_a_value_is_taken_off(cluster: Steered) -> None:
 
     report = await cluster.run(unpinning())
 
-    assert report.result.endswith("is free of its pin to nothing")
+    assert report.result.endswith("default/w is unpinned")
     found = await cluster.objects.stores[WIDGETS].get(ObjectRef("default", "w"))
     assert not found.metadata.has_label(PIN)
 
@@ -514,8 +513,7 @@ async def test_a_dry_run_takes_no_pin_off(cluster: Steered) -> None:
     report = await cluster.run(unpinning(dry_run=True))
 
     assert report.result == (
-        "dry run, nothing is written: widgets.example.com default/w would be free of its pin to "
-        "shard-b"
+        "dry run, nothing is written: widgets.example.com default/w would be unpinned from shard-b"
     )
     assert await cluster.label(WIDGETS, "w") == B
 
@@ -524,10 +522,10 @@ async def test_a_dry_run_takes_no_pin_off(cluster: Steered) -> None:
     ("operation", "told"),
     [
         (pinning(shard=C), "ring demo has no shard shard-c"),
-        (pinning(resource="pods"), "ring demo has no resource pods, give one of configmaps"),
-        (pinning("default/x"), "no default/x in widgets.example.com, check the name"),
-        (pinning("x"), "x names none of widgets.example.com, give NAMESPACE/NAME"),
-        (unpinning("default/x"), "no default/x in widgets.example.com, check the name"),
+        (pinning(resource="pods"), "ring demo has no resource pods; its resources: configmaps"),
+        (pinning("default/x"), "widgets.example.com default/x not found; check the name"),
+        (pinning("x"), "x is not a name of widgets.example.com; use NAMESPACE/NAME"),
+        (unpinning("default/x"), "widgets.example.com default/x not found; check the name"),
     ],
 )
 async def test_what_is_not_there_is_not_pinned(
@@ -543,16 +541,16 @@ async def test_an_object_that_follows_another_is_not_pinned(cluster: Steered) ->
     await cluster.add(SECRETS, obj(SECRETS, "s"))
     await cluster.add(CONFIGMAPS, obj(CONFIGMAPS, "c", controlled_by="s"))
 
-    with pytest.raises(ConfigError, match="go where the object is that controls them"):
+    with pytest.raises(ConfigError, match="are controlled objects, which follow their controller"):
         await cluster.run(pinning("default/c", resource="configmaps"))
 
 
 @pytest.mark.parametrize(
     ("annotations", "owner", "told"),
     [
-        (IS_CORDONED, B, ["shard-a is cordoned: the pin binds nothing that is elsewhere"]),
+        (IS_CORDONED, B, ["shard-a is cordoned: the pin moves no object to it"]),
         (IS_CORDONED, A, []),
-        (IS_EVACUATED, A, ["shard-a is evacuated: the pin does not bind"]),
+        (IS_EVACUATED, A, ["shard-a is being evacuated: the pin has no effect"]),
         (IS_OPEN, B, []),
     ],
 )
@@ -577,7 +575,7 @@ async def test_a_pin_in_a_paused_ring_is_said_to_wait_where_it_has_to(
 
     await cluster.run(pinning())
 
-    told = "demo is paused: the object stays where it is until sharder resume"
+    told = 'movement of demo is paused; run "sharder resume" to continue'
     assert cluster.warnings() == ([told] if waits else [])
 
 
@@ -587,7 +585,7 @@ async def test_a_pin_to_a_shard_that_has_left_is_warned_of(cluster: Steered) -> 
 
     await cluster.run(pinning(shard=C))
 
-    assert cluster.warnings() == ["shard-c is not available: the pin binds only while it is"]
+    assert cluster.warnings() == ["shard-c is not available: the pin has no effect until it is"]
 
 
 async def test_a_pin_out_of_scope_is_warned_of(cluster: Steered) -> None:
@@ -613,7 +611,7 @@ async def test_a_dry_run_of_an_evacuation_counts_what_would_leave(cluster: Steer
     report = await cluster.run(partial(begin, ring=DEMO, shard=A, dry_run=True))
 
     assert report.objects == 4
-    assert report.result.endswith("gets nothing new; 4 objects would move")
+    assert report.result.endswith("gets no new objects; 4 objects would move")
     assert await cluster.annotations() == {}
 
 
@@ -629,7 +627,7 @@ async def test_an_evacuation_that_has_only_begun_is_not_said_to_be_done(
     report = await cluster.run(beginning())
 
     assert report.result == (
-        "shard-a is marked for evacuation, so that it gets nothing new; 1 object will move"
+        "shard-a is marked for evacuation: it gets no new objects; 1 object will move"
     )
     assert report.objects == 1
     assert await cluster.annotations() == IS_EVACUATED
@@ -643,7 +641,7 @@ async def test_an_evacuation_in_a_paused_ring_is_said_to_move_nothing_yet(
 
     report = await cluster.run(beginning())
 
-    assert report.result.endswith("; nothing moves until sharder resume, it has 1 object")
+    assert report.result.endswith("; it has 1 object; none moves while movement is paused")
 
 
 async def test_an_evacuation_of_the_last_open_shard_is_said_to_move_nothing_yet(
@@ -654,7 +652,9 @@ async def test_an_evacuation_of_the_last_open_shard_is_said_to_move_nothing_yet(
 
     report = await cluster.run(beginning())
 
-    assert report.result.endswith("; nothing moves until another shard is open, it has 1 object")
+    assert report.result.endswith(
+        "; it has 1 object; none moves until another shard accepts objects"
+    )
 
 
 async def test_an_evacuation_of_an_empty_shard_says_that_it_is_empty(cluster: Steered) -> None:
@@ -668,7 +668,7 @@ async def test_an_evacuation_is_told_also_where_objects_cannot_be_counted(
 
     report = await cluster.run(beginning())
 
-    assert report.result.endswith("gets nothing new")
+    assert report.result.endswith("gets no new objects")
     assert report.objects is None
     assert await cluster.annotations() == IS_EVACUATED
     with pytest.raises(ApiError):
@@ -686,7 +686,7 @@ async def test_waiting_ends_when_the_shard_is_seen_empty_twice(cluster: Steered)
 
     report = await cluster.run(waiting())
 
-    assert (report.result, report.objects) == ("shard-a has no objects any more", 0)
+    assert (report.result, report.objects) == ("shard-a has no objects left", 0)
     assert await cluster.annotations() == IS_EVACUATED
     assert cluster.clock.monotonic() == 5
 
@@ -716,8 +716,8 @@ async def test_time_that_is_up_is_told_with_what_is_left(cluster: Steered) -> No
 
     with pytest.raises(
         SharderError,
-        match=r"^after 3 s shard-a has 5 objects, 1 of them draining: widgets\.example\.com "
-        r"default/w0, .*w1, .*w2, …; it goes on",
+        match=r"^timed out after 3s: shard-a has 5 objects, 1 of them draining: "
+        r"widgets\.example\.com default/w0, .*w1, .*w2, …; the evacuation continues",
     ):
         await cluster.run(waiting(timedelta(seconds=3)))
 
@@ -735,8 +735,8 @@ async def test_an_interrupt_is_said_to_end_the_waiting_alone(cluster: Steered) -
         await cluster.run(waiting())
 
     assert cluster.warnings() == [
-        "interrupted; an evacuation that has begun goes on: wait again, or take it back "
-        "with sharder uncordon"
+        "interrupted; an evacuation that has begun continues: wait again, or end it with "
+        '"sharder uncordon"'
     ]
     assert await cluster.annotations() == IS_EVACUATED
 
@@ -747,7 +747,7 @@ async def test_an_outage_after_an_empty_look_proves_nothing(cluster: Steered) ->
 
     cluster.clock.script = [break_down]
 
-    with pytest.raises(SharderError, match="after 2 s shard-a has 0 objects"):
+    with pytest.raises(SharderError, match="after 2s: shard-a has 0 objects"):
         await cluster.run(waiting(timedelta(seconds=2)))
 
 
@@ -782,7 +782,9 @@ async def test_an_outage_is_waited_through(cluster: Steered) -> None:
 async def test_time_that_is_up_in_an_outage_is_told_too(cluster: Steered) -> None:
     cluster.objects.stores[WIDGETS].fail(Unavailable("it is busy"))
 
-    with pytest.raises(SharderError, match="after 0 s nobody knows what shard-a has left"):
+    with pytest.raises(
+        SharderError, match="after 0s: the objects of shard-a could not be counted"
+    ):
         await cluster.run(waiting(timedelta()))
 
 

@@ -83,6 +83,7 @@ def test_rings_are_printed_with_their_counts_and_problems(
         available_shards=2,
         objects=None,
         unassigned=None,
+        unowned=None,
         draining=None,
         ready="False",
         problem="no right to list secrets",
@@ -92,14 +93,14 @@ def test_rings_are_printed_with_their_counts_and_problems(
 
     header, line, problem = printed(capsys)
     assert header[0] == "RING"
-    assert line == ["demo", "False", "Spread", "3", "2", "-", "-", "-", "secrets,", "configmaps"]
+    assert line == ["demo", "False", "Spread", "3", "2", *"----", "secrets,", "configmaps"]
     assert problem[0] == "demo:"
 
 
 def test_no_rings_are_said_to_be_none(capsys: pytest.CaptureFixture[str]) -> None:
     tables.rings(RingsReport(rings=()))
 
-    assert capsys.readouterr().out == "there are no rings\n"
+    assert capsys.readouterr().out == "no rings found\n"
 
 
 def test_shards_are_printed_with_their_age_and_problems(
@@ -107,12 +108,14 @@ def test_shards_are_printed_with_their_age_and_problems(
 ) -> None:
     rows = (shard(A), shard(B, ago=None, problem="renewTime is missing"))
 
-    tables.shards(ShardsReport(ring=RING, shards=rows, objects=5, unassigned=1, draining=2))
+    tables.shards(
+        ShardsReport(ring=RING, shards=rows, objects=5, unassigned=1, unowned=2, draining=2)
+    )
 
     lines = printed(capsys)
     assert lines[1][:8] == ["shard-a", "ready", "yes", "2", "1", "3s", "ago", "default"]
     assert lines[2][:7] == ["shard-b", "ready", "no", "2", "1", "never", "default"]
-    assert " ".join(lines[3]) == "5 objects, 1 without a working shard, 2 draining"
+    assert " ".join(lines[3]) == "5 objects, 1 unassigned, 2 unowned, 2 draining"
     assert " ".join(lines[4]) == "shard-b: renewTime is missing"
 
 
@@ -125,7 +128,9 @@ def test_shards_are_printed_with_what_they_say_of_themselves(
         shard(B, says=says, capacity={"objects": "7", "cpu": "4"}),
     )
 
-    tables.shards(ShardsReport(ring=RING, shards=rows, objects=5, unassigned=1, draining=2))
+    tables.shards(
+        ShardsReport(ring=RING, shards=rows, objects=5, unassigned=1, unowned=2, draining=2)
+    )
 
     lines = printed(capsys)
     assert lines[1][8:] == ["-", "-", "1", "-", "no"]
@@ -222,7 +227,7 @@ def test_an_object_is_explained_with_a_word_about_every_shard(
     assert lines[-6:] == [
         "a label is ignored",
         "",
-        "SHARD STATE MAY HAVE IT BECAUSE",
+        "SHARD STATE ELIGIBLE REASON",
         "shard-a - no it is away",
         "shard-b ready yes, the best score 7",
         "shard-c ready yes score 5",
@@ -237,6 +242,7 @@ def planned(rebalance: BalanceReport | None = None, *, paused: bool = False) -> 
         shards=(),
         assignments=(),
         unassigned=(),
+        unowned=(),
         reasons={},
         refusals=(),
         rebalance=rebalance,
@@ -257,7 +263,7 @@ def test_a_plan_is_printed_with_load_and_what_keeps_objects_from_shards(
         ),
         ShardLoad(name=B, state=ShardState.DEAD, objects=0, load={"objects": 0}),
     )
-    unassigned = ("/Secret/d/x", "/Secret/d/y")
+    unowned = ("/Secret/d/x", "/Secret/d/y")
 
     tables.plan(
         PlanReport(
@@ -265,8 +271,9 @@ def test_a_plan_is_printed_with_load_and_what_keeps_objects_from_shards(
             strategy="BoundedLoad",
             shards=loads,
             assignments=(),
-            unassigned=unassigned,
-            reasons=dict.fromkeys(unassigned, "no shard may have it"),
+            unassigned=unowned[:1],
+            unowned=unowned,
+            reasons=dict.fromkeys(unowned, "no shard may have it"),
             refusals=("spec: no",),
             rebalance=None,
             summary=Summary(objects=6, moves=0, imbalance_before=1.0, imbalance_after=None),
@@ -278,9 +285,9 @@ def test_a_plan_is_printed_with_load_and_what_keeps_objects_from_shards(
         "shard-a ready 0 4 3 3",
         "shard-b dead 0 0 0 -",
         "",
-        "2 without a working shard: no shard may have it",
+        "2 unowned: no shard may have it",
         "would be refused: spec: no",
-        "BoundedLoad: 6 objects, 0 moves, 2 without a working shard; imbalance 1.00, then -",
+        "BoundedLoad: 6 objects, 0 moves, 1 unassigned, 2 unowned; imbalance 1.00, then -",
     ]
 
 
@@ -317,13 +324,13 @@ def balance(
         ),
         (
             balance(refused=(None, "full"), dry_run=True),
-            "balance by ResourceBalance, a dry run: so it is | 1 of the moves is not made, "
-            "those before it leave no place",
+            "balance by ResourceBalance, a dry run: so it is | 1 move is skipped: "
+            "earlier moves leave no room",
         ),
         (
             balance(refused=("full", "full")),
-            "balance by ResourceBalance: so it is | 2 of the moves are not made, "
-            "those before them leave no place",
+            "balance by ResourceBalance: so it is | 2 moves are skipped: "
+            "earlier moves leave no room",
         ),
     ],
 )
@@ -352,6 +359,7 @@ def test_a_pause_is_told_wherever_a_ring_is_shown(capsys: pytest.CaptureFixture[
         available_shards=0,
         objects=0,
         unassigned=0,
+        unowned=0,
         draining=0,
         ready="True",
         paused=True,
@@ -360,21 +368,23 @@ def test_a_pause_is_told_wherever_a_ring_is_shown(capsys: pytest.CaptureFixture[
 
     tables.rings(RingsReport(rings=(row,)))
     tables.shards(
-        ShardsReport(ring=RING, paused=True, shards=(), objects=0, unassigned=0, draining=0)
+        ShardsReport(
+            ring=RING, paused=True, shards=(), objects=0, unassigned=0, unowned=0, draining=0
+        )
     )
     tables.plan(planned(paused=True))
 
     told = [line for line in capsys.readouterr().out.splitlines() if "is paused" in line]
-    sentence = (
-        "demo is paused: no working shard is asked to let go of anything until sharder resume"
-    )
-    assert told == [sentence, sentence, f"{sentence}; --resume shows what moves then"]
+    sentence = 'demo is paused; run "sharder resume" to continue'
+    assert told == [sentence, sentence, f"{sentence}; --resume previews the moves"]
 
 
 def test_names_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     rows = (shard(ShardName("[red]\x1b[2J\nnew")),)
 
-    tables.shards(ShardsReport(ring=RING, shards=rows, objects=0, unassigned=0, draining=0))
+    tables.shards(
+        ShardsReport(ring=RING, shards=rows, objects=0, unassigned=0, unowned=0, draining=0)
+    )
 
     out = capsys.readouterr().out
     assert r"'[red]\x1b[2J\nnew'" in out
@@ -385,7 +395,9 @@ def test_long_lines_are_not_cut_where_programs_read(capsys: pytest.CaptureFixtur
     name = ShardName("s" * 300)
 
     tables.shards(
-        ShardsReport(ring=RING, shards=(shard(name),), objects=0, unassigned=0, draining=0)
+        ShardsReport(
+            ring=RING, shards=(shard(name),), objects=0, unassigned=0, unowned=0, draining=0
+        )
     )
 
     assert name in capsys.readouterr().out
@@ -475,7 +487,7 @@ def test_a_clean_up_that_finds_nothing_says_so(capsys: pytest.CaptureFixture[str
         CleanupReport(ring=RING, dry_run=False, looked_at=60, resources=(), warnings=())
     )
 
-    assert capsys.readouterr().out == "nothing is left of demo in 60 resources\n"
+    assert capsys.readouterr().out == "nothing left of demo in 60 resources\n"
 
 
 def certificate(role: CertificateRole, *names: str) -> CertificateRow:
@@ -512,7 +524,7 @@ def test_certificates_are_printed_with_what_is_done_about_them(
     assert lines[1][0] == "serving"
     assert lines[1][-4:] == ["80", "AB", "a,", "b"]
     assert ["issuing:", "SHA-256", "AA:BB"] in lines
-    assert lines[-2:] == [["ns/secret:", "introducing"], ["asked", "for:", "authority"]]
+    assert lines[-2:] == [["ns/secret:", "introducing"], ["requested:", "authority"]]
 
 
 def test_certificates_that_do_not_serve_are_printed_with_the_reason(
@@ -548,7 +560,7 @@ def test_a_certificate_that_somebody_else_made_is_printed_with_that(
     )
 
     lines = [" ".join(line) for line in printed(capsys)]
-    expected = ["ns/secret: made by somebody else, not by sharder", "ns/secret: it has ended"]
+    expected = ["ns/secret: not issued by sharder", "ns/secret: it has ended"]
     assert [line for line in lines if line.startswith("ns/")] == expected[: 1 + bool(problem)]
 
 
@@ -561,7 +573,9 @@ def test_an_evacuated_shard_is_told_from_a_cordoned_one(
         shard(C),
     )
 
-    tables.shards(ShardsReport(ring=RING, shards=rows, objects=6, unassigned=0, draining=0))
+    tables.shards(
+        ShardsReport(ring=RING, shards=rows, objects=6, unassigned=0, unowned=0, draining=0)
+    )
 
     header, *lines = printed(capsys)
     assert header[-1] == "CORDONED"

@@ -17,16 +17,16 @@ def test_objects_are_counted_per_shard() -> None:
 
     assert census.by_shard == {A: 2, B: 1}
     assert census.draining.total() == 1
-    assert (census.objects, census.unassigned) == (3, 0)
+    assert (census.objects, census.unassigned, census.unowned) == (3, 0, 0)
 
 
-def test_an_object_is_unassigned_without_owner_or_with_one_that_is_gone() -> None:
+def test_an_object_is_unowned_without_owner_or_with_one_that_is_gone() -> None:
     census = ObjectCount(snapshot(members({A: Standing.AVAILABLE, B: Standing.MISSING})))
 
     for owner in (None, A, B, C):
         census.count(obj(owner=owner), Role.MAIN)
 
-    assert (census.objects, census.unassigned) == (4, 2)
+    assert (census.objects, census.unassigned, census.unowned) == (4, 1, 2)
 
 
 def test_what_nothing_controls_or_is_out_of_scope_is_not_counted() -> None:

@@ -73,6 +73,7 @@ def test_a_report_is_json_as_documented() -> None:
             )
         ],
         "unassigned": [],
+        "unowned": [],
         "reasons": {},
         "refusals": [],
         "rebalance": None,
@@ -85,13 +86,14 @@ def test_a_report_is_json_as_documented() -> None:
     }
 
 
-def test_objects_are_unassigned_if_no_shard_works_on_them_in_the_end() -> None:
+def test_objects_are_unowned_if_no_shard_works_on_them_in_the_end() -> None:
     at = snapshot(members({}))
 
     result = report(at, [planned(C, at=at, name="y"), planned(None, at=at, name="x")], {})
 
+    assert result.unassigned == ("example.com/Widget/default/x",)
     assert (
-        result.unassigned
+        result.unowned
         == tuple(result.reasons)
         == (
             "example.com/Widget/default/x",
