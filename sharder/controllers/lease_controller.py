@@ -106,15 +106,15 @@ class LeaseController:
 
         A lost race needs nothing: the write that won comes as an event.
         """
-        sighting = self._cache.membership.observed(ref)
-        if sighting is None:
+        observed = self._cache.membership.observed(ref)
+        if observed is None:
             self._reported.pop(ref, None)
             self._invalid.pop(ref, None)
             return None
         snapshot = self._cache.snapshot(ring_of(observed.lease))
         if snapshot is None:
             return None
-        problem = snapshot.members.validity.problems.get(ref) or problem_of(sighting.lease)
+        problem = snapshot.members.validity.problems.get(ref) or problem_of(observed.lease)
         if problem is not None:
             await self._report_invalid(observed.lease, problem)
             return None
@@ -157,8 +157,8 @@ class LeaseController:
             self._cache.note_attempt(asked, False)  # noqa: FBT003 - an observer of one flag
             raise
         self._cache.note_attempt(asked, True)  # noqa: FBT003
-        sighting = self._cache.membership.observed(ref)
-        if sighting is None or not present.spec == lease.spec == sighting.lease.spec:
+        observed = self._cache.membership.observed(ref)
+        if observed is None or not present.spec == lease.spec == observed.lease.spec:
             raise Conflict(f"lease {ref} was renewed")
         return observed
 

@@ -177,7 +177,7 @@ class Polled(Generic[T]):
             inner: The collection.
             clock: To wait by.
             on_access: Is told each refusal to watch, and None with each event of a watch.
-            is_expecting: Tells whether something is expected, so that the next list is not put off.
+            is_expecting: Whether something is expected, so that the next list is not delayed.
         """
         self._is_expecting = is_expecting
         self._inner = inner

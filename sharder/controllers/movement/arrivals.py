@@ -52,7 +52,7 @@ class Arrivals:
             mover: Writes.
             locks: Shared with the resync and the hand-over.
             annotation_warnings: Is told of labels and annotations that cannot be understood.
-            resync_ring: Has the whole ring passed over: too many have come, or some cannot be read.
+            resync_ring: Requests a resync: too many objects arrived, or some cannot be read.
             found: Is told that the ring has objects in what has come.
             clock: For the queue, and while a drain waits for room.
             rng: For the jitter of back-offs.

@@ -75,8 +75,8 @@ class Mover:
         Args:
             cache: Has the rings.
             objects: What is written.
-            lease_guard: Keep shards away whose objects are taken.  None: nothing is taken from a shard
-                and no shard is asked, only what has no owner is given one, and what it controls.
+            lease_guard: Keeps away shards whose objects are taken.  None: nothing is taken
+                over, no shard is asked; only unassigned objects and their children move.
             leads: Tells whether we may write at this moment.
             failures: Leave alone what could not be written.
             drains: The budgets.

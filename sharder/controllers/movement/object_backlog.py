@@ -60,7 +60,7 @@ class _Ended(NamedTuple):
     """When to forget it."""
 
 
-class ObjectBacklogs:
+class ObjectBacklog:
     """Objects without owner and objects that are being drained, as far as they are in scope."""
 
     def __init__(
@@ -228,7 +228,7 @@ class ObjectBacklogs:
         for ref in shards:
             self._ended.pop(ref, None)
             self._ended[ref] = _Ended(version, seen + UNSEEN_SECONDS)
-        self._waiting.release(self._flow, shards)
+        self._pending.release(self._flow, shards)
 
     def _settle(self, refs: Collection[ObjectRef]) -> None:
         """Take note of what has an owner again, or is gone."""

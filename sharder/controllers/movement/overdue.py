@@ -66,7 +66,7 @@ class OverdueDrains:
         on_change: Callable[[RingName], None],
         clock: Clock,
     ) -> None:
-        """`on_change` is called when there are overdue drains of a ring, more, fewer, or none again."""
+        """`on_change` is called whenever the number of overdue drains of a ring changes."""
         self._cache = cache
         self._objects = objects
         self._recorder = recorder

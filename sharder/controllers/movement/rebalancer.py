@@ -143,7 +143,7 @@ class Rebalancer:
         state.finished_at, state.asked = now, 0
         return interval
 
-    async def _look(self, snapshot: RingSnapshot, state: _State) -> None:
+    async def _rebalance(self, snapshot: RingSnapshot, state: _State) -> None:
         now = self._clock.monotonic()
         if now >= state.together_at + RENEW_SECONDS:
             state.settled = None
@@ -153,17 +153,17 @@ class Rebalancer:
         still = balance.standstill() or (EVEN if is_even(snapshot) else None)
         if still is EVEN and balance.is_new and not snapshot.ring.spec.rebalance.dry_run:
             await self._weigh(snapshot, balance)  # once: by that changes are told from now on
-            state.settled = await self._at_leisure(snapshot, balance.settling(()))
+            state.settled = await self._run_in_turns(snapshot, balance.settling(()))
         if still is not None:
             self._report(snapshot, state, Outcome(before={}, after={}, why=still), moves=0)
             return
-        by_kind = await self._weigh(snapshot, balance)
+        resources = await self._weigh(snapshot, balance)
         outcome = await self._run_in_turns(snapshot, balance.looking())
         moves = len(outcome.moves)
         if not snapshot.ring.spec.rebalance.dry_run:
-            settled = await self._at_leisure(snapshot, balance.settling(outcome.moves))
+            settled = await self._run_in_turns(snapshot, balance.settling(outcome.moves))
             state.begun = frozenset((namespace_of(m.key), m.source) for m in outcome.moves)
-            moves = await self._carry_out(snapshot, state, outcome.moves, kinds)
+            moves = await self._carry_out(snapshot, state, outcome.moves, resources)
             state.settled = settled
         self._report(snapshot, state, outcome, moves=moves)
 

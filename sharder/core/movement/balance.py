@@ -72,7 +72,7 @@ class Balance:
         """The demands of objects that ask for something; the others follow from their keys."""
         self._controlled: dict[str, dict[str, float]] = {}
         """What the loads of controlled objects come to, by the key of what controls them."""
-        is_same = settled is not None and settled.terms == self._terms
+        is_same = settled is not None and settled.policy == self._policy
         self._before = settled if is_same else None
         self._prints = Prints()
         self._resting = Counter[str]()
@@ -190,7 +190,7 @@ class Balance:
             else:
                 prints[namespace] = found
         return Settled(
-            terms=self._terms,
+            policy=self._policy,
             loads=after(loads, jointly, resources),
             together=together,
             prints=prints,

@@ -24,7 +24,7 @@ Loads: TypeAlias = Mapping[str, Mapping[ShardName, Mapping[str, float]]]
 class Settled:
     """The state after a run."""
 
-    terms: object
+    policy: object
     """What the ring asks for, and the shards: if any of it is another, nothing is settled."""
     loads: Loads
     """What each namespace counts for in the eyes of the others, however it changes."""

@@ -12,7 +12,7 @@ from sharder.controllers.movement.rebalancer import (
     EVEN,
     MAX_PLANNED,
     RENEW_SECONDS,
-    REST,
+    REST_INTERVALS,
     Rebalancer,
 )
 from sharder.controllers.movement.resync import AGAIN_SECONDS
