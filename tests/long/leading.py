@@ -93,7 +93,7 @@ async def _play(replicas: Replicas) -> Handover:
         writes=sorted(recording.writes[mark:], key=lambda write: write.revision),
         children=sorted(recording.children, key=lambda child: child.revision),
         leases=sorted(recording.leases, key=lambda lease: lease.revision),
-        downs={},
+        events=(),
         outages=(),
         refused=(),
         works=(),

@@ -5,15 +5,42 @@ from dataclasses import replace
 from math import inf
 from random import Random
 
-from tests.long.nemesis.judging import Verdict, judge
-from tests.long.nemesis.schedule import LASTS, Kind, schedule
-from tests.long.nemesis.traces import Child, Held, Request, Span, Trace, Work, Write
+import msgspec
 
-EMPTY = Trace(writes=(), children=(), leases=(), downs={}, outages=(), refused=(), works=())
-HELD = (
-    Held(revision=1, at=0, shard="a", is_held=True),
-    Held(revision=2, at=0, shard="b", is_held=True),
+from sharder.core.names import STATE_LABEL
+from tests.long.etcd_history import Stored
+from tests.long.nemesis.judging import Verdict, judge
+from tests.long.nemesis.recording import held_of
+from tests.long.nemesis.schedule import LASTS, Kind, schedule
+from tests.long.nemesis.traces import (
+    Child,
+    Event,
+    Happening,
+    Held,
+    Request,
+    Span,
+    Trace,
+    Work,
+    Write,
 )
+
+EMPTY = Trace(writes=(), children=(), leases=(), events=(), outages=(), refused=(), works=())
+
+
+def held(shard: str, at: float, *, by: str | None = None, renewed: float | None = None) -> Held:
+    """Return a write to a Lease that leaves it with a holder, by default renewed by the shard."""
+    return Held(
+        revision=round(at), at=at, shard=shard, holder=shard if by is None else by,
+        renewed=at if renewed is None else renewed,
+    )  # fmt: skip
+
+
+HELD = (held("a", 1), held("b", 1))
+
+
+def events(shard: str, **times: float) -> list[Event]:
+    """Return what happened to a shard at which time."""
+    return [Event(at=at, process=shard, kind=Happening(kind)) for kind, at in times.items()]
 
 
 def wrote(
@@ -75,7 +102,7 @@ def test_a_label_that_vanishes_without_a_drain_is_no_acknowledgement() -> None:
 
 
 def test_an_object_of_a_shard_whose_lease_was_taken_may_go() -> None:
-    taken = Held(revision=11, at=11, shard="a", is_held=False)
+    taken = held("a", 11, by="sharder")
 
     verdict = judged(wrote(10, "a"), wrote(12, "b"), leases=(*HELD, taken))
 
@@ -153,23 +180,153 @@ def test_the_time_without_owner_is_counted_apart_from_outages() -> None:
 
 def test_the_time_on_a_shard_that_is_away_is_time_without_a_shard() -> None:
     writes = (wrote(10, "a"), wrote(40, "b"))
+    ended, paused = events("a", ended=20), events("a", paused=20, resumed=24)
+    back = (*HELD, held("a", 25))
 
-    assert judged(*writes, downs={"a": [Span(begin=20, end=90)]}).calm.longest == 20
-    assert judged(*writes, downs={"a": [Span(begin=20, end=25)]}).calm.longest == 5
-    assert judged(*writes, downs={"b": [Span(begin=20, end=inf)]}).calm.count == 0
+    assert judged(*writes, events=ended).calm.longest == 20
+    assert judged(*writes, events=ended, leases=back).calm.longest == 5
+    assert judged(*writes, events=paused, leases=back).calm.longest == 5
+    assert judged(*writes, events=events("b", ended=20)).calm.count == 0
 
 
-def test_two_at_work_on_one_object_are_found_unless_the_first_stood_still() -> None:
-    works = [
-        Work(object="one", shard="a", began=10, ended=20),
-        Work(object="one", shard="a", began=12, ended=13),
-        Work(object="two", shard="b", began=12, ended=13),
-        Work(object="one", shard="b", began=15, ended=16),
+def test_a_shard_is_back_when_it_renews_and_not_when_the_sharder_writes_its_lease() -> None:
+    writes = (wrote(10, "a"), wrote(40, "b"))
+    shown_as_expired = held("a", 25, renewed=19)
+    taken = held("a", 30, by="sharder")
+    sent_before = held("a", 21, renewed=19.9)
+
+    verdict = judged(
+        *writes,
+        events=events("a", paused=20, resumed=50),
+        leases=(*HELD, sent_before, shown_as_expired, taken, held("a", 60)),
+    )
+
+    assert (verdict.calm.count, verdict.calm.longest) == (1, 20)
+
+
+def test_a_user_who_writes_an_object_does_not_shorten_its_time_without_a_shard() -> None:
+    writes = (wrote(10, "a"), wrote(30, "a", stamp="1"), wrote(40, "b", stamp="1"))
+
+    verdict = judged(*writes, events=events("a", ended=20))
+
+    assert (verdict.calm.count, verdict.calm.longest) == (1, 20)
+
+
+def test_a_pause_and_the_end_that_it_leads_to_are_one_time_away() -> None:
+    writes = (wrote(10, "a"), wrote(50, "b"))
+
+    verdict = judged(*writes, events=events("a", paused=20, resumed=40, ended=41))
+
+    assert (verdict.calm.count, verdict.calm.longest) == (1, 30)
+
+
+def at_work(shard: str, began: float, ended: float, *, on: str = "one") -> Work:
+    return Work(object=f"ring secrets demo/{on}", shard=shard, began=began, ended=ended)
+
+
+BOTH = (at_work("a", 10, 20), at_work("b", 15, 30))
+LOST = (*HELD, held("a", 14, by="sharder"))
+"""The Leases when that of `a` was taken before `b` began."""
+
+
+def overlapping(*works: Work, **more: object) -> list[str]:
+    return [str(overlap) for overlap in judged(works=works, **more).overlaps]  # type: ignore[arg-type]
+
+
+def test_two_running_shards_at_work_on_one_object_overlap() -> None:
+    told = ["ring secrets demo/one: a and b at work for 5.00 s"]
+
+    assert overlapping(*BOTH) == told
+    assert overlapping(*BOTH, leases=LOST) == told
+    assert overlapping(*BOTH, at_work("a", 12, 13)) == told
+    assert overlapping(at_work("a", 10, 15), at_work("b", 15, 20)) == []
+    assert overlapping(at_work("a", 10, 20), at_work("a", 15, 30)) == []
+    assert overlapping(at_work("a", 10, 20), at_work("b", 15, 30, on="two")) == []
+    assert len(overlapping(at_work("a", 10, inf), at_work("b", 15, inf))) == 1
+
+
+def test_each_shard_whose_work_has_not_ended_overlaps_with_one_that_begins() -> None:
+    assert len(overlapping(*BOTH, at_work("c", 18, 19))) == 3
+
+
+def test_a_shard_that_stands_still_is_not_at_work() -> None:
+    paused = events("a", paused=12, resumed=19.5)
+
+    assert overlapping(*BOTH, leases=LOST, events=paused) == []
+    assert overlapping(*BOTH, leases=LOST, events=events("a", paused=12)) == []
+    assert overlapping(*BOTH, leases=LOST, events=events("b", paused=15, resumed=20)) == []
+    assert len(overlapping(*BOTH, leases=LOST, events=events("a", paused=4, resumed=8))) == 1
+
+
+def test_what_a_sharder_writes_into_a_lease_does_not_end_a_pause() -> None:
+    shown_as_expired = held("a", 13, renewed=9)
+    leases = (*HELD, shown_as_expired, held("a", 14, by="sharder"))
+
+    assert overlapping(*BOTH, leases=leases, events=events("a", paused=12, resumed=19.5)) == []
+
+
+def test_the_part_of_an_overlap_outside_pauses_counts() -> None:
+    still = events("a", paused=16, resumed=18)
+
+    assert overlapping(*BOTH, events=still) == [
+        "ring secrets demo/one: a and b at work for 3.00 s"
     ]
 
-    assert judged(works=works).overlaps == ["one: b began 5.00 s before a ended"]
-    assert judged(works=works, downs={"a": [Span(begin=14, end=18)]}).overlaps == []
-    assert len(judged(works=works, downs={"a": [Span(begin=4, end=8)]}).overlaps) == 1
+
+def test_a_shard_that_wakes_without_its_lease_has_a_second_to_see_that() -> None:
+    early, late = (events("a", paused=12, resumed=at) for at in (19.5, 17.0))
+    begun_awake = (at_work("b", 15, 30), at_work("a", 19.6, 20))
+
+    assert overlapping(*BOTH, leases=LOST, events=early) == []
+    assert len(overlapping(*BOTH, leases=HELD, events=early)) == 1
+    assert len(overlapping(*BOTH, leases=LOST, events=late)) == 1
+    assert len(overlapping(*begun_awake, leases=LOST, events=early)) == 1
+
+
+def test_an_overlap_says_what_happened_to_both_shards_and_the_object() -> None:
+    writes = (wrote(9, "a"), wrote(14, "b"))
+    renewals = (held("a", 2), held("a", 3), held("a", 4))
+
+    (overlap,) = judged(
+        *writes,
+        works=BOTH,
+        leases=(*HELD, held("c", 1), *renewals, held("a", 13, by="sharder")),
+        events=[*events("a", paused=12, resumed=13), *events("c", paused=12)],
+    ).overlaps
+
+    assert list(overlap.timeline) == [
+        " -14.000 s  Lease a at revision 1: holder a, renewed 0.000 s before, state none",
+        " -14.000 s  Lease b at revision 1: holder b, renewed 0.000 s before, state none",
+        " -11.000 s  Lease a at revision 4: holder a, renewed 0.000 s before, state none",
+        "  -6.000 s  object at revision 9: owner a, a user's write",
+        "  -5.000 s  a begins to work",
+        "  -3.000 s  a paused",
+        "  -2.000 s  Lease a at revision 13: holder sharder, renewed 0.000 s before, state none",
+        "  -2.000 s  a resumed",
+        "  -1.000 s  object at revision 14: owner b, a shard's or the sharder's write",
+        "  +0.000 s  b begins to work",
+        "  +5.000 s  a ends its work",
+    ]
+
+
+def stored(*, deleted: bool = False, **metadata: object) -> Stored:
+    """Return a write, seen at 90 s, to a Lease that its shard renewed at 70 s of the clock."""
+    spec = {"holderIdentity": "a", "renewTime": "1970-01-01T00:01:10.000000Z"}
+    value = msgspec.json.encode({"metadata": {"name": "a", **metadata}, "spec": spec})
+    return Stored(revision=7, key="leases/shards/a", value=value, deleted=deleted, seen=90)
+
+
+def test_a_lease_was_renewed_when_its_holder_says_so() -> None:
+    shown = stored(labels={STATE_LABEL: "expired"})
+
+    assert held_of(stored(), offset=3) == Held(
+        revision=7, at=90, shard="a", holder="a", renewed=67
+    )
+    assert held_of(shown, offset=3).renewed == 67
+    assert held_of(shown, offset=3).state == "expired"
+    assert held_of(stored(deleted=True), offset=3) == Held(
+        revision=7, at=90, shard="a", holder="", renewed=90
+    )
 
 
 def test_a_seed_gives_one_schedule_in_which_no_process_is_hit_while_it_is_away() -> None:

@@ -14,7 +14,7 @@ from sharder.core.names import RingName, webhook_configuration
 from tests.e2e.replicas import FAST_ELECTION
 from tests.long.nemesis.recording import Recording
 from tests.long.nemesis.schedule import Fault, Kind
-from tests.long.nemesis.traces import Span
+from tests.long.nemesis.traces import Happening, Span
 from tests.long.worker import shard_of
 
 POLL_SECONDS: Final = 0.1
@@ -62,7 +62,7 @@ class Actors:
     async def _ended(self, name: str) -> None:
         if name not in self._gone:
             self._gone.add(name)
-            self._note(name)
+            self._note(name, Happening.ENDED)
             if name not in self.held_down:
                 self.fallen.append(name)
         if name in self.held_down:
@@ -72,14 +72,14 @@ class Actors:
             await asyncio.to_thread(self.start_shard, name)
         else:
             await asyncio.to_thread(self._start_sharder, name)
+        self._note(name, Happening.STARTED)
 
     def _start_sharder(self, name: str) -> None:
         self.playground.start_sharder(name, gracefulShutDown="1s", leaderElection=FAST_ELECTION)
         self.ports()
 
-    def _note(self, name: str) -> None:
-        if name in self.shards:
-            self.recording.went(shard_of(RING, name), time.monotonic())
+    def _note(self, name: str, kind: Happening) -> None:
+        self.recording.happened(shard_of(RING, name) if name in self.shards else name, kind)
 
     async def _carry_out(self, fault: Fault) -> None:
         act: Mapping[Kind, Callable[[Fault], Awaitable[None]]] = {
@@ -99,21 +99,25 @@ class Actors:
         name = fault.target
         self.held_down.add(name)
         if fault.kind is Kind.KILL:
+            self._note(name, Happening.KILLED)
             await asyncio.to_thread(self.playground.kill, name)
         else:
+            self._note(name, Happening.TERMINATED)
             await asyncio.to_thread(self.playground.terminate, name)
         await asyncio.sleep(fault.seconds)
         self.held_down.discard(name)
 
     async def _pause(self, fault: Fault) -> None:
-        self._note(fault.target)
         await asyncio.to_thread(self.playground.pause, fault.target)
+        self._note(fault.target, Happening.PAUSED)
         await asyncio.sleep(fault.seconds)
+        self._note(fault.target, Happening.RESUMED)
         await asyncio.to_thread(self.playground.resume, fault.target)
 
     async def _no_webhook(self, fault: Fault) -> None:
         self.held_down |= set(self.sharders)
         for name in self.sharders:
+            self._note(name, Happening.KILLED)
             await asyncio.to_thread(self.playground.kill, name)
         await asyncio.sleep(fault.seconds)
         self.held_down -= set(self.sharders)

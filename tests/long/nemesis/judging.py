@@ -10,7 +10,9 @@ from typing import Final
 
 from typing_extensions import override
 
-from tests.long.nemesis.traces import Held, Span, Trace, Work, Write
+from tests.long.nemesis.history import Leases, downs_of
+from tests.long.nemesis.overlaps import Overlap, overlaps
+from tests.long.nemesis.traces import Span, Trace, Write
 
 CALM_SECONDS: Final = 20.0
 """So long after an outage it may still be the reason why something is late."""
@@ -47,7 +49,7 @@ class Verdict:
     """Children whose content was written by a shard that their object was not on."""
     born_twice: list[str]
     """Children that were created more than once."""
-    overlaps: list[str]
+    overlaps: list[Overlap]
     refused: list[str]
     """Requests refused outside outages."""
     left: list[str]
@@ -60,7 +62,7 @@ class Verdict:
 
     def problems(self, longest: float) -> list[str]:
         """Return what is wrong, if objects may be without a shard for so many seconds (p99)."""
-        found = {
+        found: Mapping[str, Sequence[object]] = {
             "moved without acknowledgement": self.unacknowledged,
             "moved after their label was removed": self.stripped,
             "children written by non-owners": self.foreign,
@@ -77,7 +79,7 @@ class Verdict:
 
 def judge(trace: Trace) -> Verdict:
     """Return what was wrong."""
-    leases = _Leases(trace.leases)
+    leases = Leases(trace.leases)
     departures = list(_departures(trace.writes))
     taken = [
         d
@@ -176,21 +178,7 @@ def _born_twice(trace: Trace) -> Iterator[str]:
     return (f"{names.get(uid, uid)}: {len(uids)}" for uid, uids in births.items() if len(uids) > 1)
 
 
-def _overlaps(trace: Trace) -> Iterator[str]:
-    """Yield who began while another was at work, unless that one was paused just then."""
-    last: dict[str, Work] = {}
-    for work in sorted(trace.works, key=lambda each: each.began):
-        first = last.get(work.object)
-        if first is not None and first.shard != work.shard and work.began < first.ended:
-            downs = trace.downs.get(first.shard, ())
-            if not any(down.begin <= work.began <= down.end for down in downs):
-                early = first.ended - work.began
-                yield f"{work.object}: {work.shard} began {early:.2f} s before {first.shard} ended"
-        if first is None or work.ended > first.ended:
-            last[work.object] = work
-
-
-def _left(trace: Trace, leases: "_Leases") -> Iterator[str]:
+def _left(trace: Trace, leases: Leases) -> Iterator[str]:
     for states in _by_uid(trace.writes).values():
         write = states[-1]
         if write.deleted:
@@ -201,17 +189,18 @@ def _left(trace: Trace, leases: "_Leases") -> Iterator[str]:
 
 def _times(trace: Trace) -> Iterator[tuple[float, float]]:
     """Yield from when to when an object was on no shard that works."""
+    downs = downs_of(trace)
     for states in _by_uid(trace.writes).values():
-        begin: float | None = None
-        for write, following in pairwise(states):
+        moves = [
+            write
+            for before, write in zip([None, *states], states, strict=False)
+            if before is None or write.deleted or write.owner != before.owner
+        ]
+        for write, following in pairwise(moves):
             if write.owner:
-                yield from _away(trace.downs.get(write.owner, ()), write.at, following.at)
-            elif begin is None:
-                begin = write.at
-            if begin is not None and following.owner and not following.deleted:
-                yield begin, following.at
-            if following.owner or following.deleted:
-                begin = None
+                yield from _away(downs.get(write.owner, ()), write.at, following.at)
+            elif following.owner and not following.deleted:
+                yield write.at, following.at
 
 
 def _away(downs: Sequence[Span], begin: float, end: float) -> Iterator[tuple[float, float]]:
@@ -234,21 +223,6 @@ def _by_uid(writes: Sequence[Write]) -> Mapping[str, list[Write]]:
     for write in writes:
         found[write.uid].append(write)
     return found
-
-
-class _Leases:
-    """Who held a Lease when."""
-
-    def __init__(self, leases: Sequence[Held]) -> None:
-        self._states: defaultdict[str, list[Held]] = defaultdict(list)
-        for lease in leases:
-            self._states[lease.shard].append(lease)
-
-    def is_held(self, shard: str, revision: float) -> bool:
-        """Return whether the shard held its Lease at a revision."""
-        states = self._states.get(shard, [])
-        index = bisect_right(states, revision, key=lambda held: held.revision)
-        return bool(index) and states[index - 1].is_held
 
 
 class _Owners:

@@ -111,7 +111,7 @@ async def _play(
         writes=sorted(recording.writes, key=lambda w: w.revision),
         children=sorted(recording.children, key=lambda c: c.revision),
         leases=sorted(recording.leases, key=lambda each: each.revision),
-        downs=recording.downs(),
+        events=recording.events,
         outages=recording.outages,
         refused=users.failed,
         works=list(_works(actors.plane.directory / "logs")),

@@ -1,19 +1,17 @@
 """What a nemesis run leaves behind, as etcd has it."""
 
 import asyncio
-from collections import defaultdict
+import time
 from dataclasses import dataclass, field
-from math import inf
 
 import msgspec
 
 from hack.playground import SHARDS
-from sharder.core.api.lease import Lease
+from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.meta import ObjectMeta, PartialObject
-from sharder.core.leases.state import is_held
-from sharder.core.names import RingName, drain_label, owner_label
+from sharder.core.names import STATE_LABEL, RingName, drain_label, owner_label
 from tests.long.etcd_history import Stored, record
-from tests.long.nemesis.traces import Child, Held, Span, Write
+from tests.long.nemesis.traces import Child, Event, Happening, Held, Span, Write
 from tests.long.worker import WRITER
 
 STAMP = "nemesis.example.com/write"
@@ -27,7 +25,7 @@ class _ConfigMap(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Recording:
-    """Writes in the order of etcd, and when processes were away."""
+    """Writes in the order of etcd, and what happened to processes."""
 
     ring: RingName
     namespace: str
@@ -37,7 +35,7 @@ class Recording:
     now: dict[str, Write] = field(default_factory=dict)
     """The last write to each object that is there, by name."""
     outages: list[Span] = field(default_factory=list)
-    _downs: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    events: list[Event] = field(default_factory=list)
 
     async def follow(self, url: str) -> None:
         """Record until cancelled."""
@@ -46,21 +44,9 @@ class Recording:
             group.create_task(record(url, f"configmaps/{self.namespace}/", self._take_child))
             group.create_task(record(url, f"leases/{SHARDS}/", self._take_lease))
 
-    def went(self, shard: str, at: float) -> None:
-        """Note that a shard's process works no more."""
-        self._downs[shard].append(at)
-
-    def downs(self) -> dict[str, list[Span]]:
-        """Return when each shard was away: until it wrote its Lease again."""
-        return {
-            shard: [Span(begin=at, end=self._next_held(shard, at)) for at in times]
-            for shard, times in self._downs.items()
-        }
-
-    def _next_held(self, shard: str, at: float) -> float:
-        times = (each.at for each in self.leases if each.shard == shard and each.is_held)
-        # What was on its way when the process ended arrives a little later.
-        return min((time for time in times if time > at + 0.1), default=inf)
+    def happened(self, process: str, kind: Happening) -> None:
+        """Note what happens to a process just now."""
+        self.events.append(Event(at=time.monotonic(), process=process, kind=kind))
 
     def _take_secret(self, stored: Stored) -> None:
         meta = msgspec.json.decode(stored.value, type=PartialObject).metadata
@@ -96,9 +82,24 @@ class Recording:
             )
 
     def _take_lease(self, stored: Stored) -> None:
-        lease = msgspec.json.decode(stored.value, type=Lease)
-        held = is_held(lease) and not stored.deleted
-        name = lease.metadata.name
-        self.leases.append(
-            Held(revision=stored.revision, at=stored.seen, shard=name, is_held=held)
-        )
+        self.leases.append(held_of(stored, offset=time.time() - time.monotonic()))
+
+
+def held_of(stored: Stored, *, offset: float) -> Held:
+    """Return a Lease after a write to it.
+
+    Args:
+        stored: The write.
+        offset: Seconds from the monotonic clock to that of the wall; all processes are of one
+            machine, so each has the same.
+    """
+    lease = msgspec.json.decode(stored.value, type=Lease)
+    written = parse_time(lease.spec.renew_time) if lease.spec.renew_time else None
+    return Held(
+        revision=stored.revision,
+        at=stored.seen,
+        shard=lease.metadata.name,
+        holder="" if stored.deleted else lease.spec.holder_identity or "",
+        renewed=stored.seen if stored.deleted or not written else written.timestamp() - offset,
+        state=lease.metadata.label(STATE_LABEL),
+    )

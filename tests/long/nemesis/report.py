@@ -1,6 +1,7 @@
 """A nemesis run as text."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from tests.long.nemesis.judging import Times, Verdict
 from tests.long.nemesis.play import Played
@@ -11,7 +12,7 @@ EXAMPLES = 5
 def report(played: Played, verdict: Verdict, lease_seconds: float) -> str:
     """Return what was done, what was measured, and what was wrong."""
     kinds = Counter(fault.split(" p")[0].split(" sharder-")[0] for fault in played.faults)
-    lists = {
+    lists: Mapping[str, Sequence[object]] = {
         "moved without acknowledgement": verdict.unacknowledged,
         "moved after their label was removed": verdict.stripped,
         "children written by non-owners": verdict.foreign,
@@ -34,6 +35,8 @@ def report(played: Played, verdict: Verdict, lease_seconds: float) -> str:
     ]
     for what, them in lists.items():
         lines += [f"  {what}: {each}" for each in them[:EXAMPLES]]
+    for overlap in verdict.overlaps:
+        lines += [f"how it came that {overlap}:", *(f"  {line}" for line in overlap.timeline)]
     wrong = verdict.problems(2 * lease_seconds + 4)
     return "\n".join([*lines, "VERDICT: " + ("not good" if wrong else "good"), *wrong])
 

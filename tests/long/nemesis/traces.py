@@ -1,7 +1,8 @@
 """What is known of a nemesis run when it is over."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from math import inf
 
 
@@ -41,8 +42,42 @@ class Held:
     revision: int
     at: float
     shard: str
-    is_held: bool
-    """By the shard itself."""
+    holder: str
+    """Empty where the Lease is released or deleted."""
+    renewed: float
+    """When the holder wrote it, by its own renewTime; a write by others leaves this as it was."""
+    state: str = ""
+    """As the sharder shows it."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the shard itself holds it."""
+        return self.holder == self.shard
+
+
+class Happening(StrEnum):
+    """What happened to a process."""
+
+    STARTED = "started"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    KILLED = "killed"
+    TERMINATED = "terminated"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to a process.
+
+    A pause is noted when the process stands still already, and its end before it goes on: in
+    between it has certainly done nothing.
+    """
+
+    at: float
+    process: str
+    """A shard by its name in the ring, a sharder by that of its process."""
+    kind: Happening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +118,8 @@ class Trace:
     writes: Sequence[Write]
     children: Sequence[Child]
     leases: Sequence[Held]
-    downs: Mapping[str, Sequence[Span]]
-    """By shard: when its process was away or paused."""
+    events: Sequence[Event]
+    """In the order of time."""
     outages: Sequence[Span]
     """Of the API server or etcd."""
     refused: Sequence[Request]

@@ -1,0 +1,69 @@
+"""What the writes to Leases and the events of processes say of a moment."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Final
+
+from tests.long.nemesis.traces import Happening, Held, Span, Trace
+
+_GO_ON: Final = {Happening.RESUMED, Happening.ENDED}
+
+
+class Leases:
+    """Who held a Lease when."""
+
+    def __init__(self, leases: Sequence[Held]) -> None:
+        self._states: defaultdict[str, list[Held]] = defaultdict(list)
+        for lease in leases:
+            self._states[lease.shard].append(lease)
+
+    def is_held(self, shard: str, revision: float) -> bool:
+        """Return whether the shard held its Lease at a revision."""
+        states = self._states.get(shard, [])
+        index = bisect_right(states, revision, key=lambda held: held.revision)
+        return bool(index) and states[index - 1].is_held
+
+    def is_lost(self, shard: str, at: float) -> bool:
+        """Return whether at a time the Lease was not the shard's, by the writer's clock.
+
+        A Lease that was never seen is not lost.
+        """
+        states = [held for held in self._states.get(shard, []) if held.renewed <= at]
+        return bool(states) and not states[-1].is_held
+
+
+def pauses_of(trace: Trace) -> Mapping[str, Sequence[Span]]:
+    """Return when each process stood still."""
+    found: defaultdict[str, list[Span]] = defaultdict(list)
+    paused: dict[str, float] = {}
+    for event in trace.events:
+        if event.kind is Happening.PAUSED:
+            paused[event.process] = event.at
+        elif event.kind in _GO_ON and event.process in paused:
+            found[event.process].append(Span(begin=paused.pop(event.process), end=event.at))
+    for process, begin in paused.items():
+        found[process].append(Span(begin=begin))
+    return found
+
+
+def downs_of(trace: Trace) -> Mapping[str, Sequence[Span]]:
+    """Return when each shard's process was away: until the shard itself wrote its Lease again.
+
+    The sharder writes into the Leases of silent shards too, so the holder alone says nothing.
+    """
+    found: defaultdict[str, list[Span]] = defaultdict(list)
+    for event in trace.events:
+        spans = found[event.process]
+        if event.kind not in {Happening.PAUSED, Happening.ENDED} or (
+            spans and event.at < spans[-1].end
+        ):
+            continue
+        back = (
+            held.at
+            for held in trace.leases
+            if held.shard == event.process and held.is_held and held.renewed > event.at
+        )
+        spans.append(Span(begin=event.at, end=min(back, default=inf)))
+    return found

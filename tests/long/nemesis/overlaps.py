@@ -1,0 +1,161 @@
+"""Two shards at work on one object, and how that came about.
+
+An overlap is a moment at which two shards are between the beginning and the end of their work on
+one object while the processes of both run.  A process that was killed has ended its work with
+the last that it logged.
+
+A process that is paused does nothing, however long its work seems to last: its Lease runs out,
+the object moves, and the other shard may begin.  When it goes on, it has to see first that it
+lost the Lease: `WAKE_SECONDS` are no overlap then, for work that it had begun before the pause,
+if the Lease was not its own any more when the other shard began.  What it writes in spite of
+that is found among the children.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from typing_extensions import override
+
+from tests.long.nemesis.history import Leases, pauses_of
+from tests.long.nemesis.traces import Held, Span, Trace, Work, Write
+
+WAKE_SECONDS: Final = 1.0
+"""The event loop has to come round, on a machine with more processes than cores."""
+BEFORE_SECONDS: Final = 20.0
+"""From so long before the overlap on a timeline shows what happened."""
+AFTER_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """Two pieces of work on one object that were done at the same time."""
+
+    first: Work
+    second: Work
+    at: float
+    """When both were first at work."""
+    seconds: float
+    """How long both were, infinite if they still are."""
+    timeline: Sequence[str] = field(default=(), repr=False)
+    """What happened to both shards and to the object, in the order of time."""
+
+    @override
+    def __str__(self) -> str:
+        both = f"{self.first.shard} and {self.second.shard}"
+        return f"{self.first.object}: {both} at work for {self.seconds:.2f} s"
+
+
+def overlaps(trace: Trace) -> Iterator[Overlap]:
+    """Yield all overlaps, those of each object in the order of time."""
+    pauses, leases = pauses_of(trace), Leases(trace.leases)
+    for works in _by_object(trace.works).values():
+        for first, second in _pairs(works):
+            lost = leases.is_lost(first.shard, second.began)
+            still = [
+                *_still(pauses.get(first.shard, ()), first, wake=WAKE_SECONDS if lost else 0.0),
+                *_still(pauses.get(second.shard, ()), second, wake=0.0),
+            ]
+            both = Span(begin=second.began, end=min(first.ended, second.ended))
+            left = list(_without(both, still))
+            if left:
+                yield Overlap(
+                    first=first,
+                    second=second,
+                    at=left[0].begin,
+                    seconds=sum(span.end - span.begin for span in left),
+                    timeline=list(_timeline(trace, first, second, left[0].begin)),
+                )
+
+
+def _by_object(works: Sequence[Work]) -> Mapping[str, list[Work]]:
+    found: defaultdict[str, list[Work]] = defaultdict(list)
+    for work in sorted(works, key=lambda each: each.began):
+        found[work.object].append(work)
+    return found
+
+
+def _pairs(works: Sequence[Work]) -> Iterator[tuple[Work, Work]]:
+    """Yield which work of another shard had not ended when each began."""
+    unended: list[Work] = []
+    for work in works:
+        unended = [each for each in unended if each.ended > work.began]
+        for first in unended:
+            if first.shard != work.shard:
+                yield first, work
+        unended.append(work)
+
+
+def _still(pauses: Sequence[Span], work: Work, *, wake: float) -> Iterator[Span]:
+    for pause in pauses:
+        if work.began <= pause.begin:
+            yield Span(begin=pause.begin, end=pause.end + wake)
+        else:
+            yield pause
+
+
+def _without(span: Span, holes: Sequence[Span]) -> Iterator[Span]:
+    """Yield what is left of a span; nothing is left of an empty one."""
+    begin = span.begin
+    for hole in sorted(holes, key=lambda each: each.begin):
+        if begin < min(hole.begin, span.end):
+            yield Span(begin=begin, end=min(hole.begin, span.end))
+        begin = max(begin, hole.end)
+    if begin < span.end:
+        yield Span(begin=begin, end=span.end)
+
+
+def _timeline(trace: Trace, first: Work, second: Work, at: float) -> Iterator[str]:
+    """Yield a line for each thing that happened, seconds before or after both were at work."""
+    shards = {first.shard, second.shard}
+    of_others = {each.shard for each in trace.leases} - shards
+    things = [
+        *((e.at, f"{e.process} {e.kind}") for e in trace.events if e.process not in of_others),
+        *_told_leases([each for each in trace.leases if each.shard in shards]),
+        *_told_writes(trace.writes, first.object),
+    ]
+    for work in trace.works:
+        if work.object == first.object:
+            things.append((work.began, f"{work.shard} begins to work"))
+            things.append((work.ended, f"{work.shard} ends its work"))
+    until = min(first.ended, second.ended) + AFTER_SECONDS
+    for when, what in sorted(things):
+        if at - BEFORE_SECONDS <= when <= until:
+            yield f"{when - at:+8.3f} s  {what}"
+
+
+def _told_leases(leases: Sequence[Held]) -> Iterator[tuple[float, str]]:
+    """Yield writes to Leases, of renewals in a row the first and the last."""
+    by_shard: defaultdict[str, list[Held]] = defaultdict(list)
+    for lease in leases:
+        by_shard[lease.shard].append(lease)
+    for states in by_shard.values():
+        beside = zip([None, *states], states, [*states[1:], None], strict=False)
+        for before, lease, after in beside:
+            if _is_alike(before, lease) and _is_alike(lease, after):
+                continue
+            late = lease.at - lease.renewed
+            yield (
+                lease.at,
+                f"Lease {lease.shard} at revision {lease.revision}: "
+                f"holder {lease.holder or 'none'}, renewed {late:.3f} s before, "
+                f"state {lease.state or 'none'}",
+            )
+
+
+def _is_alike(one: Held | None, other: Held | None) -> bool:
+    if one is None or other is None:
+        return False
+    return (one.holder, one.state) == (other.holder, other.state)
+
+
+def _told_writes(writes: Sequence[Write], name: str) -> Iterator[tuple[float, str]]:
+    """Yield writes to the labels of the object that a log calls `RING RESOURCE NAMESPACE/NAME`."""
+    states = [write for write in writes if write.name == name.rpartition("/")[2]]
+    for before, write in zip([None, *states], states, strict=False):
+        labels = f"owner {write.owner or 'none'}{', draining' if write.draining else ''}"
+        is_by_user = before is None or write.stamp != before.stamp
+        by = "a user's" if is_by_user else "a shard's or the sharder's"
+        what = "deleted" if write.deleted else labels
+        yield write.at, f"object at revision {write.revision}: {what}, {by} write"
