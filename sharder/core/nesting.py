@@ -6,9 +6,6 @@ reads only fields near the top, so the rest is cut off first, without recursion.
 """
 
 import re
-from itertools import count
-
-from sharder.core.errors import InvalidObject
 
 LEVELS = 64
 """Levels that remain: labels of a list's item are at the fourth, of a review at the fifth."""
@@ -23,31 +20,20 @@ _RUN = re.compile(
 )
 
 
-def cut(body: bytes | bytearray, *, levels: int = LEVELS, max_runs: int | None = None) -> bytes:
-    """Return the JSON with `CUT` for every object and array below `levels`.
+def cut(body: bytes | bytearray) -> bytes:
+    """Return the JSON with `CUT` in place of every object and array below `LEVELS`.
 
-    What is no JSON comes back as something else that is none.
-
-    Args:
-        body: Of any length.
-        levels: How many remain.
-        max_runs: How many rows of brackets are looked at, at less than 1 µs each; None for all.
-
-    Raises:
-        InvalidObject: there are more than `max_runs`.
+    Invalid JSON stays invalid.
     """
     kept: list[bytes] = []
     depth = end = position = 0
-    for _ in count() if max_runs is None else range(max_runs):
-        # Not `finditer`: where nothing matches, that would try again from the next byte.
-        run = _RUN.match(body, position)
-        if run is None:
-            return b"".join([*kept, body[end:]])
+    # Not `finditer`: without a match, that would retry from the next byte.
+    while run := _RUN.match(body, position):
         position, before = run.end(), depth
         opened, closed = run.span("open"), run.span("close")
         depth += opened[1] - opened[0] - (closed[1] - closed[0])
-        if before <= levels < depth:
-            kept += bytes(body[end : opened[0] + levels - before]), CUT
-        elif depth <= levels < before:
-            end = closed[0] + before - levels
-    raise InvalidObject("it is nested too deeply")
+        if before <= LEVELS < depth:
+            kept += bytes(body[end : opened[0] + LEVELS - before]), CUT
+        elif depth <= LEVELS < before:
+            end = closed[0] + before - LEVELS
+    return b"".join([*kept, body[end:]])
