@@ -8,21 +8,28 @@ from rich.table import Table
 
 from hack.ownership import Observer, Ownership, create_secrets
 from hack.playground import Playground
-from sharder.core.api.ring import StrategyName
+from sharder.core.api.ring import PlacementSpec, StrategyName
+from sharder.core.leases.shard import Shard
+from sharder.core.names import ShardName
+from sharder.core.placement.strategies.registry import built
+from sharder.core.placement.strategy import Layout
 from sharder.kube.client import Client
 
 SECRETS = 300
 MORE_SECRETS = 60
 """Created after a shard has joined, where that alone moves nothing."""
 
-DRAINED_FOR_NEWCOMERS = frozenset(
-    {StrategyName.CONSISTENT_HASH, StrategyName.RENDEZVOUS, StrategyName.BOUNDED_LOAD}
-)
-"""The strategies under which a shard that joins is given objects of others."""
-
 LEASE_SECONDS = 5
 
 console = Console(highlight=False)
+
+
+def drains_for_newcomers(name: StrategyName) -> bool:
+    """Return whether a shard that joins gets objects of others: by hash, or by ceilings."""
+    joined = Shard(name=ShardName("joined"))
+    layout = Layout(spec=PlacementSpec(strategy=name), shards=(joined,), available=(joined,))
+    strategy = built(layout)
+    return not strategy.sticks or strategy.share(joined, 1, joined.weight) is not None
 
 
 class Story:
@@ -69,7 +76,7 @@ class Story:
 
     async def join(self, name: str) -> None:
         """Add a shard: only what belongs to it moves, and only after it was let go."""
-        gets_a_share = self._strategy in DRAINED_FOR_NEWCOMERS
+        gets_a_share = drains_for_newcomers(self._strategy)
         headline(
             f"Add {name}: the others are asked to let go of its share, and of nothing else"
             if gets_a_share

@@ -23,6 +23,7 @@ from sharder.core.names import ShardName
 from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.entries import Entry
+from sharder.core.placement.strategies.registry import GROUPING
 from sharder.core.ring.snapshot import RingSnapshot
 from webhook.review import decode, encode
 
@@ -38,8 +39,6 @@ OBJECTS_PER_SHARD: Final = 20
 GROUP: Final = 10
 
 FIRST: Final = "first"
-
-GROUPING: Final = frozenset({StrategyName.SPREAD, StrategyName.LEAST_LOADED})
 
 
 def first(demand: Demand, candidates: Sequence[Shard], counts: Counts) -> ShardName | None:

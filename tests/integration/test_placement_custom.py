@@ -14,9 +14,7 @@ from tests.support.users import CONFIGMAPS, WITHIN
 
 PACKED: Final[Json] = {"strategy": "Custom", "custom": "fullest-first", "perShardCapacity": 3}
 NONSENSE: Final[Json] = {"strategy": "Custom", "custom": "nonsense"}
-REJECTED: Final = (
-    "the strategy 'nonsense' answered 'nowhere', which is none of the shards it was given"
-)
+REJECTED: Final = "the strategy 'nonsense' returned 'nowhere', which is not one of the candidates"
 
 
 async def slip_in(scene: Scene, placement: Json) -> None:
@@ -80,7 +78,7 @@ async def test_an_answer_outside_the_candidates_is_rejected_and_reported_until_i
         assert told.why == REJECTED
         assert reported.message == REJECTED
         assert scene.owner_of(after) == scene.shard("a")
-        assert mended.message == "the ring works"
+        assert mended.message == "ring is ready"
 
 
 async def test_a_strategy_that_is_not_installed_is_reported_and_places_nothing(

@@ -226,7 +226,7 @@ async def test_a_strategy_that_moves_most_objects_is_taken_with_a_warning(
                 service, "patch", "controllerring", scene.ring, "--type=merge", "-p", patch
             )
 
-            moves = f"from ConsistentHash to {strategy} moves some"
+            moves = f"from ConsistentHash to {strategy} moves about"
             assert (moves in said) is (strategy == "Rendezvous"), said
 
 

@@ -15,7 +15,11 @@ from sharder.core.placement.distribution import Placed
 from sharder.core.placement.entries import Entry
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.group_members import group_members_of
-from sharder.core.placement.strategies.least_loaded_filters import Capacities, Filter, FilterChain
+from sharder.core.placement.strategies.least_loaded_filters import (
+    Capacities,
+    FilterChain,
+    FilterResult,
+)
 from sharder.core.placement.strategies.spread import FULL_SCORE, spread_scores
 from sharder.core.placement.strategy import Layout
 from sharder.core.placement.tally import Tally
@@ -129,10 +133,10 @@ def spread_of(
 
 def cuts_of(
     of: Layout, asking: Demand, candidates: Sequence[Shard], counts: Counts
-) -> list[Filter]:
+) -> list[FilterResult]:
     """Return what LeastLoaded drops of the candidates for an object, cut by cut."""
     fellows = group_members_of(asking, of, counts)
-    return FilterChain(of, counts, fellows, Capacities(of)).cuts(candidates)
+    return FilterChain(of, counts, fellows, Capacities(of)).results(candidates)
 
 
 def placed(held: Mapping[str, ShardName | None]) -> list[Placed]:

@@ -18,7 +18,7 @@ from sharder.core.placement.entries import Entry
 from sharder.core.placement.hashing import Draw, draw_by_hash
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.least_loaded import LeastLoaded
-from sharder.core.placement.strategies.least_loaded_filters import Filter
+from sharder.core.placement.strategies.least_loaded_filters import FilterResult
 from sharder.core.placement.strategy import Choice, Layout
 from sharder.core.placement.tally import Reservation, Tally
 from tests.support.values_placement import cuts_of
@@ -102,7 +102,7 @@ class Scene:
         strategy = LeastLoaded(layout, draw=lambda demand, total: position)
         return Placer(layout, strategy).place(Demand("", 0, group=GROUP), self.tally).shard
 
-    def narrow(self) -> dict[str, Filter]:
+    def narrow(self) -> dict[str, FilterResult]:
         """Return the cuts for a new gear, by name."""
         layout = self.layout
         demand = Demand("", 0, group=GROUP)

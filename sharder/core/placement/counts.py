@@ -64,43 +64,43 @@ class NoCounts:
     objects = 0
 
     def holds(self, identity: int) -> bool:
-        """Tell that nothing is known."""
+        """Return the empty count."""
         return False
 
     def on(self, shard: ShardName) -> int:
-        """Tell that nothing is known."""
+        """Return the empty count."""
         return 0
 
     def staying_on(self, shard: ShardName) -> int:
-        """Tell that nothing is known."""
+        """Return the empty count."""
         return 0
 
     def settled_on(self, shard: ShardName) -> int:
-        """Tell that nothing is known."""
+        """Return the empty count."""
         return 0
 
     def pinned_on(self, shard: ShardName) -> int:
-        """Tell that nothing is known."""
+        """Return the empty count."""
         return 0
 
     def members_on(self, group: int, shard: ShardName) -> int:
-        """Tell that nothing is known."""
+        """Return the empty count."""
         return 0
 
     def members_of(self, group: int) -> Mapping[ShardName, int]:
-        """Tell that nothing is known."""
+        """Return the empty count."""
         return {}
 
     def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
-        """Tell that nothing is known."""
+        """Return the empty count."""
         return {}
 
     def room_of(self, identity: int) -> tuple[ShardName | None, ShardName | None]:
-        """Tell that nothing is known."""
+        """Return the empty count."""
         return None, None
 
     def where_counted(self, identity: int, group: int) -> ShardName | None:
-        """Tell that nothing is known."""
+        """Return the empty count."""
         return None
 
 

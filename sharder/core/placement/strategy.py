@@ -128,6 +128,11 @@ class Strategy(Protocol):
         """Whether an object stays on its shard while it can; else it follows `choose`."""
         ...
 
+    @property
+    def groups(self) -> bool:
+        """Whether it uses `groupBy`."""
+        ...
+
     def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
         """Return the shard's automatic ceiling for `objects` in all, None if there is none."""
         ...

@@ -1,8 +1,8 @@
-"""What is wrong with a ControllerRing, and what is to be thought of before it is written.
+"""Validate a ControllerRing: refusals and warnings.
 
-A refusal means that the ring cannot work as it is.  The webhook refuses such a ring, and the ring
-controller calls one that slipped in not Ready, by the same function.  Everything else is a
-warning: it is told once to who writes the ring (docs/protocol.md, "Refused and warned").
+A refusal means that the ring cannot work as it is.  The webhook rejects such a ring, and the ring
+controller uses the same function to report one that was stored anyway as not Ready.  Everything
+else is a warning in the answer to the write (docs/protocol.md, "Refused and warned").
 """
 
 from sharder.core.validation.refusal import Fault, Refusal

@@ -1,7 +1,4 @@
-"""What is wrong with how a ring is rebalanced, and with the limits of its movement.
-
-Which strategies leave objects where they are, and which follow the shards.
-"""
+"""Validate how a ring is rebalanced, and the limits of its movement."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -9,15 +6,12 @@ from typing import Final
 
 from sharder.core.api.ring import (
     MovementSpec,
-    PlacementSpec,
     RebalanceSpec,
     RebalanceStrategy,
     RingSpec,
-    StrategyName,
 )
 from sharder.core.durations import parse_duration
-from sharder.core.placement.placer import Placer
-from sharder.core.placement.strategy import Layout
+from sharder.core.placement.strategies.registry import STICKING
 from sharder.core.rebalance.loads import AUTO, policy_of
 from sharder.core.validation.refusal import Fault, Refusal
 from sharder.core.validation.selectors import key_refusals
@@ -33,11 +27,14 @@ _MAX_LENGTH: Final = 20
 def rebalance_refusals(spec: RingSpec) -> Iterator[Refusal]:
     """Yield what is wrong with `spec.rebalance`."""
     field, rebalance = "spec.rebalance", spec.rebalance
-    if rebalance.strategy is not RebalanceStrategy.NONE and not sticks(spec.placement):
+    if (
+        rebalance.strategy is not RebalanceStrategy.NONE
+        and spec.placement.strategy not in STICKING
+    ):
         advice = (
             f"the strategy {spec.placement.strategy} places objects by their hash, which"
             f" rebalancing would fight: write {RebalanceStrategy.NONE}, or a placement strategy"
-            f" that sticks ({sticking()})"
+            f" that sticks ({', '.join(STICKING)})"
         )
         yield _invalid(f"{field}.strategy", rebalance.strategy, advice)
     yield from _resources(f"{field}.resources", rebalance.resources)
@@ -65,10 +62,10 @@ def movement_refusals(movement: MovementSpec) -> Iterator[Refusal]:
 
 def _resources(field: str, resources: tuple[str, ...]) -> Iterator[Refusal]:
     if not resources:
-        advice = "nothing can be even without it: write at least one, such as cpu"
+        advice = "rebalancing compares resources: write at least one, such as cpu"
         yield Refusal(field=field, fault=Fault.REQUIRED, advice=advice)
     if len(resources) > MAX_RESOURCES:
-        advice = f"so many are too many: write at most {MAX_RESOURCES}"
+        advice = f"too many: write at most {MAX_RESOURCES}"
         yield _invalid(field, len(resources), advice)
     for index, name in enumerate(resources[:MAX_RESOURCES]):
         place = f"{field}[{index}]"
@@ -102,7 +99,7 @@ def _is_understood(rebalance: RebalanceSpec) -> bool:
 
 
 def _duration(text: str) -> timedelta | None:
-    """Return the duration, None if it is none."""
+    """Return the duration, None if `text` is invalid."""
     if len(text) > _MAX_LENGTH:
         return None
     try:
@@ -113,18 +110,3 @@ def _duration(text: str) -> timedelta | None:
 
 def _invalid(field: str, value: str | int, advice: str) -> Refusal:
     return Refusal(field=field, fault=Fault.INVALID, value=value, advice=advice)
-
-
-def sticks(placement: PlacementSpec) -> bool:
-    """Return whether the strategy leaves objects where they are, hence counts them."""
-    return Placer(Layout(spec=placement, shards=(), available=())).sticks
-
-
-def following() -> str:
-    """Return the names of the strategies that follow, as advice lists them."""
-    return ", ".join(n for n in StrategyName if not sticks(PlacementSpec(strategy=n)))
-
-
-def sticking() -> str:
-    """Return the names of the strategies that stick, as advice lists them."""
-    return ", ".join(n for n in StrategyName if sticks(PlacementSpec(strategy=n)))

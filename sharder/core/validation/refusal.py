@@ -1,4 +1,4 @@
-"""One thing that is wrong with a ControllerRing, said as the API server says such things."""
+"""One refusal of a ControllerRing, in the format of the API server."""
 
 import json
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from typing import Final
 from typing_extensions import override
 
 MAX_VALUE_CHARACTERS: Final = 100
-"""Of a value that is named; who wrote a longer one finds it by its beginning."""
+"""Characters of a value that a refusal repeats; a longer one is recognized by its beginning."""
 
 
 class Fault(Enum):
-    """What is wrong with a value: as a word for programs, and for people.
+    """What is wrong with a value: for programs, and in words for people.
 
     Source: apimachinery v0.36.3, `util/validation/field.ErrorType`.
     """
@@ -31,21 +31,21 @@ class Fault(Enum):
 
     @property
     def words(self) -> str:
-        """What stands between field and value."""
+        """The words between field and value."""
         return self.value[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A value of a ring that cannot stand."""
+    """A value of a ring that has to change."""
 
     field: str
     """Its path, such as `spec.resources[1]`."""
     fault: Fault
     value: str | int | Sequence[str] = ""
-    """What stands there; nothing where that is missing, or the advice says it."""
+    """The value; empty if it is missing, or the advice names it."""
     advice: str
-    """Why not, and what to write instead."""
+    """Why it is refused, and what to write instead."""
 
     @override
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Refusal:
 
     @property
     def message(self) -> str:
-        """All but the field."""
+        """Everything except the field."""
         if self.fault in {Fault.REQUIRED, Fault.FORBIDDEN}:
             return f"{self.fault.words}: {self.advice}"
         value = json.dumps(self.value, ensure_ascii=False)

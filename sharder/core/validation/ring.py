@@ -1,7 +1,7 @@
-"""What keeps a ControllerRing from working.
+"""The refusals of a ControllerRing.
 
-The CRD refuses most of this too.  It is told again because the CRD in the cluster may be older,
-the reference's own for instance, or may have been when the ring was written.
+The CRD rejects most of this too.  It is checked again because the CRD in the cluster can be older,
+or the reference's own, or can have been when the ring was written.
 """
 
 from collections.abc import Collection, Iterator
@@ -19,41 +19,33 @@ from sharder.core.api.ring import (
     StrategyName,
 )
 from sharder.core.names import GroupResource, is_resource
+from sharder.core.placement.strategies.registry import FOLLOWING, GROUPING, STICKING
 from sharder.core.ring.build import reason_against
-from sharder.core.validation.rebalance import (
-    following,
-    movement_refusals,
-    rebalance_refusals,
-    sticking,
-    sticks,
-)
+from sharder.core.validation.rebalance import movement_refusals, rebalance_refusals
 from sharder.core.validation.refusal import Fault, Refusal
 from sharder.core.validation.selectors import key_refusals, selector_refusals
 
 MAX_REFUSALS: Final = 20
-"""Told at a time, to bound messages; whoever mends these is told the next."""
+"""Refusals in one answer, to bound its size."""
 
 MAX_RESOURCES: Final = 100
-"""Of a ring, main and controlled ones together.  Each is watched and listed."""
+"""Resources of a ring, main and controlled ones together.  Each is watched and listed."""
 
 MAX_LISTED: Final = 3
-"""Labels, and likewise selectors, of `groupBy`: an object counts for every set of its traits."""
+"""Labels, and also selectors, of `groupBy`: an object counts for every set of its traits."""
 
 MAX_ZONES: Final = 100
 
-_GROUPING: Final = (StrategyName.SPREAD, StrategyName.LEAST_LOADED, StrategyName.CUSTOM)
-"""The strategies that look at groups."""
-
 
 def refusals(ring: ControllerRing, custom: Collection[str]) -> tuple[Refusal, ...]:
-    """Return the first `MAX_REFUSALS` things that are wrong with the ring, in order of its fields.
+    """Return the first `MAX_REFUSALS` refusals of the ring, in order of its fields.
 
     `custom` are the names of the installed strategies.
     """
     spec = ring.spec
     listed = len(spec.resources) + sum(len(each.controlled_resources) for each in spec.resources)
     if listed > MAX_RESOURCES:
-        # Nothing else is looked at, which would take long.
+        # The other checks would take long.
         advice = f"write at most {MAX_RESOURCES}, controlled ones included, or several rings"
         return (Refusal(field="spec.resources", fault=Fault.INVALID, value=listed, advice=advice),)
     found = chain(
@@ -94,7 +86,7 @@ def _resource(field: str, resource: GroupResource) -> Iterator[Refusal]:
 
 
 def _duplicates(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
-    """Compare all lists; two main resources may control objects of the same resource."""
+    """Compare all lists; two main resources can control objects of the same resource."""
     mains: dict[GroupResource, str] = {}
     for index, main in enumerate(resources):
         field = f"spec.resources[{index}]"
@@ -122,7 +114,7 @@ def _duplicate(field: str, resource: GroupResource, advice: str) -> Refusal:
 
 
 def _hash_keys(spec: RingSpec) -> Iterator[Refusal]:
-    if not sticks(spec.placement):
+    if spec.placement.strategy not in STICKING:
         return
     for index, resource in enumerate(spec.resources):
         if resource.hash_key is not HashKey.OBJECT:
@@ -131,7 +123,7 @@ def _hash_keys(spec: RingSpec) -> Iterator[Refusal]:
                 fault=Fault.INVALID,
                 value=resource.hash_key,
                 advice=f"the strategy {spec.placement.strategy} places each object by itself: "
-                f"write {HashKey.OBJECT}, or a strategy that follows ({following()})",
+                f"write {HashKey.OBJECT}, or a strategy that follows ({', '.join(FOLLOWING)})",
             )
 
 
@@ -164,23 +156,23 @@ def _ceilings(placement: PlacementSpec) -> Iterator[Refusal]:
         if capacity < 1:
             advice = "write 1 or more, or nothing for no limit"
             yield Refusal(field=field, fault=Fault.INVALID, value=capacity, advice=advice)
-        if not sticks(placement):
+        if placement.strategy not in STICKING:
             advice = (
                 f"the strategy {placement.strategy} does not count objects: remove it, or write"
-                f" a strategy that sticks ({sticking()})"
+                f" a strategy that sticks ({', '.join(STICKING)})"
             )
             yield Refusal(field=field, fault=Fault.INVALID, value=capacity, advice=advice)
 
 
 def _groups(placement: PlacementSpec) -> Iterator[Refusal]:
     field, by = "spec.placement.groupBy", placement.group_by
-    if by != GroupBy() and placement.strategy not in _GROUPING:
+    if by != GroupBy() and placement.strategy not in GROUPING:
         yield Refusal(
             field=field,
             fault=Fault.INVALID,
-            value=_said(by),
-            advice=f"the strategy {placement.strategy} does not look at groups: remove it, or"
-            f" write one of {', '.join(_GROUPING)}",
+            value=_fields_of(by),
+            advice=f"the strategy {placement.strategy} does not use groups: remove it, or"
+            f" write one of {', '.join(GROUPING)}",
         )
     for name, traits in (("labels", by.labels), ("selectors", by.selectors)):
         if len(traits) > MAX_LISTED:
@@ -188,7 +180,7 @@ def _groups(placement: PlacementSpec) -> Iterator[Refusal]:
                 field=f"{field}.{name}",
                 fault=Fault.INVALID,
                 value=len(traits),
-                advice=f"so many are too many: write at most {MAX_LISTED}",
+                advice=f"too many: write at most {MAX_LISTED}",
             )
     for index, key in enumerate(by.labels):
         yield from key_refusals(f"{field}.labels[{index}]", key)
@@ -196,10 +188,10 @@ def _groups(placement: PlacementSpec) -> Iterator[Refusal]:
         yield from selector_refusals(f"{field}.selectors[{index}]", selector)
 
 
-def _said(by: GroupBy) -> tuple[str, ...]:
-    """Return the names of the fields that say something."""
-    said = {"labels": by.labels, "selectors": by.selectors, "owner": by.owner}
-    return tuple(name for name, value in said.items() if value)
+def _fields_of(by: GroupBy) -> tuple[str, ...]:
+    """Return the names of the fields that are set."""
+    fields = {"labels": by.labels, "selectors": by.selectors, "owner": by.owner}
+    return tuple(name for name, value in fields.items() if value)
 
 
 def _zones(placement: PlacementSpec) -> Iterator[Refusal]:

@@ -1,4 +1,4 @@
-"""What is wrong with a label selector: the grammar that the API server holds selectors to.
+"""Validate label selectors as the API server does.
 
 Source: apimachinery v0.36.3, `apis/meta/v1/validation.ValidateLabelSelector`.
 """
@@ -17,11 +17,11 @@ _WITHOUT_VALUES: Final = {
     "Exists": "In",
     "DoesNotExist": "NotIn",
 }
-"""The operator that says the like of one without values, or of one that has them."""
+"""A similar operator: of one that needs values, the one without, and vice versa."""
 
 
 def selector_refusals(field: str, selector: LabelSelector | None) -> Iterator[Refusal]:
-    """Yield what keeps the selector at `field` from being understood."""
+    """Yield what is wrong with the selector at `field`."""
     if selector is None:
         return
     for key, value in selector.match_labels.items():
@@ -32,7 +32,7 @@ def selector_refusals(field: str, selector: LabelSelector | None) -> Iterator[Re
 
 
 def key_refusals(field: str, key: str) -> Iterator[Refusal]:
-    """Yield what is wrong with a key of labels."""
+    """Yield what is wrong with a label key."""
     if not is_label_key(key):
         advice = f"write {_NAME}, or such a name behind a DNS domain and '/': example.com/team"
         yield Refusal(field=field, fault=Fault.INVALID, value=key, advice=advice)

@@ -1,4 +1,4 @@
-"""What is to be told to somebody who writes a ControllerRing that works, but may surprise."""
+"""Warnings about a ControllerRing that works, but might surprise."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -21,31 +21,31 @@ from sharder.core.placement.tally import Reservation, Tally
 from sharder.core.rebalance.loads import AUTO
 
 MAX_WARNINGS: Final = 10
-"""Told at a time: the API server cuts them all short beyond 4,096 characters."""
+"""Warnings in one answer: the API server truncates all of them beyond 4,096 characters."""
 
 SAMPLE: Final = 1_000
-"""Keys that a change of the strategy is tried on."""
+"""Keys that are placed to estimate the effect of another strategy."""
 
 MAX_PAIRS: Final = 50_000
-"""Of a key and a shard that are tried, which takes some 0.3 s; with more shards fewer keys."""
+"""Pairs of a key and a shard in that estimate, which takes 0.3 s; more shards mean fewer keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a ring is judged by besides itself; what is not known leads to no warning."""
+    """Facts about the cluster; an unknown one leads to no warning."""
 
     unknown: Collection[GroupResource] = ()
     """Resources that the API server does not serve."""
     namespaces: int | None = None
-    """How many the ring selects."""
+    """How many namespaces the ring selects."""
     layout: Layout | None = None
-    """The ring's shards; None for a ring that is new."""
+    """The ring's shards; None for a new ring."""
 
 
 def warnings(old: ControllerRing | None, new: ControllerRing, facts: Facts) -> tuple[str, ...]:
-    """Return the first `MAX_WARNINGS` things to tell, one sentence each.
+    """Return the first `MAX_WARNINGS` warnings, one sentence each.
 
-    `old` is there for updates only.
+    `old` is None except for updates.
     """
     found = chain(
         _movement(old, new, facts.layout),
@@ -75,7 +75,7 @@ def _unknown(ring: ControllerRing, unknown: Collection[GroupResource]) -> Iterat
 def _no_namespace(namespaces: int | None) -> Iterator[str]:
     if namespaces == 0:
         yield (
-            "spec.namespaceSelector: it selects no namespace that there is, so no object in a"
+            "spec.namespaceSelector: it selects no existing namespace, so no object in a"
             " namespace is sharded: label one, or correct the selector"
         )
 
@@ -83,8 +83,8 @@ def _no_namespace(namespaces: int | None) -> Iterator[str]:
 def _any_namespace(ring: ControllerRing) -> Iterator[str]:
     if not ring.spec.shard_namespaces:
         yield (
-            "spec.shardNamespaces: without it, whoever may create Leases in some namespace may"
-            " join the ring: list the namespaces of its shards"
+            "spec.shardNamespaces: without it, any user who can create Leases in any namespace"
+            " can join the ring: list the namespaces of its shards"
         )
 
 
@@ -94,10 +94,10 @@ def _threshold(rebalance: RebalanceSpec) -> Iterator[str]:
     if by_fragmentation and rebalance.threshold == AUTO:
         yield (
             f"{field}: {AUTO} finds no shard above it when all are equally bad, or when there are"
-            ' only two: write a number such as "0.15" to move objects then, too'
+            ' only two: write a number such as "0.15" to move objects in these cases too'
         )
     if rebalance.strategy is RebalanceStrategy.EVEN_LOAD and rebalance.threshold != AUTO:
-        yield f"{field}: EvenLoad does not look at it, but at minGain: leave it out"
+        yield f"{field}: EvenLoad ignores it and uses minGain: remove it"
 
 
 def _movement(
@@ -111,17 +111,17 @@ def _movement(
     part = _moving(layout, before, after)
     if part > 0.5:
         yield (
-            f"spec.placement.strategy: from {before.strategy} to {after.strategy} moves some"
-            f" {part:.0%} of the objects, each drained first; see what `sharder plan` says"
+            f"spec.placement.strategy: from {before.strategy} to {after.strategy} moves about"
+            f" {part:.0%} of the objects, each after a drain; preview it with `sharder plan`"
         )
 
 
 def _moving(layout: Layout, before: PlacementSpec, after: PlacementSpec) -> float:
-    """Return the part of a sample that is elsewhere afterwards; none for a strategy that sticks.
+    """Return the part of a sample that would move; 0 for a strategy that sticks.
 
-    That moves only what exceeds a ceiling, which is not tried.  What only the objects themselves
-    know, such as groups and pins, is left out.  An installed function is not asked: it may take
-    any time, and expects to be asked by one thread.
+    That moves only objects above a ceiling, which are not estimated.  The labels of objects, such
+    as pins, are unknown and left out.  An installed function is not called: it can take any time,
+    and expects to be called by one thread.
     """
     will = Placer(replace(layout, spec=after))
     if will.sticks or before.strategy is StrategyName.CUSTOM or not layout.available:
@@ -137,7 +137,7 @@ def _keys(shards: int) -> tuple[str, ...]:
 
 
 def _owners(placer: Placer, keys: tuple[str, ...]) -> dict[str, ShardName]:
-    """Return where the objects come to be, one created after the other."""
+    """Return the shards of objects that are created one after the other."""
     tally = Tally()
     owners: dict[str, ShardName] = {}
     for key in keys:

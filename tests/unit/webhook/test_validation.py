@@ -198,7 +198,7 @@ async def test_a_strategy_that_moves_most_objects_is_warned_of() -> None:
     response = await judged(body_of(rendezvous, old=FINE))
 
     assert response.allowed
-    assert "from ConsistentHash to Rendezvous moves some" in response.warnings[0]
+    assert "from ConsistentHash to Rendezvous moves about" in response.warnings[0]
 
 
 @pytest.mark.parametrize("error", [Unavailable("busy"), TimeoutError()])

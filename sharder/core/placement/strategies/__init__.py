@@ -1,1 +1,1 @@
-"""The strategies, one a file; `registry` lists them."""
+"""The strategies, one per file; `registry` lists them."""

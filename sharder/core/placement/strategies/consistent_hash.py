@@ -1,4 +1,4 @@
-"""ConsistentHash: the reference's ring, walked to the first shard that may have the object."""
+"""ConsistentHash: the reference's ring, walked to the first shard that can have the object."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -17,14 +17,15 @@ class ConsistentHashing:
 
     __slots__ = ("ring",)
     sticks: ClassVar[bool] = False
+    groups: ClassVar[bool] = False
 
     def __init__(self, layout: Layout, before: "ConsistentHashing | None" = None) -> None:
-        """Build the ring; from the one `before`, where few shards have come or gone."""
+        """Build the ring, from the previous one if few shards have changed."""
         known = ConsistentHash(()) if before is None else before.ring
         self.ring: ConsistentHash = known.of(shard.name for shard in layout.available)
 
     def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
-        """Return None: a strategy that follows knows no ceilings."""
+        """Return None: a strategy that follows has no ceilings."""
         return None
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
@@ -35,13 +36,13 @@ class ConsistentHashing:
         return Choice(next(shard for shard in self.ring.walk(demand.key) if shard in names))
 
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
-        """Decline nothing: all candidates may have it."""
+        """Decline no candidate."""
         return no_objection
 
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:
-        """Return the order in which the shards stand clockwise of the key."""
+        """Return the order of the shards clockwise from the key."""
         order = islice(self.ring.walk(demand.key), len(self.ring.members))
         places = {shard: place for place, shard in enumerate(order, start=1)}
-        return {s.name: f"place {places[s.name]} clockwise of the key" for s in candidates}
+        return {s.name: f"place {places[s.name]} clockwise from the key" for s in candidates}

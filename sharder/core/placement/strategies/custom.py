@@ -1,7 +1,7 @@
-"""Custom: a function that somebody has installed beside the sharder decides.
+"""Custom: an installed function decides.
 
-It is somebody else's code: whatever it answers or raises, the worst that may happen is that the
-object has no shard until it is mended, and that the reason says so.
+It is not our code: whatever it returns or raises, the object at worst has no shard until the
+function is fixed, and the reason says so.
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,18 @@ from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategy import Choice, Layout, Objection
 
 MAX_SHOWN: Final = 80
-"""Characters of an answer or an exception that a reason repeats: it goes into logs and Events."""
+"""Characters of a result or exception that a reason repeats in logs and Events."""
 
 _BRIEFLY: Final = Repr()
 _BRIEFLY.maxother = MAX_SHOWN
 
 
 class Custom:
-    """The installed function that the ring names; sticks."""
+    """The installed function in the ring's `custom`; sticks."""
 
     __slots__ = ("_function", "_installed", "_name")
     sticks: ClassVar[bool] = True
+    groups: ClassVar[bool] = True
 
     def __init__(self, layout: Layout) -> None:
         self._name = layout.spec.custom
@@ -33,37 +34,35 @@ class Custom:
         self._installed = sorted(layout.custom)
 
     def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
-        """Return None: such a function is bound by declared ceilings only."""
+        """Return None: only declared ceilings apply."""
         return None
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
-        """Return what the function chooses, if that is the name of one of `candidates`."""
+        """Return the function's choice, if that is the name of one of `candidates`."""
         if self._function is None:
             return Choice(None, self._why_missing(), fault=True)
-        # No cancellation comes up in here, for nothing is awaited, and the service is told by
-        # signal handlers of its event loop to end: what comes up is the function's own.
+        # No cancellation is raised here, because nothing is awaited, and signals are handled by
+        # the event loop: every exception is the function's own.
         try:
             return self._judged(self._function(demand, tuple(candidates), counts), candidates)
-        except BaseException as error:  # noqa: BLE001 - SystemExit too, as of a parser's error
+        except BaseException as error:  # noqa: BLE001 - SystemExit too, for example of a parser
             return self._rejected(f"raised {_shown(error)}")
 
     def _judged(self, answer: object, candidates: Sequence[Shard]) -> Choice:
-        """Return what an answer comes to; to compare it may raise, as it is anything."""
+        """Return the choice of a result; to compare it can raise, as it can be any object."""
         if answer is None:
             return Choice(
                 None, f"the strategy {self._name!r} chose none of {len(candidates)} shards"
             )
         if not isinstance(answer, str):
-            return self._rejected(f"answered {_shown(answer)}, which is no name")
+            return self._rejected(f"returned {_shown(answer)}, which is not a name")
         for shard in candidates:
             if shard.name == answer:
                 return Choice(shard.name)
-        return self._rejected(
-            f"answered {_shown(answer)}, which is none of the shards it was given"
-        )
+        return self._rejected(f"returned {_shown(answer)}, which is not one of the candidates")
 
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
-        """Tell why the function does not choose a shard where it is the only one."""
+        """Decline a shard that the function does not choose even if it is the only candidate."""
 
         def objection(shard: Shard) -> str | None:
             choice = self.choose(demand, [shard], counts)
@@ -74,7 +73,7 @@ class Custom:
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:
-        """Return how full the shards are; what the function makes of that it alone knows."""
+        """Return how full the shards are; the function's reasons are not known."""
         return {
             s.name: f"{counts.on(s.name)} objects here, {self._name!r} decides" for s in candidates
         }
@@ -82,11 +81,11 @@ class Custom:
     def _why_missing(self) -> str:
         known = ", ".join(map(repr, self._installed)) or "nothing"
         if not self._name:
-            return f"spec.placement.custom is empty: name one of what is installed ({known})"
+            return f"spec.placement.custom is empty: name an installed strategy ({known})"
         return (
-            f"the strategy {self._name!r} is not installed (installed: {known}); beside the "
-            "sharder, install a package with an entry point of that name in the group "
-            "sharder.placement, or name another one in spec.placement.custom"
+            f"the strategy {self._name!r} is not installed (installed: {known}); install a "
+            "package with an entry point of that name in the group sharder.placement where the "
+            "sharder runs, or name another strategy in spec.placement.custom"
         )
 
     def _rejected(self, why: str) -> Choice:
@@ -94,7 +93,7 @@ class Custom:
 
 
 def _shown(value: object) -> str:
-    """Return a value as it may be shown: short, and without trusting its own `__repr__`."""
+    """Return a short text of a value, without trusting its `__repr__`."""
     try:
         return _BRIEFLY.repr_instance(value, 1)
     except BaseException:  # noqa: BLE001 - what `reprlib` lets through

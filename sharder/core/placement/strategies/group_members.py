@@ -1,4 +1,4 @@
-"""Where the other members of an object's group are."""
+"""On which shards the other members of an object's group are."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -11,35 +11,35 @@ from sharder.core.placement.strategy import Layout
 
 
 class GroupMembers(NamedTuple):
-    """The members of a group beside the object itself, on all shards of the ring."""
+    """The members of a group except the object itself, on all shards of the ring."""
 
     on: Mapping[ShardName, int]
-    """By shard; those without any are left out."""
+    """Members by shard; shards without any are left out."""
     in_zone: Mapping[tuple[str, str], int]
-    """By region and zone; likewise."""
+    """Members by region and zone; likewise."""
     regions: frozenset[str]
 
     def here(self, shard: Shard) -> int:
-        """Return how many are on the shard."""
+        """Return how many members are on the shard."""
         return self.on.get(shard.name, 0)
 
     def near(self, shard: Shard) -> int:
-        """Return how many are in the shard's zone; none if it has no zone."""
+        """Return how many members are in the shard's zone, 0 if it has none."""
         return self.in_zone.get(shard.place, 0)
 
 
-NO_FELLOWS: Final = GroupMembers({}, {}, frozenset())
+NO_MEMBERS: Final = GroupMembers({}, {}, frozenset())
 
 
 def group_members_of(demand: Demand, layout: Layout, counts: Counts) -> GroupMembers:
-    """Return the fellows of an object, on shards that are not available as well."""
+    """Return the other members of an object's group, also on shards that are not available."""
     members = counts.members_of(demand.group)
     if demand.group == NO_GROUP or not members:
-        return NO_FELLOWS
+        return NO_MEMBERS
     on: dict[ShardName, int] = {}
     in_zone: dict[tuple[str, str], int] = {}
     regions: set[str] = set()
-    # An object whose shard is lost must not be bound to the region of that shard by itself.
+    # An object that has lost its shard must not bind itself to the region of that shard.
     itself = counts.where_counted(demand.identity, demand.group)
     for name, counted in members.items():
         shard, others = layout.by_name.get(name), counted - (name == itself)

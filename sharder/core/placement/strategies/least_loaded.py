@@ -1,10 +1,10 @@
-"""LeastLoaded: cut by cut fewer shards, then a weighted choice, the emptier the likelier.
+"""LeastLoaded: a chain of filters, then a weighted choice, the emptier the more likely.
 
 Source: the gear placement of OpenShift v2 (openshift/origin-server, rpc_find_all_available and
 select_best_fit_node_impl), where gears are objects, nodes are shards and districts are pools.
 Three of its faults are not repeated: zones are compared by their mean load and not by the sum,
-zones where no shard may have the object are not compared at all, and what a cut prefers never
-leaves just whatever came last.
+zones without a candidate are not compared at all, and a filter that prefers some shards never
+keeps only the last one of a list.
 """
 
 from collections.abc import Sequence
@@ -26,6 +26,7 @@ class LeastLoaded:
 
     __slots__ = ("_capacities", "_draw", "_effective", "_layout")
     sticks: ClassVar[bool] = True
+    groups: ClassVar[bool] = True
 
     def __init__(self, layout: Layout, draw: Draw = draw_by_hash) -> None:
         self._layout = layout
@@ -34,12 +35,12 @@ class LeastLoaded:
         self._effective = FilterChain.effective(layout)
 
     def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
-        """Return None: only declared ceilings count."""
+        """Return None: only declared ceilings apply."""
         return None
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
-        """Return one of the shards that the last cut keeps, or the cut that keeps none."""
-        last = self._narrowing(demand, counts).last(candidates, self._effective)
+        """Return one of the shards that the last filter keeps, or why a filter keeps none."""
+        last = self._chain(demand, counts).last(candidates, self._effective)
         many = len(last.kept)
         if not many:
             return Choice(None, last.objection)
@@ -49,25 +50,25 @@ class LeastLoaded:
         return Choice(last.kept[place_at(position, many)].name)
 
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
-        """Tell which cut that asks for something drops a shard."""
-        return self._narrowing(demand, counts).objections(candidates, self._effective)
+        """Decline the shards that a hard filter drops."""
+        return self._chain(demand, counts).objections(candidates, self._effective)
 
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:
-        """Return what each is like, and which cut dropped it or what weight it is drawn with."""
-        narrowing = self._narrowing(demand, counts)
-        cuts = narrowing.cuts(candidates)
+        """Return each shard's load, and the filter that drops it or its weight in the draw."""
+        chain = self._chain(demand, counts)
+        results = chain.results(candidates)
         fates: dict[ShardName, str] = {}
-        kept = [tuple(candidates), *(cut.kept for cut in cuts)]
-        for cut, (before, after) in zip(cuts, pairwise(kept), strict=True):
+        kept = [tuple(candidates), *(each.kept for each in results)]
+        for each, (before, after) in zip(results, pairwise(kept), strict=True):
             dropped = (shard for shard in before if shard not in after)
-            fates |= {s.name: f"dropped by {cut.name}: {cut.objection}" for s in dropped}
+            fates |= {s.name: f"dropped by {each.name}: {each.objection}" for s in dropped}
         many = len(kept[-1])
         for shard, weight in zip(kept[-1], weights(many), strict=True):
             fates[shard.name] = f"in the draw with a weight of {weight} of {sum(weights(many))}"
-        return {s.name: f"{narrowing.word_on(s)}; {fates[s.name]}" for s in candidates}
+        return {s.name: f"{chain.remark_on(s)}; {fates[s.name]}" for s in candidates}
 
-    def _narrowing(self, demand: Demand, counts: Counts) -> FilterChain:
-        fellows = group_members_of(demand, self._layout, counts)
-        return FilterChain(self._layout, counts, fellows, self._capacities)
+    def _chain(self, demand: Demand, counts: Counts) -> FilterChain:
+        members = group_members_of(demand, self._layout, counts)
+        return FilterChain(self._layout, counts, members, self._capacities)

@@ -1,7 +1,7 @@
-"""The strategies by name; what a new one needs besides is listed (docs/architecture.md)."""
+"""The strategies by name.  A new one is a module with a class, and a line in `STRATEGIES`."""
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Protocol
 
 from sharder.core.api.ring import StrategyName
 from sharder.core.placement.strategies.consistent_hash import ConsistentHashing
@@ -11,7 +11,26 @@ from sharder.core.placement.strategies.rendezvous import BoundedLoad, Rendezvous
 from sharder.core.placement.strategies.spread import Spread
 from sharder.core.placement.strategy import Layout, Strategy
 
-STRATEGIES: Final[Mapping[StrategyName, Callable[[Layout], Strategy]]] = {
+
+class StrategyClass(Protocol):
+    """A class of strategies, with the facts that hold for every layout."""
+
+    @property
+    def sticks(self) -> bool:
+        """As in `Strategy`."""
+        ...
+
+    @property
+    def groups(self) -> bool:
+        """As in `Strategy`."""
+        ...
+
+    def __call__(self, layout: Layout) -> Strategy:
+        """Build the strategy of a layout."""
+        ...
+
+
+STRATEGIES: Final[Mapping[StrategyName, StrategyClass]] = {
     StrategyName.CONSISTENT_HASH: ConsistentHashing,
     StrategyName.RENDEZVOUS: Rendezvous,
     StrategyName.BOUNDED_LOAD: BoundedLoad,
@@ -20,9 +39,13 @@ STRATEGIES: Final[Mapping[StrategyName, Callable[[Layout], Strategy]]] = {
     StrategyName.CUSTOM: Custom,
 }
 
+STICKING: Final = tuple(name for name, strategy in STRATEGIES.items() if strategy.sticks)
+FOLLOWING: Final = tuple(name for name, strategy in STRATEGIES.items() if not strategy.sticks)
+GROUPING: Final = tuple(name for name, strategy in STRATEGIES.items() if strategy.groups)
+
 
 def built(layout: Layout, before: Strategy | None = None) -> Strategy:
-    """Return the strategy of a layout; `before` is that of the layout until now."""
+    """Return the strategy of a layout; `before` is that of the previous layout."""
     name = layout.spec.strategy
     if name is StrategyName.CONSISTENT_HASH and isinstance(before, ConsistentHashing):
         return ConsistentHashing(layout, before)

@@ -1,7 +1,7 @@
 """Rendezvous: each object goes to the shard that its key is drawn to most.
 
-Against the ring: shares follow the weights exactly, and a shard that comes or goes moves its own
-objects and no others.
+Compared with the ring, shares match the weights exactly, and a shard that joins or leaves moves
+only its own objects.
 
 BoundedLoad: rendezvous hashing under ceilings.
 
@@ -30,9 +30,10 @@ class Rendezvous:
 
     layout: Layout
     sticks: ClassVar[bool] = False
+    groups: ClassVar[bool] = False
 
     def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
-        """Return None: a strategy that follows knows no ceilings."""
+        """Return None: a strategy that follows has no ceilings."""
         return None
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
@@ -40,7 +41,7 @@ class Rendezvous:
         return Choice(best(self.layout.ranking, demand.key, candidates).name)
 
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
-        """Decline nothing: all candidates may have it."""
+        """Decline no candidate."""
         return no_objection
 
     def remarks(
@@ -52,18 +53,18 @@ class Rendezvous:
 
 
 _ROUNDING = 1e-9
-"""Weights are floats: a share that is an integer must not become one more."""
+"""Weights are floats: rounding up must not add one to a share that is an integer."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedLoad(Rendezvous):
-    """The rendezvous order; ceilings, which are hard filters, do the rest."""
+    """The rendezvous order; ceilings, which are hard filters, limit the shards."""
 
     sticks: ClassVar[bool] = True
 
     @override
     def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
-        """Return ⌈objects · weight / Σ weights⌉, unless the ring has a ceiling of its own."""
+        """Return ⌈objects · weight / Σ weights⌉, None if the ring declares a ceiling."""
         if self.layout.spec.per_shard_capacity is not None:
             return None
         return ceil(objects * shard.weight / total_weight - _ROUNDING)

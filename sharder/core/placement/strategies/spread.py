@@ -1,9 +1,9 @@
-"""Spread: an object goes to the zone, and there to the shard, that has fewest of its group.
+"""Spread: an object goes to the zone, and there to the shard, with the fewest of its group.
 
 Source: Kubernetes SelectorSpread (pkg/scheduler/framework/plugins/selectorspread), with two
-differences.  All shards of the ring are counted, not just those that may have the object, or a
-zone whose shards are full would look empty (kubernetes#71327).  Scores are exact, where floating
-point makes some of upstream's one too low.
+differences.  All shards of the ring count, not only the candidates, or a zone whose shards are
+full would seem empty (kubernetes#71327).  Scores are exact, while floating point makes some of
+upstream's one too low.
 """
 
 from collections.abc import Collection, Sequence
@@ -30,65 +30,66 @@ class Spread:
 
     __slots__ = ("_layout",)
     sticks: ClassVar[bool] = True
+    groups: ClassVar[bool] = True
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
 
     def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
-        """Return None: what spreads has no ceilings of its own."""
+        """Return None: only declared ceilings apply."""
         return None
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
         """Return the candidate with the highest score, of equals the one its key is drawn to."""
-        fellows = group_members_of(demand, self._layout, counts)
+        members = group_members_of(demand, self._layout, counts)
         equals = candidates
-        if fellows.on:
-            scores = spread_scores(candidates, fellows)
+        if members.on:
+            scores = spread_scores(candidates, members)
             highest = max(scores)
             equals = [s for s, score in zip(candidates, scores, strict=True) if score == highest]
         return Choice(best(self._layout.ranking, demand.key, equals).name)
 
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
-        """Decline nothing: an object may also be where others of its group are."""
+        """Decline no candidate: members of a group are allowed to share a shard."""
         return no_objection
 
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:
-        """Return the scores and what they come from."""
+        """Return the scores and their reasons."""
         if demand.group == NO_GROUP:
             score = self._layout.ranking.score
             return {
                 s.name: f"the object has no group, its key alone scores {score(demand.key, s):.4g}"
                 for s in candidates
             }
-        fellows = group_members_of(demand, self._layout, counts)
+        members = group_members_of(demand, self._layout, counts)
 
         def remark(shard: Shard, score: int) -> str:
-            here = f"{fellows.here(shard)} of its group here"
-            zone = f"{fellows.near(shard)} in its zone" if shard.zone else "it has no zone"
+            here = f"{members.here(shard)} of its group here"
+            zone = f"{members.near(shard)} in its zone" if shard.zone else "it has no zone"
             return f"score {score} of {FULL_SCORE}: {here}, {zone}"
 
-        scores = spread_scores(candidates, fellows)
+        scores = spread_scores(candidates, members)
         return {s.name: remark(s, score) for s, score in zip(candidates, scores, strict=True)}
 
 
 def spread_scores(
-    shards: Sequence[Shard], fellows: GroupMembers, full: int = FULL_SCORE
+    shards: Sequence[Shard], members: GroupMembers, full: int = FULL_SCORE
 ) -> list[int]:
-    """Return how well each shard suits one member more, from 0 to `full`: the more the better.
+    """Return how well each shard suits one more member, from 0 to `full`, the best.
 
     Args:
-        shards: Which are asked for; of one in no zone only its own members count.
-        fellows: Where the members are, on all shards of the ring.
+        shards: The shards to score; for one without a zone only its own members count.
+        members: The members on all shards of the ring.
         full: The scale; kube-scheduler had 10 up to 1.17, and 100 since.
     """
-    scale = _Scale.of(fellows.on.values(), fellows.in_zone.values(), full)
-    return [scale.score(fellows.here(s), fellows.near(s) if s.zone else None) for s in shards]
+    scale = _Scale.of(members.on.values(), members.in_zone.values(), full)
+    return [scale.score(members.here(s), members.near(s) if s.zone else None) for s in shards]
 
 
 class _Scale(NamedTuple):
-    """What one shard's members are judged by."""
+    """The scale of the scores."""
 
     shard_most: int
     zone_most: int
@@ -96,12 +97,12 @@ class _Scale(NamedTuple):
 
     @classmethod
     def of(cls, on_shards: Collection[int], in_zones: Collection[int], full: int) -> "_Scale":
-        """Return the scale for so many members; shards and zones without any may be left out."""
-        # Where there is no member at all a maximum of 1 makes the term full, as it is to be.
+        """Return the scale for these numbers of members; those without any can be left out."""
+        # Without any member a maximum of 1 gives the full score.
         return cls(max(on_shards, default=0) or 1, max(in_zones, default=0) or 1, full)
 
     def score(self, here: int, near: int | None) -> int:
-        """Return the score of a shard; `near` are the members in its zone, None without one."""
+        """Return the score of a shard; `near` is the number in its zone, None without a zone."""
         shard_most, zone_most, full = self
         shard_room = shard_most - here
         if near is None:

@@ -88,8 +88,8 @@ def test_the_remarks_of_consistent_hash_are_places_clockwise_of_the_key() -> Non
 
     remarks = strategy.remarks(demand("key"), SHARDS, NO_COUNTS)
 
-    assert remarks[first] == "place 1 clockwise of the key"
-    assert remarks[second] == "place 2 clockwise of the key"
+    assert remarks[first] == "place 1 clockwise from the key"
+    assert remarks[second] == "place 2 clockwise from the key"
     assert set(remarks) == {A, B, C, D}
 
 

@@ -295,7 +295,7 @@ def test_groups_need_a_strategy_that_looks_at_them(strategy: StrategyName) -> No
     else:
         assert refused == [
             'spec.placement.groupBy: Invalid value: ["labels", "owner"]: the strategy'
-            f" {strategy} does not look at groups: remove it, or write one of Spread,"
+            f" {strategy} does not use groups: remove it, or write one of Spread,"
             " LeastLoaded, Custom"
         ]
 
@@ -407,10 +407,10 @@ def test_what_is_to_be_even_is_named_once_bounded_and_must_parse() -> None:
 
     assert rebalanced(resources=["cpu", "example.com/gpu", "objects"]) == []
     assert rebalanced(resources=[]) == [
-        f"{field}: Required value: nothing can be even without it: write at least one, such as cpu"
+        f"{field}: Required value: rebalancing compares resources: write at least one, such as cpu"
     ]
     assert rebalanced(resources=many) == [
-        f"{field}: Invalid value: 11: so many are too many: write at most 10"
+        f"{field}: Invalid value: 11: too many: write at most 10"
     ]
     assert rebalanced(resources=["cpu", "memory", "cpu"]) == [
         f'{field}[2]: Duplicate value: "cpu": it is listed already: remove this one'
@@ -582,13 +582,13 @@ def test_resources_that_are_not_served_are_named_with_their_place() -> None:
 def test_a_ring_that_selects_no_namespace_is_warned_of() -> None:
     (warning,) = warnings(None, ring_with(**NAMED), Facts(namespaces=0))
 
-    assert warning.startswith("spec.namespaceSelector: it selects no namespace")
+    assert warning.startswith("spec.namespaceSelector: it selects no existing namespace")
 
 
 def test_a_ring_that_anybody_may_join_is_warned_of() -> None:
     (warning,) = warnings(None, ring(), QUIET)
 
-    assert warning.startswith("spec.shardNamespaces: without it, whoever may create Leases")
+    assert warning.startswith("spec.shardNamespaces: without it, any user who can create")
 
 
 def test_a_threshold_that_may_find_nothing_is_warned_of() -> None:
@@ -596,7 +596,7 @@ def test_a_threshold_that_may_find_nothing_is_warned_of() -> None:
 
     assert warnings(None, of, QUIET) == (
         "spec.rebalance.threshold: Auto finds no shard above it when all are equally bad, or when"
-        ' there are only two: write a number such as "0.15" to move objects then, too',
+        ' there are only two: write a number such as "0.15" to move objects in these cases too',
     )
 
 
@@ -604,7 +604,7 @@ def test_a_threshold_that_nothing_looks_at_is_warned_of() -> None:
     of = ring_with(rebalance={"strategy": "EvenLoad", "threshold": "0.15"}, **NAMED)
 
     assert warnings(None, of, QUIET) == (
-        "spec.rebalance.threshold: EvenLoad does not look at it, but at minGain: leave it out",
+        "spec.rebalance.threshold: EvenLoad ignores it and uses minGain: remove it",
     )
 
 
@@ -624,8 +624,8 @@ def test_a_threshold_that_does_what_it_says_is_not_warned_of(rebalance: object) 
 
 def test_a_change_between_hashes_tells_how_much_it_moves() -> None:
     assert changed("ConsistentHash", "Rendezvous") == (
-        "spec.placement.strategy: from ConsistentHash to Rendezvous moves some 80% of the objects,"
-        " each drained first; see what `sharder plan` says",
+        "spec.placement.strategy: from ConsistentHash to Rendezvous moves about 80% of the"
+        " objects, each after a drain; preview it with `sharder plan`",
     )
 
 

@@ -77,7 +77,7 @@ def test_a_function_may_choose_none() -> None:
 def test_a_name_that_no_shard_has_is_rejected() -> None:
     assert choice_of(sample_strategies.nonsense) == Choice(
         None,
-        "the strategy 'mine' answered 'nowhere', which is none of the shards it was given",
+        "the strategy 'mine' returned 'nowhere', which is not one of the candidates",
         fault=True,
     )
 
@@ -97,8 +97,8 @@ def test_what_is_no_name_is_rejected(answer: object) -> None:
 
     assert choice.shard is None
     assert choice.fault
-    assert choice.reason.startswith("the strategy 'mine' answered ")
-    assert choice.reason.endswith(", which is no name")
+    assert choice.reason.startswith("the strategy 'mine' returned ")
+    assert choice.reason.endswith(", which is not a name")
 
 
 def test_an_exception_is_no_worse_than_a_wrong_answer() -> None:
@@ -176,9 +176,7 @@ def test_where_no_strategy_is_named_that_is_told() -> None:
     choice = custom(always("shard-a"), name="").choose(DEMAND, SHARDS, Tally())
 
     assert choice.fault
-    assert choice.reason == (
-        "spec.placement.custom is empty: name one of what is installed ('mine')"
-    )
+    assert choice.reason == ("spec.placement.custom is empty: name an installed strategy ('mine')")
 
 
 def test_where_nothing_is_installed_that_is_told() -> None:
@@ -212,5 +210,5 @@ def test_it_objects_to_a_shard_that_the_function_does_not_choose_even_alone() ->
     objection = custom(always(first.name)).declines(DEMAND, SHARDS, Tally())
 
     assert objection(first) is None
-    assert all("none of the shards it was given" in (objection(other) or "") for other in others)
+    assert all("not one of the candidates" in (objection(other) or "") for other in others)
     assert others

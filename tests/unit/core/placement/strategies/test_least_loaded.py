@@ -221,7 +221,7 @@ def test_the_second_member_waits_until_the_group_may_use_enough_zones() -> None:
     first, second = scene.create(WEB), scene.create(WEB)
 
     assert first.shard is not None
-    assert second == Choice(None, "the group may use 1 zone, minZones is 3")
+    assert second == Choice(None, "the group can use 1 zone, minZones is 3")
 
 
 def test_zones_that_a_group_uses_already_are_zones_that_it_may_use() -> None:
@@ -238,7 +238,7 @@ def test_zones_of_one_name_in_two_regions_are_two() -> None:
     scene.put(one, 1, group=WEB)
     scene.put(two, 1, group=WEB)
 
-    assert scene.place(WEB).reason == "the group may use 2 zones, minZones is 3"
+    assert scene.place(WEB).reason == "the group can use 2 zones, minZones is 3"
 
 
 def test_a_ring_without_zones_needs_none() -> None:
@@ -251,7 +251,7 @@ def test_a_ring_without_zones_has_not_two_of_them() -> None:
     scene = Ring([shard("a"), shard("b")], spec(min_zones=2))
     scene.create(WEB)
 
-    assert scene.create(WEB).reason == "the group may use 0 zones, minZones is 2"
+    assert scene.create(WEB).reason == "the group can use 0 zones, minZones is 2"
 
 
 def test_a_zone_without_members_beats_a_lower_load() -> None:
