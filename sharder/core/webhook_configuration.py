@@ -1,4 +1,4 @@
-"""The MutatingWebhookConfiguration of a ring; pure (docs/protocol.md, "ControllerRing")."""
+"""The MutatingWebhookConfiguration of a ring (docs/protocol.md, "ControllerRing")."""
 
 import json
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ from sharder.core.ring.build import roles_of
 from sharder.core.ring.snapshot import Role
 
 TIMEOUT_SECONDS = 5
-"""How long the API server waits for us before it goes on without, as in the reference."""
+"""How long the API server waits before it continues without the webhook, as in the reference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,27 +39,27 @@ class Endpoint:
     service_path: str = ""
     service_port: int = 443
     ca_bundle: str = ""
-    """Base64 PEM; empty where somebody else injects it."""
+    """Base64 PEM; empty if another client injects it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What all rings' webhook configurations have in common."""
+    """The common parts of all rings' webhook configurations."""
 
     endpoint: Endpoint
     default_namespaces: LabelSelector
     excluded: frozenset[str]
-    """Namespaces in which we are never called, whatever a ring selects."""
+    """Namespaces for which the webhook is never called, whatever a ring selects."""
     sharders: frozenset[str]
     annotations: dict[str, str] = field(default_factory=dict)
     token: str = field(default="", repr=False)
-    """In the path, where it tells the API server's calls from others'; empty: in none."""
+    """Part of the path, to recognize calls of the API server; empty: no token."""
 
 
 def configuration_of(ring: ControllerRing, registration: Registration) -> Json:
     """Return the body to apply for `ring`.
 
-    The objectSelector is always sent: the reference's would otherwise survive our apply.
+    The objectSelector is always sent, or the reference's would survive our apply.
     """
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -76,7 +76,7 @@ def configuration_of(ring: ControllerRing, registration: Registration) -> Json:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What one webhook of a ring is called for."""
+    """The resources and objects for which one webhook of a ring is called."""
 
     name: str
     selector: LabelSelector
@@ -87,8 +87,8 @@ class Part:
 def parts_of(ring: ControllerRing) -> tuple[Part, ...]:
     """Return one part for each webhook that the ring needs.
 
-    An objectSelector selects main objects.  What they control rarely has their labels, and must
-    be labelled with the shard that works on it.
+    An objectSelector selects main objects.  Their controlled objects rarely have the same labels,
+    but need the owner label too.
     """
     roles, selector = roles_of(ring), ring.spec.object_selector or LabelSelector()
     controlled = tuple(of for of in sorted(roles) if roles[of] is Role.CONTROLLED)
@@ -128,13 +128,13 @@ def _webhook(ring: ControllerRing, registration: Registration, part: Part) -> Js
 def match_conditions(
     ring: ControllerRing, registration: Registration, part: Part
 ) -> dict[str, str]:
-    """Return the CEL expressions, by name, that must all hold for the API server to call us.
+    """Return the CEL expressions, by name, that must all be true for a call of the webhook.
 
-    CEL knows the escapes of JSON, but not those of surrogates.
+    CEL has the escapes of JSON, except those of surrogates.
     """
     excluded = json.dumps(sorted(registration.excluded), ensure_ascii=False)
     conditions = {
-        # A Namespace's own request is in the namespace that it is.
+        # The request for a Namespace is in that namespace.
         "in-scope": f"!(has(request.namespace) && request.namespace in {excluded})",
         "concerns-owner": _concerns_owner(ring, registration.sharders, part.selector),
     }
@@ -146,10 +146,10 @@ def match_conditions(
 def _concerns_owner(
     ring: ControllerRing, sharders: frozenset[str], selector: LabelSelector
 ) -> str:
-    """Match every create, and updates of which the webhook may have to undo something.
+    """Match every create, and updates that the webhook might have to change.
 
-    That is if the owner label is missing, or if it or the drain label was changed by anyone but
-    the sharder.  An ordinary update of an owned object costs no call.
+    Those are updates without an owner label, and changes of the owner or drain label by a client
+    other than the sharder.  An ordinary update of an owned object costs no call.
     """
     owner, drain = json.dumps(owner_label(ring.name)), json.dumps(drain_label(ring.name))
     new_owner = f"object.metadata.?labels[{owner}].orValue('')"
@@ -157,7 +157,7 @@ def _concerns_owner(
     new_drain = f"object.metadata.?labels[{drain}].hasValue()"
     old_drain = f"oldObject.metadata.?labels[{drain}].hasValue()"
     users = json.dumps(sorted(sharders), ensure_ascii=False)
-    # Whoever comes into the scope of an objectSelector may bear the label of a shard that is gone.
+    # An object that enters the scope of an objectSelector can name a shard that is gone.
     enters = (
         "object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({}) || "
         if selector != LabelSelector()
@@ -171,9 +171,9 @@ def _concerns_owner(
 
 
 def _has_controller(ring: ControllerRing, controlled: Iterable[GroupResource]) -> str:
-    """Match what something controls; of resources that are only controlled the rest is no shard's.
+    """Match controlled objects, and objects of controlled resources with an owner label.
 
-    Such as most ConfigMaps of a cluster.  One that names an owner all the same loses it.
+    Other objects of controlled resources, such as most ConfigMaps of a cluster, need no call.
     """
     owner = json.dumps(owner_label(ring.name))
     names = json.dumps([str(resource) for resource in controlled])
@@ -211,7 +211,7 @@ def _rule(resource: GroupResource) -> Json:
 
 
 def client_config(endpoint: Endpoint, path: str) -> Json:
-    """Return how the API server calls what the webhook offers at `path`."""
+    """Return how the API server calls the webhook at `path`."""
     bundle: dict[str, Json] = {"caBundle": endpoint.ca_bundle} if endpoint.ca_bundle else {}
     if endpoint.url:
         return {"url": endpoint.url.rstrip("/") + path, **bundle}

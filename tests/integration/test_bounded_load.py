@@ -68,7 +68,7 @@ async def test_what_finds_no_room_waits_without_owner_and_is_placed_when_a_shard
         "": 10,
     }
     assert exhausted.reason == "InsufficientCapacity"
-    assert exhausted.message.startswith("10 objects could not be assigned")
+    assert exhausted.message.startswith("10 objects cannot be assigned")
     assert after == {name: owner or new for name, owner in before.items()}
     assert relieved.reason == "SufficientCapacity"
     assert seconds <= 2

@@ -133,7 +133,7 @@ async def test_a_pool_that_is_full_refuses_one_more_and_another_pool_takes_it(
         assert full.keys() == {scene.shard("a"), scene.shard("b")}
         assert scene.owner_of(last) == ""
         assert "its pool blue is full: 50 of 50 objects" in warning
-        assert exhausted.message.startswith("1 object could not be assigned")
+        assert exhausted.message.startswith("1 object cannot be assigned")
         assert scene.owner_of(after) == green
 
 

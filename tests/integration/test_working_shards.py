@@ -110,7 +110,7 @@ async def test_a_shard_with_a_namesake_keeps_its_objects_and_the_ring_says_what_
         await until_new_objects_go_elsewhere(scene, "a")
         await assert_untouched(scene, mine)
         await scene.admin.delete(LEASES, scene.shard("a"), namespace=TENANTS)
-        await eventually(lambda: _says(scene, "the ring works"), within=WITHIN)
+        await eventually(lambda: _says(scene, "ring is ready"), within=WITHIN)
 
 
 async def test_a_shard_that_restarts_while_its_objects_are_moved_keeps_the_rest(

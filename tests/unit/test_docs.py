@@ -230,7 +230,7 @@ def test_the_conditions_in_the_protocol_are_those_in_the_code_with_their_reasons
         conditions.WATCHED: [conditions.ALLOWED, conditions.MISSING],
         conditions.COVERED: [
             conditions.OWNED,
-            conditions.UNASSIGNED,
+            conditions.UNOWNED,
             conditions.OVERDUE,
             conditions.NO_SHARDS,
         ],

@@ -1,1 +1,1 @@
-"""What a ControllerRing's status says."""
+"""The status of a ControllerRing."""

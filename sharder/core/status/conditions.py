@@ -1,9 +1,9 @@
-"""What the conditions of a ring say, but for since when; pure.
+"""The conditions of a ring, without their transition times.
 
-Some follow from counts, which change all the time.  That is marked twice: by type in
-`FROM_COUNTS`, so that a number in a message is no reason to write the status; and by
-`DesiredCondition.counted`, so that an object on its way is none.  A condition of such a type can
-follow from more than counts for once, and is then believed at once.
+Some follow from counts, which change all the time.  Their types are in `FROM_COUNTS`, so that a
+new number in a message causes no write of the status.  `DesiredCondition.counted` is for a single
+condition, so that an object in transit causes none either.  A condition of such a type that does
+not follow from counts is reported at once.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ SUCCEEDED, FAILED = "ReconciliationSucceeded", "ReconciliationFailed"
 WATCHED: Final = "Watched"
 ALLOWED, MISSING = "WatchAllowed", "WatchMissing"
 COVERED: Final = "Covered"
-OWNED, UNASSIGNED, NO_SHARDS = "AllOwned", "ObjectsUnassigned", "NoShards"
+OWNED, UNOWNED, NO_SHARDS = "AllOwned", "ObjectsUnassigned", "NoShards"
 OVERDUE: Final = "DrainOverdue"
 EXHAUSTED: Final = "CapacityExhausted"
 INSUFFICIENT, SUFFICIENT = "InsufficientCapacity", "SufficientCapacity"
@@ -27,73 +27,73 @@ PAUSED: Final = "Paused"
 STOPPED, ACTIVE = "MovementPaused", "MovementActive"
 
 VERBS: Final = "get, list, watch, patch"
-"""What the sharder does with the objects of a ring."""
+"""The verbs that the sharder needs on the objects of a ring."""
 
 FROM_COUNTS: Final = frozenset({COVERED, EXHAUSTED})
-"""Types whose message may hold a number of objects."""
+"""Types whose message can contain a number of objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredCondition:
-    """What a condition is to say."""
+    """A condition that a ring should have."""
 
     type: str
     holds: bool | None
-    """None: it does not apply to the ring, which is to have no such condition."""
+    """None: the condition does not apply to the ring and is removed."""
     reason: str = ""
     message: str = ""
     counted: bool = False
-    """Whether it rests on counts alone: it may be another one in a moment."""
+    """Whether it follows from counts alone, and can change in a moment."""
 
     @property
     def status(self) -> str:
         """The condition's status."""
         return "True" if self.holds else "False"
 
-    def is_said(self, known: Condition | None) -> bool:
-        """Return whether `known` says the same, in whatever words."""
+    def is_met_by(self, known: Condition | None) -> bool:
+        """Return whether `known` has the same status and reason."""
         if known is None or self.holds is None:
             return known is None and self.holds is None
         return (known.status, known.reason) == (self.status, self.reason)
 
 
 def ready(problem: str | None) -> DesiredCondition:
-    """Say whether anything keeps the ring from working, and what to do about it."""
+    """Return whether the ring is ready; `problem` says why not, and what to do about it."""
     return DesiredCondition(
         type=READY,
         holds=problem is None,
         reason=SUCCEEDED if problem is None else FAILED,
-        message="the ring works" if problem is None else problem,
+        message="ring is ready" if problem is None else problem,
     )
 
 
 def watched(
     before: RingStatus, unwatched: Sequence[GroupResource] | None, *, polled_every: float
 ) -> DesiredCondition | None:
-    """Say that rights are missing, and once they are granted that they are there.
+    """Return whether the sharder can watch all resources, None to keep the condition as it is.
 
-    A ring that never lacked one has no such condition; None: it stays as it is.
+    A ring that never lacked the right has no such condition.
 
     Args:
         before: The status that the ring has.
-        unwatched: Resources that may not be watched, in order; None as long as it is not known.
-        polled_every: Seconds between two lists of such a resource.
+        unwatched: Resources without the right to watch, in order; None if not known yet.
+        polled_every: Seconds between two polls of such a resource.
     """
     if unwatched is None or (condition_of(before, WATCHED) is None and not unwatched):
         return None
     if not unwatched:
-        message = "all resources of the ring may be watched"
+        message = "allowed to watch all resources of the ring"
         return DesiredCondition(type=WATCHED, holds=True, reason=ALLOWED, message=message)
     return DesiredCondition(
         type=WATCHED,
         holds=False,
         reason=MISSING,
-        message=f"listed every {polled_every:.0f} s instead of watched: {advice(unwatched)}",
+        message=f"not allowed to watch, polling every {polled_every:.0f}s; {advice(unwatched)}",
     )
 
 
 def advice(resources: Sequence[GroupResource]) -> str:
-    """Return which rules to add, and where."""
+    """Return which rules to add to which role."""
     rules = " and ".join(
         f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [{VERBS}]}}'
         for group, resource in resources
@@ -102,70 +102,68 @@ def advice(resources: Sequence[GroupResource]) -> str:
 
 
 def paused(before: RingStatus, movement: MovementSpec) -> DesiredCondition | None:
-    """Say that nothing is moved, and once that is over that things are.
+    """Return whether movement is paused, None to keep the condition as it is.
 
-    A ring that was never paused has no such condition; None: it stays as it is.
+    A ring that was never paused has no such condition.
     """
     if movement.paused:
-        message = "spec.movement.paused: only objects without an available owner get another one"
+        message = "movement is paused; only objects whose shard is gone are reassigned"
         return DesiredCondition(type=PAUSED, holds=True, reason=STOPPED, message=message)
     if condition_of(before, PAUSED) is None:
         return None
-    return DesiredCondition(
-        type=PAUSED, holds=False, reason=ACTIVE, message="objects are moved as needed"
-    )
+    return DesiredCondition(type=PAUSED, holds=False, reason=ACTIVE, message="movement is active")
 
 
 def covered(
-    figures: ObjectStats | None, overdue: Overdue | None, *, available: int
+    stats: ObjectStats | None, overdue: Overdue | None, *, available: int
 ) -> DesiredCondition | None:
-    """Say whether every object in scope is with a shard that does as asked; None: nobody knows.
+    """Return whether all objects have an available owner and no drain is overdue, None if unknown.
 
-    That there is no shard, or that drains are overdue, is known at once, also to a leader that
-    has counted nothing yet.
+    A leader that has counted nothing yet already knows whether shards are available and which
+    drains are overdue.
     """
     if not available:
         message = "no shard is available"
         return DesiredCondition(type=COVERED, holds=False, reason=NO_SHARDS, message=message)
-    if figures is not None and figures.unowned:
-        message = f"{_objects(figures.unowned)} without an available owner"
+    if stats is not None and stats.unowned:
+        message = f"{_counted(stats.unowned, 'object')} without an available owner"
         return DesiredCondition(
             type=COVERED,
             holds=False,
-            reason=UNASSIGNED,
+            reason=UNOWNED,
             message=message if overdue is None else f"{message}; {_late(overdue)}",
             counted=True,
         )
     if overdue is not None:
         return DesiredCondition(type=COVERED, holds=False, reason=OVERDUE, message=_late(overdue))
-    if figures is None:
+    if stats is None:
         return None
     message = "every object has an available owner"
     return DesiredCondition(type=COVERED, holds=True, reason=OWNED, message=message, counted=True)
 
 
-def exhausted(figures: ObjectStats | None, *, available: int) -> DesiredCondition | None:
-    """Say whether objects wait because no shard has room for them; None: nobody knows.
+def exhausted(stats: ObjectStats | None, *, available: int) -> DesiredCondition | None:
+    """Return whether objects wait because no shard has room, None to keep the condition as it is.
 
-    Without any shard room is not what is missing.
+    Without any shard, room is not what is missing.
     """
-    if figures is None:
+    if stats is None:
         return None
-    if figures.has_room is None:
+    if stats.has_room is None:
         return DesiredCondition(type=EXHAUSTED, holds=None)
     if not available:
         return None
-    if not figures.unassigned or figures.has_room:
+    if not stats.unassigned or stats.has_room:
         message = "no object waits for room on a shard"
         return DesiredCondition(
             type=EXHAUSTED, holds=False, reason=SUFFICIENT, message=message, counted=True
         )
-    many = _objects(figures.unassigned)
+    many = _counted(stats.unassigned, "object")
     return DesiredCondition(
         type=EXHAUSTED,
         holds=True,
         reason=INSUFFICIENT,
-        message=f"{many} could not be assigned, all shards at capacity",
+        message=f"{many} cannot be assigned: all shards are at capacity",
         counted=True,
     )
 
@@ -175,10 +173,11 @@ def condition_of(status: RingStatus, name: str) -> Condition | None:
     return next((c for c in status.conditions if c.type == name), None)
 
 
-def _objects(number: int) -> str:
-    return f"{number} object" + ("" if number == 1 else "s")
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _late(overdue: Overdue) -> str:
-    many = _objects(overdue.count)
-    return f"{many} not let go of within spec.movement.drainTimeout, such as {overdue.first}"
+    exceed = "exceeds" if overdue.count == 1 else "exceed"
+    many = _counted(overdue.count, "drain")
+    return f"{many} {exceed} spec.movement.drainTimeout, e.g. {overdue.first}"

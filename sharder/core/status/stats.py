@@ -1,6 +1,6 @@
-"""What is known of where a ring's objects are, as its status and its series show it.
+"""Statistics of a ring's objects, for its status and its metrics.
 
-Values only: who counts, and when, depends on the ring's strategy.
+These are values only; how they are counted depends on the ring's strategy.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,64 +13,64 @@ from sharder.core.names import RingName, ShardName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectStats:
-    """What is known of the objects of a ring's main resources at one moment."""
+    """The objects of a ring's main resources at one moment."""
 
     objects: int
-    """Those in scope, with or without owner."""
+    """The objects in scope, assigned or not."""
     unassigned: int
-    """Those without owner."""
+    """The objects without an owner label."""
     draining: int
-    """Those that their shard has been asked to let go."""
+    """The draining objects."""
     by_shard: Mapping[ShardName, int]
-    """How many each shard has, draining ones included; one that is not there has none."""
+    """The number of objects of each shard, draining ones included; no entry means none."""
     has_room: bool | None
-    """Whether some shard can take one more; None: the strategy knows no ceilings."""
+    """Whether some shard can take one more; None: the strategy has no ceilings."""
     unowned: int
-    """Those that have no owner, or one that is not available."""
+    """The objects without an available owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResyncReport:
-    """What one complete pass over a ring's objects has come to."""
+    """The result of one complete pass over a ring's objects."""
 
     time: datetime
     """When it ended; aware."""
     seconds: float
     assigned: int
-    """Objects without owner that got one."""
+    """Unassigned objects that were assigned."""
     moved: int
-    """Objects that got another owner."""
+    """Objects that moved to another shard."""
     drained: int
-    """Objects whose shard was asked to let go."""
+    """Objects whose drain began."""
     conflicts: int
-    """Writes that came too late, as somebody else had written the object."""
+    """Writes that failed because another client had updated the object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overdue:
-    """The drains of a ring that have taken longer than its `drainTimeout`; there are some."""
+    """The drains of a ring that exceed its `drainTimeout`; at least one."""
 
     count: int
     first: str
-    """One of the objects, as messages name it: resource, namespace and name."""
+    """One of the objects: resource, namespace and name."""
 
 
 class ShardLoad(NamedTuple):
-    """How many objects a shard has, beside how many it may have."""
+    """The number of a shard's objects, and its ceiling."""
 
     namespace: str
-    """Where its Lease lives."""
+    """The namespace of its Lease."""
     shard: ShardName
     objects: int
     ceiling: int | None
-    """None: nobody has declared one."""
+    """None: none is declared."""
 
 
 StatsOf: TypeAlias = Callable[[RingName], ObjectStats | None]
-"""Returns what is known of a ring at this moment, None if that is nothing yet."""
+"""Returns the statistics of a ring, None if it was not counted yet."""
 
 OverdueOf: TypeAlias = Callable[[RingName], Overdue | None]
-"""Returns which drains of a ring are overdue, None if none is."""
+"""Returns the overdue drains of a ring, None if there is none."""
 
 ReportOf: TypeAlias = Callable[[RingName], ResyncReport | None]
-"""Returns how the last complete resync of a ring went, None if there was none yet."""
+"""Returns the report of the last complete resync of a ring, None if there was none yet."""

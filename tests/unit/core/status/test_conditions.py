@@ -42,7 +42,7 @@ def said(claim: DesiredCondition | None) -> tuple[str, str, str]:
 
 
 def test_a_ring_that_nothing_keeps_from_working_is_ready() -> None:
-    assert said(ready(None)) == ("True", "ReconciliationSucceeded", "the ring works")
+    assert said(ready(None)) == ("True", "ReconciliationSucceeded", "ring is ready")
 
 
 def test_a_problem_is_said() -> None:
@@ -60,7 +60,7 @@ def test_a_missing_right_to_watch_is_said() -> None:
     assert said(watched(NOTHING, (SECRETS, WIDGETS), polled_every=30.0)) == (
         "False",
         "WatchMissing",
-        "listed every 30 s instead of watched: "
+        "not allowed to watch, polling every 30s; "
         'add {apiGroups: [""], resources: [secrets], verbs: [get, list, watch, patch]} and '
         '{apiGroups: ["example.com"], resources: [widgets], verbs: [get, list, watch, patch]} '
         "to the sharder's ClusterRole (in the chart: rings)",
@@ -71,7 +71,7 @@ def test_a_right_to_watch_that_is_granted_is_said() -> None:
     assert said(watched(ONCE_MISSING, (), polled_every=30.0)) == (
         "True",
         "WatchAllowed",
-        "all resources of the ring may be watched",
+        "allowed to watch all resources of the ring",
     )
 
 
@@ -122,17 +122,17 @@ def test_as_long_as_nothing_is_counted_what_was_said_stays() -> None:
     assert exhausted(None, available=2) is None
 
 
-@pytest.mark.parametrize(("number", "objects"), [(1, "1 object"), (3, "3 objects")])
+@pytest.mark.parametrize(("number", "drains"), [(1, "1 drain exceeds"), (3, "3 drains exceed")])
 @pytest.mark.parametrize("known", [figures(), None], ids=["counted", "not counted"])
 def test_a_ring_is_not_covered_while_drains_are_overdue(
-    known: ObjectStats | None, number: int, objects: str
+    known: ObjectStats | None, number: int, drains: str
 ) -> None:
     claim = covered(known, Overdue(count=number, first=LATE.first), available=2)
 
     assert said(claim) == (
         "False",
         "DrainOverdue",
-        f"{objects} not let go of within spec.movement.drainTimeout, such as secrets default/slow",
+        f"{drains} spec.movement.drainTimeout, e.g. secrets default/slow",
     )
 
 
@@ -149,8 +149,8 @@ def test_objects_without_an_owner_are_told_before_overdue_drains() -> None:
     assert said(claim) == (
         "False",
         "ObjectsUnassigned",
-        "3 objects without an available owner; 1 object not let go of within"
-        " spec.movement.drainTimeout, such as secrets default/slow",
+        "3 objects without an available owner; 1 drain exceeds"
+        " spec.movement.drainTimeout, e.g. secrets default/slow",
     )
 
 
@@ -167,7 +167,7 @@ def test_a_ring_that_is_paused_says_so(before: RingStatus) -> None:
     assert said(paused(before, MovementSpec(paused=True))) == (
         "True",
         "MovementPaused",
-        "spec.movement.paused: only objects without an available owner get another one",
+        "movement is paused; only objects whose shard is gone are reassigned",
     )
 
 
@@ -175,7 +175,7 @@ def test_a_ring_that_is_paused_no_more_says_so() -> None:
     assert said(paused(ONCE_PAUSED, MovementSpec())) == (
         "False",
         "MovementActive",
-        "objects are moved as needed",
+        "movement is active",
     )
 
 
@@ -188,7 +188,7 @@ def test_capacity_is_exhausted_when_objects_wait_and_no_shard_has_room(
     assert said(claim) == (
         "True",
         "InsufficientCapacity",
-        f"{objects} could not be assigned, all shards at capacity",
+        f"{objects} cannot be assigned: all shards are at capacity",
     )
 
 
@@ -217,13 +217,13 @@ def test_a_claim_is_said_by_a_condition_with_its_status_and_reason() -> None:
     known = Condition(type="Covered", status="True", reason="AllOwned", message="4 objects")
     other = Condition(type="Covered", status="True", reason="Else")
 
-    assert [claim.is_said(c) for c in (known, other, None)] == [True, False, False]
+    assert [claim.is_met_by(c) for c in (known, other, None)] == [True, False, False]
 
 
 def test_a_claim_that_a_condition_does_not_apply_is_said_by_its_absence() -> None:
     claim = DesiredCondition(type="Covered", holds=None)
 
-    assert [claim.is_said(c) for c in (None, Condition(type="Covered", status="False"))] == [
+    assert [claim.is_met_by(c) for c in (None, Condition(type="Covered", status="False"))] == [
         True,
         False,
     ]

@@ -13,17 +13,17 @@ KNOWN_OWNED = Condition(type="Covered", status="True", reason="AllOwned")
 
 
 def test_the_first_word_is_believed_at_once() -> None:
-    assert StatusThrottle().believes(UNASSIGNED, None, 100)
+    assert StatusThrottle().is_settled(UNASSIGNED, None, 100)
 
 
 def test_what_rests_on_more_than_counts_is_believed_at_once() -> None:
-    assert StatusThrottle().believes(NO_SHARDS, KNOWN_OWNED, 100)
+    assert StatusThrottle().is_settled(NO_SHARDS, KNOWN_OWNED, 100)
 
 
 def test_what_is_said_already_is_believed() -> None:
     pace = StatusThrottle()
 
-    assert pace.believes(OWNED, KNOWN_OWNED, 100)
+    assert pace.is_settled(OWNED, KNOWN_OWNED, 100)
     assert pace.settles_in(100) is None
 
 
@@ -31,7 +31,7 @@ def test_what_would_flip_a_condition_is_believed_once_it_has_lasted() -> None:
     pace = StatusThrottle()
 
     believed = [
-        pace.believes(UNASSIGNED, KNOWN_OWNED, 100 + seconds)
+        pace.is_settled(UNASSIGNED, KNOWN_OWNED, 100 + seconds)
         for seconds in (0, SETTLE_SECONDS - 0.1, SETTLE_SECONDS)
     ]
 
@@ -42,7 +42,7 @@ def test_what_was_otherwise_in_between_has_not_lasted() -> None:
     pace = StatusThrottle()
 
     believed = [
-        pace.believes(claim, KNOWN_OWNED, 100 + seconds)
+        pace.is_settled(claim, KNOWN_OWNED, 100 + seconds)
         for claim, seconds in ((UNASSIGNED, 0), (OWNED, 3), (UNASSIGNED, 6), (UNASSIGNED, 10))
     ]
 
@@ -53,7 +53,7 @@ def test_another_reason_is_another_doubt() -> None:
     pace, known = StatusThrottle(), Condition(type="Covered", status="False", reason="NoShards")
 
     believed = [
-        pace.believes(claim, known, 100 + seconds)
+        pace.is_settled(claim, known, 100 + seconds)
         for claim, seconds in ((UNASSIGNED, 0), (OWNED, 4), (OWNED, 6), (OWNED, 9))
     ]
 
@@ -62,7 +62,7 @@ def test_another_reason_is_another_doubt() -> None:
 
 def test_a_doubt_is_to_be_looked_at_when_it_may_be_right() -> None:
     pace = StatusThrottle()
-    pace.believes(UNASSIGNED, KNOWN_OWNED, 100)
+    pace.is_settled(UNASSIGNED, KNOWN_OWNED, 100)
 
     assert [pace.settles_in(at) for at in (100, 103, 105)] == [5, 2, None]
 

@@ -44,7 +44,7 @@ def status(
         before,
         shards=3,
         available=available,
-        claims=[ready(problem), *claims],
+        conditions=[ready(problem), *claims],
         now=NOW + timedelta(seconds=at),
     )
 
@@ -110,7 +110,7 @@ def test_a_ring_without_problems_is_ready() -> None:
                 type="Ready",
                 status="True",
                 reason="ReconciliationSucceeded",
-                message="the ring works",
+                message="ring is ready",
                 observed_generation=3,
                 last_transition_time="2026-03-01T12:00:00Z",
             ),
