@@ -23,7 +23,7 @@ def test_the_demo_shows_the_strategy_that_is_asked_for(text: str, strategy: Stra
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"), [("bogus", "there is no strategy bogus"), ("Custom", "needs a function")]
+    ("text", "problem"), [("bogus", "unknown strategy bogus"), ("Custom", "needs a function")]
 )
 def test_the_demo_refuses_what_it_cannot_show(text: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):

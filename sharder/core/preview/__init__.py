@@ -1,4 +1,1 @@
-"""Look at rings without touching them: counts, plans and dumps, for the command line.
-
-Pure like the core, whose own functions it calls: what is previewed is what the service would do.
-"""
+"""Counts, plans and dumps of rings for the command line, by the decisions of the service."""

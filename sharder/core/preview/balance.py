@@ -1,7 +1,7 @@
-"""Add to a plan what moves because the load has changed, by the leader's own decision.
+"""Add the moves for balance to a plan, as the leader decides them.
 
-The leader looks at a ring that is in motion.  A plan goes on from where its other steps lead, so
-that it shows where all comes to rest; what the leader has moved a moment ago is not known here.
+The leader rebalances a ring while objects move.  A plan begins after all its other steps, to show
+the final state.  The leader's recent moves are not known here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,17 +25,17 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 
 
 class ShardMeasure(msgspec.Struct, frozen=True, kw_only=True):
-    """What an available shard measures, once all other steps of the plan are carried out."""
+    """The measure of an available shard, after all other steps of the plan."""
 
     name: ShardName
     before: float
-    """Without the moves for balance."""
+    """Before the moves for balance."""
     after: float
-    """With all of them."""
+    """After all moves for balance."""
 
 
 class BalanceMove(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that moves for balance, and what its shard measures before and after."""
+    """An object that moves for balance, with the measure of its shard before and after."""
 
     object: str
     """`group/Kind/namespace/name`."""
@@ -44,25 +44,25 @@ class BalanceMove(msgspec.Struct, frozen=True, kw_only=True):
     before: float
     after: float
     refused: str | None
-    """Why it is not made, as those before it leave no place; None: it is."""
+    """Why the move is not made after those before it; None: it is made."""
 
 
 class BalanceReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One look at the balance of a ring that is to be rebalanced."""
+    """One rebalancing run of a ring."""
 
     strategy: RebalanceStrategy
     dry_run: bool
-    """Whether the ring asks for moves to be told only: none is part of the plan then."""
+    """Whether moves are only reported: none is part of the plan then."""
     measure: str | None
-    """What the shards are compared by; None if they were not."""
+    """What the shards are compared by; None if they were not compared."""
     threshold: float | None
-    """Above which a shard gives objects up; None where there is no such number."""
+    """Objects leave shards whose measure is above it; None if the strategy has none."""
     shards: tuple[ShardMeasure, ...]
     """By name; empty if they were not compared."""
     moves: tuple[BalanceMove, ...]
-    """In the order in which they are made."""
+    """In the order of the run."""
     why: str
-    """One sentence, whether anything moves or not."""
+    """The result in one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,18 +80,18 @@ class Balanced:
         if move is None:
             return self.balance.verdict(obj)
         if move.refused is not None:
-            return f"would move to {move.target} if that could have it: {move.refused}"
-        told = self.balance.verdict(obj)
-        return f"{told}, but rebalance.dryRun is set" if self.report.dry_run else told
+            return f"would move to {move.target}, but cannot: {move.refused}"
+        verdict = self.balance.verdict(obj)
+        return f"{verdict}, but rebalance.dryRun is set" if self.report.dry_run else verdict
 
 
 def is_rebalanced(snapshot: RingSnapshot) -> bool:
-    """Return whether people want objects of the ring to be moved for balance."""
+    """Return whether the ring has a rebalancing strategy."""
     return snapshot.ring.spec.rebalance.strategy is not RebalanceStrategy.NONE
 
 
 def balanced(snapshot: RingSnapshot, plan: Sequence[Planned]) -> Balanced:
-    """Return a plan for all objects in scope with what moves for balance, by the same snapshot."""
+    """Return a plan for all objects in scope with its moves for balance, by the same snapshot."""
     then = replace(snapshot, tally=tally_after(snapshot, plan))
     balance = _weighed(then, plan)
     outcome = balance.outcome()
@@ -118,15 +118,15 @@ def _weighed(then: RingSnapshot, plan: Iterable[Planned]) -> Balance:
 def _judged(
     then: RingSnapshot, plan: Iterable[Planned], moves: Sequence[Move]
 ) -> list[tuple[Move, str | None]]:
-    """Add to each move why it is not made, if so; the tally, which no other may have, changes."""
+    """Return each move and why it cannot be made, if so; this changes the tally of `then`."""
     by_key = {main_key(planned.obj): planned for planned in plan} if moves else {}
     return [(move, _refusal(then, by_key[move.key].obj, move.target)) for move in moves]
 
 
 def _refusal(then: RingSnapshot, obj: PartialObject, target: ShardName) -> str | None:
-    """Return why a move cannot be made after those before it; count it where it ends if it can.
+    """Return why a move cannot be made after those before it; count it at its target if it can.
 
-    The moves were found one by one but for what they do to groups and pools.
+    The search takes earlier moves into account, except for groups and pools.
     """
     why = objection(then, obj, target)
     reservation = reservation_on(then, obj, target)

@@ -1,8 +1,7 @@
 """Plan from a dump: a file with a ControllerRing, its Leases and any objects, no cluster.
 
-The file is a YAML or JSON stream, as several `kubectl get -o yaml` in a row write it.
-
-Which resource a kind belongs to, where no API server can be asked.
+The file is a YAML or JSON stream, as written by several `kubectl get -o yaml`.  The resource of a
+kind is in a list of resources in the file, or follows from the usual plural.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -49,7 +48,7 @@ class _Resource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Served(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the server's discovery calls an APIResourceList."""
+    """An APIResourceList of the API server's discovery."""
 
     group_version: str
     resources: tuple[_Resource, ...] = ()
@@ -57,7 +56,7 @@ class _Served(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dump:
-    """What a file holds, of which a plan can be made."""
+    """The contents of a file."""
 
     ring: ControllerRing
     leases: tuple[Lease, ...]
@@ -66,10 +65,7 @@ class Dump:
     """All objects, each with its resource, in any order."""
 
     def newest_renewal(self) -> datetime:
-        """Return the moment that the file shows: the newest renewTime in it.
-
-        The epoch if there is none; no state depends on it then.
-        """
+        """Return the newest renewTime in the file, the epoch if there is none."""
         times = (parse_time(lease.spec.renew_time) for lease in self.leases)
         return max(filter(None, times), default=datetime.fromtimestamp(0, UTC))
 
@@ -84,12 +80,12 @@ def plan_dump(
 ) -> PlanReport:
     """Return the plan for the objects of the ring's resources; `now` is aware.
 
-    If the file has no Namespaces all are selected but those of the system; else those that the
-    ring selects, or `default_namespaces` if it does not say.  `custom` are the strategies that
-    are installed.
+    If the file has no Namespaces, all are selected except those of the system; else those that the
+    ring selects, or `default_namespaces` if it has no selector.  `custom` are the installed
+    strategies.
 
     Raises:
-        ConfigError: what is supposed is not possible.
+        ConfigError: `what_if` is not possible.
     """
     ring = what_if.ring(dump.ring)
     leases = what_if.leases(ring, dump.leases, now)
@@ -105,17 +101,17 @@ def plan_dump(
 
 
 def decode_dump(data: bytes) -> Dump:
-    """Return what the file holds; of an object that occurs twice the last one counts.
+    """Return the contents of the file; of an object that occurs twice the last one counts.
 
     Raises:
-        ConfigError: it is neither YAML nor JSON, an object in it cannot be understood, or it has
-            not exactly one ControllerRing.
+        ConfigError: it is neither YAML nor JSON, an object in it cannot be decoded, or it does
+            not contain exactly one ControllerRing.
     """
     documents = [item for document in parse_stream(data) for item in _flatten(document)]
     rings = [_decode(d, ControllerRing) for d in documents if _is(d, API_GROUP, "ControllerRing")]
     if len(rings) != 1:
         names = ", ".join(ring.name for ring in rings) or "none"
-        raise ConfigError(f"a dump has exactly one ControllerRing, this one has {names}")
+        raise ConfigError(f"a dump must contain exactly one ControllerRing, found: {names}")
     known = _known_resources(documents)
     leases: dict[ObjectRef, Lease] = {}
     objects: dict[tuple[GroupResource, ObjectRef], PartialObject] = {}
@@ -142,7 +138,7 @@ def _selected(dump: Dump, default: LabelSelector) -> frozenset[str]:
 
 
 def _served_in(dump: Dump) -> Iterator[Resource]:
-    """Tell of each resource what its objects in the file show; no other can matter."""
+    """Yield the resource of each object in the file."""
     for resource, obj in dump.objects:
         yield Resource(
             id=resource,
@@ -160,18 +156,20 @@ def _in_scope(snapshot: RingSnapshot, dump: Dump) -> Iterator[tuple[Role, Partia
 
 
 def _flatten(document: object, kind: str = "", api_version: str = "") -> Iterator[Document]:
-    """Yield the objects of a document, those of lists too.
+    """Yield the objects of a document, including items of lists.
 
-    Items of a `SecretList` need not say what they are; `kind` and `api_version` do.
+    Items of a list such as `SecretList` can lack kind and apiVersion; then `kind` and
+    `api_version` apply.
     """
     if document is None:
         return
     if not isinstance(document, Mapping):
-        raise ConfigError(f"a dump holds Kubernetes objects, this one has {str(document)[:40]!r}")
+        found = str(document)[:40]
+        raise ConfigError(f"a dump must contain only Kubernetes objects, found: {found!r}")
     obj: Document = {"kind": kind, "apiVersion": api_version, **document}
     of, version = str(obj["kind"]), str(obj["apiVersion"])
     if not of:
-        raise ConfigError("an object in the dump has no kind: write it with kubectl get -o yaml")
+        raise ConfigError("an object in the dump has no kind: create it with kubectl get -o yaml")
     if not of.endswith(_LIST) or "items" not in obj:
         yield obj
         return
@@ -185,7 +183,7 @@ def _items(document: Document) -> Iterable[object]:
 
 
 def _decode(document: Document, of: type[KubeObject]) -> KubeObject:
-    """Decode what matters of an object; null counts as absent, as in the API server."""
+    """Decode an object; null counts as absent, as in the API server."""
     wanted = {field.encode_name for field in msgspec.structs.fields(of)}
     plain = {name: _without_nulls(value) for name, value in document.items() if name in wanted}
     try:
@@ -243,7 +241,7 @@ _VOWELS = frozenset("aeiou")
 def resource_of(
     api_version: str, kind: str, known: Mapping[tuple[str, str], GroupResource]
 ) -> GroupResource:
-    """Return the resource of a kind: as in `known`, by group and kind, else the usual plural."""
+    """Return the resource of a kind: from `known`, by group and kind, else the usual plural."""
     group = api_group(api_version)
     return known.get((group, kind)) or GroupResource(group, plural_of(kind))
 
@@ -251,7 +249,7 @@ def resource_of(
 def plural_of(kind: str) -> str:
     """Return the lower-case plural by the rules of English: `networkpolicies`, `ingresses`.
 
-    Source: what generators of CRDs do for kinds without a plural of their own.  (apimachinery's
+    Source: the rules of CRD generators for kinds without an explicit plural.  (apimachinery's
     UnsafeGuessKindToResource does not know `gateways`.)
     """
     singular = kind.lower()

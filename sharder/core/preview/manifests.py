@@ -9,7 +9,7 @@ from sharder.core.errors import ConfigError
 
 
 class _Loader(yaml.CSafeLoader):
-    """Loads times as the text that they are in Kubernetes, also where nobody has quoted them."""
+    """Loads times as text, as they are in Kubernetes, even without quotes."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -21,7 +21,7 @@ _Loader.yaml_implicit_resolvers = {
 def parse_stream(data: bytes) -> list[object]:
     """Return the documents of a stream: YAML, or JSON one after the other.
 
-    An array of JSON counts as its elements; an empty document is None.
+    A JSON array counts as its elements; an empty document is None.
 
     Raises:
         ConfigError: it is neither.
@@ -34,7 +34,7 @@ def parse_stream(data: bytes) -> list[object]:
         if text.lstrip()[:1] in {"{", "["}:
             return list(_parse_json(text))
     except json.JSONDecodeError:
-        pass  # YAML may begin like that too
+        pass  # YAML can begin like that too
     except RecursionError as error:
         raise ConfigError("it is nested too deeply") from error
     try:

@@ -1,10 +1,7 @@
-"""Judge the shards of a ring at one glance, by whoever has not watched their Leases.
+"""The shards and objects of a ring by a single read, for people.
 
-The service never does: it takes objects from a shard only after it has watched.  What is read
-here is for people, so it says what follows if the Leases tell the truth: a shard that holds its
-Lease works, one whose Lease is not there does not.
-
-Count objects per shard: how many each holds, and how even that is.
+The service takes objects from a shard only after it has watched its Lease.  A single read instead
+trusts the Leases: a shard that holds its Lease works, and one without a Lease does not.
 """
 
 from collections import Counter
@@ -32,9 +29,9 @@ def members_of(ring: ControllerRing, leases: Iterable[Lease]) -> Members:
 def selected_namespaces(
     ring: ControllerRing, namespaces: Iterable[PartialObject], default: LabelSelector
 ) -> frozenset[str]:
-    """Return which of `namespaces` the ring selects; `default` is for one that does not say.
+    """Return which of `namespaces` the ring selects; `default` is for a ring without a selector.
 
-    The service's own namespace is not known here; it is taken to be the usual one.
+    The service's own namespace is not known here; it is assumed to be the default one.
     """
     selector = ring.spec.namespace_selector or default
     selected = (n.metadata.name for n in namespaces if selector.matches(n.metadata.labels or {}))
@@ -42,7 +39,7 @@ def selected_namespaces(
 
 
 def not_ready(ring: ControllerRing) -> str | None:
-    """Return why the ring says that it does not work, None if it does not say so."""
+    """Return why the ring is not ready by its condition Ready, None if that is not False."""
     ready = next((it for it in ring.status.conditions if it.type == "Ready"), None)
     if ready is None or ready.status != "False":
         return None
@@ -54,7 +51,7 @@ def states_of(
 ) -> dict[ShardName, ShardState]:
     """Return the state of every shard of the ring at `now` (aware), by the times in its Lease.
 
-    Of two Leases of one name, in two namespaces, the healthier one counts.
+    Of two Leases of one name in two namespaces the healthier one counts.
     """
     states: dict[ShardName, ShardState] = {}
     for lease in leases:
@@ -65,7 +62,7 @@ def states_of(
 
 
 class ObjectCount:
-    """Objects of one ring, counted one by one as they are read."""
+    """Counts of one ring's objects, which are added one by one."""
 
     def __init__(self, snapshot: RingSnapshot) -> None:
         self._snapshot = snapshot
@@ -78,7 +75,7 @@ class ObjectCount:
         self.draining: Counter[ShardName] = Counter()
 
     def count(self, obj: PartialObject, role: Role) -> None:
-        """Count an object, unless it is out of scope or nothing controls it."""
+        """Count an object, unless it is out of scope or lacks a controller."""
         if not self._snapshot.selects(obj, role) or self._snapshot.key_of(obj, role) is None:
             return
         owner = self._snapshot.owner_of(obj)
@@ -96,9 +93,9 @@ def is_unowned(snapshot: RingSnapshot, owner: ShardName | None) -> bool:
 
 
 def imbalance(counts: Mapping[ShardName, int], shards: Iterable[ShardName]) -> float | None:
-    """Return the fullest shard's count over the mean: 1.0 is perfect.
+    """Return the highest count over the mean: 1.0 is perfect.
 
-    None without shards, or if none of them holds anything.
+    None without shards, or if none of them has objects.
     """
     sizes = [counts.get(shard, 0) for shard in shards]
     total = sum(sizes)

@@ -1,8 +1,8 @@
-"""Plan all objects of a ring at one moment, by the leader's own decisions.
+"""Plan all objects of a ring at one moment, by the decisions of the leader.
 
-A strategy that follows decides object by object.  One that sticks decides by where all the others
-are, so the whole ring is counted first; the plan then shows what it comes to if nobody else
-writes: what shards have too many is let go, and placed together with what has no shard.
+A strategy that follows decides object by object.  One that sticks decides by the counts, so the
+whole ring is counted first.  The plan then shows the final state if no other client writes: the
+excess of shards is released, and placed together with the objects without a shard.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,11 +35,11 @@ from sharder.core.preview.observe import is_unowned
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 _PART: Final = "plan"
-"""The one part of a tally that is filled from a list."""
+"""The only part of the tally, filled from a list."""
 
-_NO_OWNER: Final = "no shard works on the object that controls it"
+_NO_OWNER: Final = "no shard works on its controller"
 
-_NOBODY: Final = Distribution(choices={}, displaced=frozenset())
+_EMPTY: Final = Distribution(choices={}, displaced=frozenset())
 
 
 class Action(StrEnum):
@@ -48,13 +48,13 @@ class Action(StrEnum):
     KEEP = "keep"
     """It stays where it is."""
     ASSIGN = "assign"
-    """It is given to a shard at once: nobody works on it."""
+    """It is assigned at once: no shard works on it."""
     DRAIN = "drain"
-    """Its shard is or has been asked to let go; it moves when that has happened."""
+    """It is or will be draining, and moves once its shard has released it."""
     RELABEL = "relabel"
-    """A controlled object: it is moved after its owner."""
+    """A controlled object: it moves after its controller."""
     NONE = "none"
-    """It has no shard and gets none: nothing controls it, or no shard may have it."""
+    """It has no shard and gets none: it has no controller, or no shard can have it."""
 
 
 _ACTIONS: Final[Mapping[type[Step], Action]] = {
@@ -71,20 +71,20 @@ class Planned:
     obj: PartialObject
     role: Role
     key: str | None
-    """What it is placed by; None for an object of a controlled resource that nothing controls."""
+    """The key by which it is placed; None for a controlled resource without a controller."""
     current: ShardName | None
     choice: Choice
     """Where it belongs, or why nowhere."""
     displaced: bool = False
-    """Whether its shard has too many: it is let go, wherever it goes then."""
+    """Whether its shard exceeds its ceiling and releases it, wherever it goes then."""
     balance: str = ""
-    """What it brings to move it for balance, for people; empty: it is not moved for that."""
+    """What a move for balance gains, for people; empty: it does not move for balance."""
     step: Step
-    """What the resync does now."""
+    """The next step of the resync."""
     intent: Step
-    """The same, but a drain for an object whose shard has been asked to let go already.
+    """The same, but a drain for an object that is already draining.
 
-    After `followed`, of a controlled object what brings it to where its owner goes.
+    After `followed`, a controlled object has the step that brings it to its controller's shard.
     """
 
     @property
@@ -100,7 +100,7 @@ class Planned:
 
     @property
     def to(self) -> ShardName | None:
-        """The shard that the object is on when its step has been taken to its end."""
+        """The shard of the object after its step, drains included."""
         if isinstance(self.intent, Assign | Relabel):
             return self.intent.shard
         if isinstance(self.intent, Release):
@@ -111,9 +111,9 @@ class Planned:
 def plan_ring(
     snapshot: RingSnapshot, objects: Iterable[tuple[Role, PartialObject]]
 ) -> list[Planned]:
-    """Return the plan for all objects in scope, which may come in any order.
+    """Return the plan for all objects in scope, in any order.
 
-    The tally of a strategy that sticks is filled with them, as they are.
+    With a strategy that sticks this fills the snapshot's tally with the objects as they are.
     """
     ordered = sorted(objects, key=lambda pair: pair[0] is Role.CONTROLLED)
     main = [obj for role, obj in ordered if role is not Role.CONTROLLED]
@@ -122,9 +122,9 @@ def plan_ring(
 
 
 def followed(snapshot: RingSnapshot, plan: Sequence[Planned]) -> list[Planned]:
-    """Return the plan with each controlled object where its owner is when all is carried out.
+    """Return the plan with each controlled object on the final shard of its controller.
 
-    What is not planned with its owner stays as it is.
+    An object whose controller is not part of the plan stays as it is.
     """
     goals = {main_key(p.obj): p.to for p in plan if p.role is not Role.CONTROLLED}
     return [_follow(snapshot, planned, goals) for planned in plan]
@@ -133,8 +133,8 @@ def followed(snapshot: RingSnapshot, plan: Sequence[Planned]) -> list[Planned]:
 def _follow(
     snapshot: RingSnapshot, planned: Planned, goals: Mapping[str, ShardName | None]
 ) -> Planned:
-    leader = snapshot.controller_key(planned.obj) if planned.role is Role.CONTROLLED else None
-    goal = goals.get(leader or "")
+    key = snapshot.controller_key(planned.obj) if planned.role is Role.CONTROLLED else None
+    goal = goals.get(key or "")
     if goal in {None, planned.to} or goal not in snapshot.members.available:
         return planned
     if planned.current is None:
@@ -149,11 +149,11 @@ def plan_object(
     obj: PartialObject,
     role: Role,
     owners: Owners,
-    whole: Distribution = _NOBODY,
+    whole: Distribution = _EMPTY,
 ) -> Planned:
-    """Plan one object; call it for all leading objects before the controlled ones.
+    """Plan one object; call this for all main objects before the controlled ones.
 
-    A main object that is not part of `whole` is judged by itself.
+    A main object that is not part of `whole` is planned by itself.
     """
     key, current = snapshot.key_of(obj, role), snapshot.owner_of(obj)
     if role is Role.CONTROLLED:
@@ -171,10 +171,10 @@ def plan_object(
         step = intent = plan_main(snapshot, obj)
     else:
         step = _step(position, choice, snapshot.members, displaced=displaced)
-        asked_anew = replace(position, draining=False)
+        undrained = replace(position, draining=False)
         intent = step
         if isinstance(step, Keep):
-            intent = _step(asked_anew, choice, snapshot.members, displaced=displaced)
+            intent = _step(undrained, choice, snapshot.members, displaced=displaced)
     owners.note(snapshot, obj, step)
     return Planned(
         obj=obj,
@@ -189,13 +189,13 @@ def plan_object(
 
 
 def distribution_of(snapshot: RingSnapshot, main: Iterable[PartialObject]) -> Distribution:
-    """Return where each main object belongs, given all that there are.
+    """Return where each main object belongs, given all of them.
 
-    It is empty for a strategy that follows, which decides about each by itself.  The tally of one
-    that sticks is filled.
+    It is empty for a strategy that follows, which decides about each object by itself.  For one
+    that sticks this fills the tally.
     """
     if snapshot.tally is None:
-        return _NOBODY
+        return _EMPTY
     objects = tuple(main)
     entries = {snapshot.identity_of(obj): snapshot.entry_of(obj) for obj in objects}
     snapshot.tally.replace(_PART, entries)
@@ -205,7 +205,7 @@ def distribution_of(snapshot: RingSnapshot, main: Iterable[PartialObject]) -> Di
 
 
 def tally_after(snapshot: RingSnapshot, plan: Iterable[Planned]) -> Tally | None:
-    """Return the counts once the plan is carried out; None for a strategy that follows."""
+    """Return the counts after the plan; None for a strategy that follows."""
     if snapshot.tally is None:
         return None
     after = Tally()
@@ -218,18 +218,18 @@ def tally_after(snapshot: RingSnapshot, plan: Iterable[Planned]) -> Tally | None
 
 
 def why(planned: Planned) -> str:
-    """Return in words why the object's step is what it is."""
+    """Return the reason for the object's step, for people."""
     step = planned.step
     if isinstance(step, Keep):
         return step.why
     if isinstance(step, Withdraw):
-        return "it belongs where it is: the request to let go is taken back"
+        return "it belongs where it is: its drain is withdrawn"
     if isinstance(step, Release):
-        return "nothing controls it, so it is no shard's: its owner label is removed"
+        return "it has no controller: its owner label is removed"
     if isinstance(step, Drain):
         return _why_drained(planned, step.shard)
     if isinstance(step, Relabel):
-        return f"it follows the object that controls it to {step.shard}"
+        return f"it follows its controller to {step.shard}"
     lost = "it has no shard" if planned.current is None else f"{planned.current} is gone"
     return f"{lost}, and it belongs on {step.shard}"
 
@@ -237,11 +237,11 @@ def why(planned: Planned) -> str:
 def _why_drained(planned: Planned, owner: ShardName) -> str:
     if planned.displaced:
         goal = f"it goes to {planned.desired}" if planned.desired else planned.choice.reason
-        return f"{owner} has more objects than it may have, and has to let go of it; {goal}"
+        return f"{owner} exceeds its ceiling and has to release it; {goal}"
     goal = f"it belongs on {planned.desired}"
     if planned.balance:
         goal = f"{planned.balance}, so it goes to {planned.desired}"
-    return f"{goal}; {owner} may be working on it and has to let go first"
+    return f"{goal}; {owner} might be working on it and has to release it first"
 
 
 def _step(position: Position, choice: Choice, members: Members, *, displaced: bool) -> Step:
@@ -253,7 +253,7 @@ def _step(position: Position, choice: Choice, members: Members, *, displaced: bo
 
 
 def _placed(snapshot: RingSnapshot, obj: PartialObject) -> Placed:
-    """Return the object as it stands; one that has been sent to a shard counts there already."""
+    """Return the object as it is; one with a valid `next` already counts there."""
     owner, directed = snapshot.owner_of(obj), directed_of(snapshot, obj)
     is_sent = directed is not None and choose(snapshot, obj).shard == directed
     return Placed(

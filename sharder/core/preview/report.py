@@ -1,7 +1,6 @@
-"""What a plan means for people and programs: each object's way, and counts per shard.
+"""The report of a plan: each object's move, and counts per shard.
 
-Pure.  The steps are the planner's, this module only words them; the structs are what
-`sharder plan -o json` prints (docs/cli.md).
+The structs are what `sharder plan -o json` prints (docs/cli.md).
 """
 
 from collections import Counter
@@ -22,38 +21,38 @@ from sharder.core.validation import refusals
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an object is, and where the plan brings it."""
+    """Where an object is, and where the plan moves it."""
 
     object: str
-    """`group/Kind/namespace/name`; group and namespace may be empty."""
+    """`group/Kind/namespace/name`; group and namespace can be empty."""
     origin: ShardName | None = msgspec.field(name="from")
     to: ShardName | None
     action: Action
 
 
 class ShardLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """A shard and what it holds once the plan is carried out."""
+    """A shard and its objects after the plan."""
 
     name: ShardName
     state: ShardState
     objects: int
     load: dict[str, int] | None = None
-    """What counts against its capacity: `objects` of main resources.  None: nothing does."""
+    """What counts towards its ceiling: `objects` of main resources.  None: nothing does."""
     capacity: dict[str, int] | None = None
-    """How many `objects` it may have.  None: there is no limit, or the strategy knows none."""
+    """Its ceiling, in `objects`.  None: no ceiling."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The plan in numbers.
 
-    Imbalance is the fullest available shard's objects over their mean: 1.0 is perfect, None where
-    there are no objects on available shards.
+    Imbalance is the highest number of objects on an available shard over the mean: 1.0 is perfect,
+    None without objects on available shards.
     """
 
     objects: int
-    """Those in scope that a shard should own."""
+    """Objects in scope that a shard should own."""
     moves: int
-    """Those that the plan brings to another shard, or to their first."""
+    """Objects that get another shard, or their first."""
     imbalance_before: float | None
     imbalance_after: float | None
 
@@ -66,7 +65,7 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool = False
     """Whether `spec.movement.paused` keeps objects where they are."""
     problem: str | None = None
-    """Why the ring says that it does not work; None if it does not say so."""
+    """Why the ring is not ready, by its condition Ready."""
     shards: tuple[ShardLoad, ...]
     assignments: tuple[Assignment, ...]
     unassigned: tuple[str, ...]
@@ -76,18 +75,18 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
     reasons: dict[str, str]
     """Why, for each unowned object."""
     refusals: tuple[str, ...]
-    """What of the ring, as it is planned for, the API server would refuse."""
+    """Refusals of the ring as it is planned."""
     rebalance: BalanceReport | None
-    """What of the moves is for balance, and why no more; None if the ring is not rebalanced."""
+    """The moves for balance, and why no more; None if the ring is not rebalanced."""
     summary: Summary
 
 
 def report(
     snapshot: RingSnapshot, plan: Iterable[Planned], states: Mapping[ShardName, ShardState]
 ) -> PlanReport:
-    """Return the report of a plan, to which what moves for balance is added.
+    """Return the report of a plan, to which the moves for balance are added.
 
-    `states` has the shards to be listed.
+    `states` are those of the shards to list.
     """
     plan = list(plan)
     for_balance = balanced(snapshot, plan) if is_rebalanced(snapshot) else None

@@ -1,7 +1,6 @@
-"""What if: the ring and its Leases as they would be with another strategy or shards, or resumed.
+"""A ring and its Leases as they would be with another strategy or other shards, or resumed.
 
-Shards that are supposed come and go as Leases do, so that all that follows is decided by the very
-code that decides about real ones.
+Shards are added and removed as Leases, so that the same code decides as for real ones.
 """
 
 from collections import Counter
@@ -30,26 +29,26 @@ from sharder.core.names import (
 )
 
 MAX_NEW = 1000
-"""New shards at a time: with more, Leases beyond the limit of a ring would not count."""
+"""New shards at a time; with more, some would exceed the limit of Leases of a ring."""
 
 _MAX_NAME = 63
-"""Of a shard, which is a label value."""
+"""Characters of a shard's name, which is a label value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """What is to be different; nothing by default."""
+    """The differences; none by default."""
 
     strategy: StrategyName | None = None
     add: int = 0
-    """So many new shards, ready, at most `MAX_NEW`."""
+    """The number of new, ready shards, at most `MAX_NEW`."""
     remove: tuple[str, ...] = ()
-    """Shards that have released their Leases."""
+    """Shards that release their Leases."""
     resume: bool = False
-    """A pause is over."""
+    """Whether movement is resumed."""
 
     def ring(self, ring: ControllerRing) -> ControllerRing:
-        """Return the ring, with the other strategy if there is to be one, and resumed if so."""
+        """Return the ring with these differences."""
         replace = msgspec.structs.replace
         spec = ring.spec
         if self.strategy is not None:
@@ -61,19 +60,17 @@ class WhatIf:
     def leases(
         self, ring: ControllerRing, leases: Iterable[Lease], now: datetime
     ) -> tuple[Lease, ...]:
-        """Return the ring's Leases, those that are supposed included; `now` is aware.
+        """Return the ring's Leases with these differences; `now` is aware.
 
         Raises:
-            ConfigError: there is no Lease of a shard to be removed.
+            ConfigError: a shard to remove has no Lease.
         """
         present = [lease for lease in leases if ring_of(lease) == ring.name]
         names = {lease.metadata.name for lease in present}
         unknown = [name for name in self.remove if name not in names]
         if unknown:
-            there = ", ".join(sorted(names)) or "none at all"
-            raise ConfigError(
-                f"ring {ring.name} has no shard {unknown[0]}, give one of those there are: {there}"
-            )
+            shards = ", ".join(sorted(names)) or "none"
+            raise ConfigError(f"ring {ring.name} has no shard {unknown[0]}; its shards: {shards}")
         kept = [_released(it) if it.metadata.name in self.remove else it for it in present]
         return *kept, *_new_leases(ring, kept, self.add, now)
 
@@ -82,15 +79,15 @@ AS_IT_IS: Final = WhatIf()
 
 
 def strategy_named(text: str) -> StrategyName:
-    """Return the strategy of a name, whatever its capitals.
+    """Return the strategy of a name, ignoring case.
 
     Raises:
-        ConfigError: there is none; the message lists those that there are.
+        ConfigError: there is none; the message lists all.
     """
     for name in StrategyName:
         if name.lower() == text.lower():
             return name
-    raise ConfigError(f"there is no strategy {text}, give one of {', '.join(StrategyName)}")
+    raise ConfigError(f"unknown strategy {text}; use one of {', '.join(StrategyName)}")
 
 
 def _released(lease: Lease) -> Lease:
@@ -101,25 +98,25 @@ def _released(lease: Lease) -> Lease:
 def _new_leases(
     ring: ControllerRing, present: Sequence[Lease], many: int, now: datetime
 ) -> list[Lease]:
-    """Return Leases of new shards that are like those that hold theirs.
+    """Return Leases of new shards that are like the present ones.
 
-    What all of these say, pool, capacity and weight, the new ones say too, for the replicas of a
-    controller come from one template.  Each goes to the place with the fewest shards, as the
-    scheduler would spread them.
+    The new ones have the same pool, capacity and weight if all present ones agree, because the
+    replicas of a controller have one template.  Each is in the place with the fewest shards, as
+    the scheduler would spread them.
     """
-    roster = classify(present, ring.spec.shard_namespaces)
-    held = [lease for lease in roster.valid if is_held(lease)]
+    valid = classify(present, ring.spec.shard_namespaces).valid
+    held = [lease for lease in valid if is_held(lease)]
     fixed = (POOL_ANNOTATION, CAPACITY_ANNOTATION, WEIGHT_ANNOTATION)
     annotations = {key: value for key in fixed if (value := _common(key, held))}
     places = Counter(place for lease in held if any(place := _place(lease)))
     namespace = next(iter(ring.spec.shard_namespaces), held[0].metadata.namespace if held else "")
-    time, made = format_time(now), list[Lease]()
+    time, leases = format_time(now), list[Lease]()
     for name in _free_names(ring.name, present, many):
         place = min(places, key=lambda it: (places[it], it), default=("", ""))
         places[place] += 1
         topology = dict(zip((REGION_LABEL, ZONE_LABEL), place, strict=True))
         labels = {key: value for key, value in topology.items() if value}
-        made.append(
+        leases.append(
             Lease(
                 api_version="coordination.k8s.io/v1",
                 kind="Lease",
@@ -138,11 +135,11 @@ def _new_leases(
                 ),
             )
         )
-    return made
+    return leases
 
 
 def _free_names(ring: RingName, present: Sequence[Lease], many: int) -> list[str]:
-    """Return the first `many` of `<ring>-new-1` and so on that are not taken."""
+    """Return the first `many` free names of `<ring>-new-1` and so on."""
     taken = {lease.metadata.name for lease in present}
     suffixes = (f"-new-{number}" for number in range(1, many + len(present) + 1))
     names = [ring[: _MAX_NAME - len(suffix)] + suffix for suffix in suffixes]

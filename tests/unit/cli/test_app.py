@@ -105,7 +105,7 @@ def test_help_loads_neither_client_nor_server() -> None:
         (["plan", "demo", "--now", "2026-03-01T12:00:00Z"], "--now needs --file"),
         (
             ["plan", "demo", "--strategy", "x"],
-            "there is no strategy x, give one of ConsistentHash, Rendezvous, BoundedLoad, Spread, "
+            "unknown strategy x; use one of ConsistentHash, Rendezvous, BoundedLoad, Spread, "
             "LeastLoaded, Custom",
         ),
         (["plan", "demo", "--add", "-1"], "greater than or equal to 0"),
@@ -140,7 +140,7 @@ def test_a_wrong_call_is_one_line_and_exits_2(
     ("arguments", "message"),
     [
         (["plan", "--file", "/none"], "cannot read /none: No such file or directory"),
-        (["plan", "--file", "/dev/null"], "exactly one ControllerRing, this one has none"),
+        (["plan", "--file", "/dev/null"], "exactly one ControllerRing, found: none"),
         (["run", "--config", "/none"], "cannot read /none: No such file or directory"),
         (["rings"], "no kubeconfig at "),
         (["rings", "cleanup", "demo"], "no kubeconfig at "),
@@ -213,9 +213,7 @@ def test_a_shard_to_be_removed_must_be_there(
     dump: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_command(["plan", "--file", dump, "--remove", "x"]) == 1
-    assert "ring demo has no shard x, give one of those there are: shard-a" in (
-        capsys.readouterr().err
-    )
+    assert "ring demo has no shard x; its shards: shard-a" in capsys.readouterr().err
 
 
 def test_leases_are_judged_at_the_given_time(

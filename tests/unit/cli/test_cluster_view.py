@@ -264,7 +264,7 @@ async def test_an_object_is_explained() -> None:
     assert (told.action, told.to, told.draining) == (Action.DRAIN, B, False)
     assert told.key == told.object == f"example.com/Widget/default/{name}"
     assert told.controller is None
-    assert told.why.startswith("it belongs on shard-b; shard-a may be working on it")
+    assert told.why.startswith("it belongs on shard-b; shard-a might be working on it")
 
 
 async def test_a_controlled_object_is_explained_by_the_object_that_controls_it() -> None:
@@ -343,8 +343,8 @@ async def test_a_strategy_that_follows_is_explained_by_its_remarks() -> None:
     assert told.placement is not None
     assert (told.strategy, told.placement.chosen) == ("ConsistentHash", B)
     assert {s.name: s.remark for s in told.placement.shards} == {
-        A: "place 2 clockwise of the key",
-        B: "place 1 clockwise of the key",
+        A: "place 2 clockwise from the key",
+        B: "place 1 clockwise from the key",
     }
 
 

@@ -101,7 +101,7 @@ def test_a_move_says_what_it_brings() -> None:
 
     assert why(moving) == (
         f"the number of objects by weight of {A} falls from 2 to 1 without it, so it goes to {B}; "
-        f"{A} may be working on it and has to let go first"
+        f"{A} might be working on it and has to release it first"
     )
 
 
@@ -234,7 +234,7 @@ def test_a_move_that_those_before_it_leave_no_place_for_is_not_made() -> None:
     assert draining(found.plan) == {"shard-a-0": B}
     assert [move.refused is None for move in found.report.moves] == [True, False]
     refused = found.verdict(objects[1])
-    assert refused.startswith(f"would move to {B} if that could have it: ")
+    assert refused.startswith(f"would move to {B}, but cannot: ")
     assert "group" in refused
 
 

@@ -209,10 +209,10 @@ def test_an_object_that_stands_there_twice_counts_once_as_the_last_one() -> None
 @pytest.mark.parametrize(
     ("documents", "problem"),
     [
-        ([], "exactly one ControllerRing, this one has none"),
-        ([RING, RING], "exactly one ControllerRing, this one has demo, demo"),
+        ([], "exactly one ControllerRing, found: none"),
+        ([RING, RING], "exactly one ControllerRing, found: demo, demo"),
         ([RING, {"metadata": {"name": "x"}}], "an object in the dump has no kind"),
-        ([RING, "text"], "a dump holds Kubernetes objects, this one has 'text'"),
+        ([RING, "text"], "a dump must contain only Kubernetes objects, found: 'text'"),
         ([RING, {"kind": "Secret"}], "a Secret in the dump has no name"),
         ([RING, {"kind": "Secret", "metadata": 3}], "Secret without metadata: Expected"),
         ([RING, {"kind": "Secret", "metadata": {"name": 3}}], "Secret 3: Expected `str`"),

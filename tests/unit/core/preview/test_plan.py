@@ -99,11 +99,11 @@ def test_a_controlled_object_follows_its_owner_as_planned_before() -> None:
         (None, None, "it has no shard, and it belongs on shard-b"),
         (C, None, "shard-c is gone, and it belongs on shard-b"),
         (B, None, "in place"),
-        (B, "true", "it belongs where it is: the request to let go is taken back"),
+        (B, "true", "it belongs where it is: its drain is withdrawn"),
         (
             A,
             None,
-            "it belongs on shard-b; shard-a may be working on it and has to let go first",
+            "it belongs on shard-b; shard-a might be working on it and has to release it first",
         ),
         (A, "true", "waiting for its shard to acknowledge the drain"),
     ],
@@ -118,7 +118,7 @@ def test_a_controlled_object_is_said_to_follow() -> None:
 
     plan = plan_object(NOW, follower, Role.CONTROLLED, Owners())
 
-    assert why(plan) == "it follows the object that controls it to shard-b"
+    assert why(plan) == "it follows its controller to shard-b"
 
 
 def sticking(
@@ -168,9 +168,7 @@ def test_what_a_shard_has_too_many_is_drained_and_the_rest_stays() -> None:
 def test_what_is_displaced_is_said_to_be_too_many() -> None:
     moving = next(p for p in whole(sticking(), *on(A, 6)).values() if p.action is Action.DRAIN)
 
-    assert why(moving) == (
-        "shard-a has more objects than it may have, and has to let go of it; it goes to shard-b"
-    )
+    assert why(moving) == ("shard-a exceeds its ceiling and has to release it; it goes to shard-b")
 
 
 @pytest.mark.parametrize("drain", [None, "true"])
@@ -195,7 +193,7 @@ def test_what_is_displaced_is_asked_for_once() -> None:
 def test_a_request_to_let_go_is_taken_back_where_there_is_room_again() -> None:
     plan = whole(sticking(), *on(A, 1), obj(WIDGETS, "x", owner=A, drain="true"), *on(B, 2))
 
-    assert why(plan["x"]).endswith("the request to let go is taken back")
+    assert why(plan["x"]).endswith("its drain is withdrawn")
 
 
 def test_an_object_that_has_been_sent_somewhere_counts_there() -> None:
@@ -235,7 +233,7 @@ def test_a_controlled_object_has_no_shard_where_its_owner_has_none() -> None:
     plan = whole(at, *on(A, 1), obj(SECRETS, "s"), obj(CONFIGMAPS, "c", controlled_by="s"))
 
     assert (plan["s"].to, plan["c"].to) == (None, None)
-    assert plan["c"].choice.reason == "no shard works on the object that controls it"
+    assert plan["c"].choice.reason == "no shard works on its controller"
 
 
 def test_a_plan_counts_main_objects_as_they_will_be() -> None:
@@ -277,7 +275,7 @@ def test_a_plan_of_a_paused_ring_moves_nothing_but_what_has_no_shard(spec: Place
         (Action.ASSIGN, B): 2,
     }
     assert why(plan["on-shard-a-0"]) == "movement is paused"
-    assert why(plan["asked"]).endswith("the request to let go is taken back")
+    assert why(plan["asked"]).endswith("its drain is withdrawn")
     assert why(plan["lost"]) == "shard-c is gone, and it belongs on shard-b"
 
 
@@ -290,7 +288,7 @@ def test_a_plan_empties_a_shard_that_is_evacuated(spec: PlacementSpec) -> None:
         (Action.KEEP, B): 1,
     }
     assert why(plan["on-shard-a-0"]) == (
-        "it belongs on shard-b; shard-a may be working on it and has to let go first"
+        "it belongs on shard-b; shard-a might be working on it and has to release it first"
     )
 
 
@@ -361,4 +359,4 @@ def test_a_label_on_what_nothing_controls_is_shown_to_be_taken_off() -> None:
     plan = plan_object(NOW, obj(CONFIGMAPS, "c", owner=A), Role.CONTROLLED, Owners())
 
     assert (plan.action, plan.to, plan.key) == (Action.NONE, None, None)
-    assert why(plan) == "nothing controls it, so it is no shard's: its owner label is removed"
+    assert why(plan) == "it has no controller: its owner label is removed"

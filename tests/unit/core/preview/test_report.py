@@ -175,6 +175,6 @@ def test_what_is_on_a_lost_shard_with_its_owner_is_unassigned_for_that_reason() 
     result = report(at, [main, plan_object(at, child, Role.CONTROLLED, owners)], {})
 
     assert result.reasons == {
-        "/ConfigMap/default/c": "no shard works on the object that controls it",
+        "/ConfigMap/default/c": "no shard works on its controller",
         "/Secret/default/s": "no shard is available",
     }
