@@ -1,8 +1,8 @@
-"""Plan a whole ring: every object's step, decided object by object in one pass over them.
+"""Plan a whole ring in one pass, object by object.
 
-Main objects come first, then what they control: "children follow their owner's present label".
-Of the main objects only those are remembered that are not where the ring wants them, so that
-memory does not grow with the number of objects (docs/protocol.md, "Moving objects").
+Main objects come first, then their controlled objects, which follow the owner label of their
+controller.  Only main objects that are not where they belong are remembered, so that memory does
+not grow with the number of objects (docs/protocol.md, "Moving objects").
 """
 
 from typing import Final
@@ -38,10 +38,10 @@ PAUSED: Final = Keep("movement is paused")
 
 
 class Owners:
-    """The displaced owners of one ring: not where it wants them, and staying there for now.
+    """The main objects of one ring whose shard is not the one that their key or count implies.
 
-    Filled while the leading resources are planned, asked while the controlled ones are.  Valid
-    for the snapshot that it was filled with.
+    It is filled while leading resources are planned, and used for controlled ones.  It is valid
+    for the snapshot with which it was filled.
     """
 
     def __init__(self) -> None:
@@ -49,23 +49,23 @@ class Owners:
         self._directed: set[str] = set()
 
     def note(self, snapshot: RingSnapshot, obj: PartialObject, step: Step) -> None:
-        """Remember a main object if `step`, its own step, leaves or brings it elsewhere."""
+        """Remember a main object whose `step` leaves it, or moves it, elsewhere."""
         shard = step.shard if isinstance(step, Assign) else snapshot.owner_of(obj)
         leaves = isinstance(step, Drain) or snapshot.is_draining(obj)
         if shard is None or not snapshot.members.available:
             return
-        # A promise is expected as well, but may be given back before it is kept.
-        promised = isinstance(step, Assign) and snapshot.tally is not None
-        if shard == _expected(snapshot, obj) and not (leaves or promised):
+        # A reservation is expected as well, but can be given back before the write.
+        reserved = isinstance(step, Assign) and snapshot.tally is not None
+        if shard == _expected(snapshot, obj) and not (leaves or reserved):
             return
         self._shards[main_key(obj)] = shard
         if isinstance(step, Assign):
             self._directed.add(main_key(obj))
 
     def leave(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
-        """Remember where a main object is that is out of scope: what it controls stays there.
+        """Remember the shard of a main object that is out of scope, for its controlled objects.
 
-        It keeps its label, so its shard may go on.  One without owner is not counted either.
+        It keeps its label, so its shard might work on it.  Unassigned ones are not counted.
         """
         shard = snapshot.owner_of(obj)
         if shard is None and snapshot.tally is not None:
@@ -74,14 +74,14 @@ class Owners:
             self._shards[main_key(obj)] = shard
 
     def waits(self, obj: PartialObject) -> bool:
-        """Return whether a main object was displaced when it was noted: it moves by a drain."""
+        """Return whether a main object still has to be drained before it moves."""
         key = main_key(obj)
         return key in self._shards and key not in self._directed
 
     def shard_for(self, snapshot: RingSnapshot, child: PartialObject) -> ShardName | None:
-        """Return the shard that a controlled object belongs on now: that of its owner.
+        """Return the shard where a controlled object belongs now: that of its controller.
 
-        None if nothing controls it, or no shard is available.
+        None without a controller, or if no shard is available.
         """
         leader = snapshot.controller_key(child)
         if leader is None:
@@ -100,13 +100,16 @@ def plan_main(snapshot: RingSnapshot, obj: PartialObject) -> Step:
 
 
 def stands_still(snapshot: RingSnapshot, shard: ShardName | None) -> bool:
-    """Return whether nothing may be taken from the shard now, whatever its objects ask for."""
+    """Return whether a pause keeps all objects on the shard."""
     paused, standing_of = snapshot.ring.spec.movement.paused, snapshot.members.standing_of
     return paused and shard is not None and standing_of(shard) is not Standing.GONE
 
 
 class Reservations:
-    """Where main objects are about to be given: counted at once, for others follow them there."""
+    """Assignments of main objects that are counted before they are written.
+
+    Their controlled objects move first, and have to know where.
+    """
 
     def __init__(self, snapshot: RingSnapshot) -> None:
         self._snapshot = snapshot
@@ -116,8 +119,8 @@ class Reservations:
     def plan(self, obj: PartialObject) -> Step:
         """Return the step for an object of a main resource, and count an assignment.
 
-        Other steps are decided again before their write: a withdrawal that counts already would
-        find the shard full, by its own object.
+        Other steps are decided again before their write.  A withdrawal that already counts would
+        find the shard full because of its own object.
         """
         tally, step = self._snapshot.tally, plan_main(self._snapshot, obj)
         reservation = reservation_of(self._snapshot, obj, step)
@@ -128,9 +131,9 @@ class Reservations:
         return step
 
     def keep(self, obj: PartialObject) -> Step:
-        """Return the step for an object, which goes where it was promised if nobody works on it.
+        """Return the step for an object, to its reservation if no shard works on the object.
 
-        Also if that took longer than the promise was counted: what it controls is there by now.
+        That is so even if the reservation has expired: its controlled objects are there by now.
         """
         shard, owner = self._shards.get(main_key(obj)), self._snapshot.owner_of(obj)
         standing_of = self._snapshot.members.standing_of
@@ -140,12 +143,12 @@ class Reservations:
         return Assign(shard)
 
     def goal_of(self, obj: PartialObject) -> ShardName | None:
-        """Return where an object belongs, and what it controls with it."""
+        """Return where an object and its controlled objects belong."""
         step = self.keep(obj)
         return step.shard if isinstance(step, Assign) else choose(self._snapshot, obj).shard
 
     def give_back(self) -> None:
-        """Give back what was not written since: what those objects control must not go there."""
+        """Give back reservations that were not written: no controlled object must go there."""
         tally = self._snapshot.tally
         if tally is not None:
             for reservation in self._made:
@@ -153,14 +156,14 @@ class Reservations:
 
 
 def plan_displaced(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Step:
-    """Return the step for an object of which its owner, `shard`, has one too many."""
+    """Return the step for an object of a shard that exceeds its ceiling."""
     if snapshot.owner_of(obj) != shard or not snapshot.entry_of(obj).stays:
         return Keep("it no longer counts against its shard's ceiling")
     if snapshot.ring.spec.movement.paused:
         return PAUSED
     if not is_one_too_many(snapshot, obj, shard):
         return Keep("its shard has room for it again")
-    # The pin would keep it from all other shards, once it has none.
+    # Once released, its pin would keep it from all other shards.
     target = choose_anew(snapshot, obj).shard if snapshot.reader.pin_of(obj) else None
     return Drain(shard, None if target == shard else target)
 
@@ -168,7 +171,7 @@ def plan_displaced(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName)
 def plan_directed(
     snapshot: RingSnapshot, obj: PartialObject, source: ShardName, target: ShardName
 ) -> Step:
-    """Return the step for an object that is to move from one available shard to another."""
+    """Return the step that moves an object from one available shard to another."""
     available, entry = snapshot.members.available, snapshot.entry_of(obj)
     if entry.shard != source or entry.pinned or not entry.stays:
         return Keep("it has been moved, pinned or deleted since")
@@ -181,7 +184,7 @@ def plan_directed(
 
 
 def keep_priority_of(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> KeepPriority:
-    """Return what speaks for a main object to stay on `shard`, which has too many."""
+    """Return the priority of a main object to stay on `shard`, which has too many."""
     key = snapshot.key_of(obj, Role.MAIN) or ""
     is_pinned = snapshot.reader.pin_of(obj) == shard
     tally, identity = snapshot.tally, snapshot.identity_of(obj)
@@ -190,7 +193,7 @@ def keep_priority_of(snapshot: RingSnapshot, obj: PartialObject, shard: ShardNam
 
 
 def reservation_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Reservation | None:
-    """Return how a main object counts once its step is carried out, None if nothing changes."""
+    """Return how a main object counts after its step, None if nothing changes."""
     if isinstance(step, Assign):
         return reservation_on(snapshot, obj, step.shard)
     if isinstance(step, Drain):
@@ -204,7 +207,7 @@ def reservation_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Re
 def plan_owned(snapshot: RingSnapshot, obj: PartialObject) -> Step:
     """Return the step for an object of a main resource that had an owner when it was listed.
 
-    If it has lost it since, what it controls goes first: that is for whoever hands it over.
+    If it was released since, its controlled objects move first, which is part of the hand-over.
     """
     if snapshot.owner_of(obj) is None:
         return Keep("its shard has just released it, its controlled objects move first")
@@ -212,12 +215,12 @@ def plan_owned(snapshot: RingSnapshot, obj: PartialObject) -> Step:
 
 
 def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) -> Step:
-    """Return the step for an object of a controlled resource; its owner has been planned.
+    """Return the step for an object of a controlled resource, after that of its controller.
 
-    It waits where the owner's shard may not get anything new: it will move with the owner.
+    It waits if its controller's shard gets no new objects: both will move together.
     """
     if snapshot.controller_key(obj) is None:
-        # Such a label was forged, or is from before the object was orphaned.
+        # An owner label was forged, or is from before the object lost its controller.
         return Keep("it has no controller") if snapshot.owner_of(obj) is None else Release()
     desired = owners.shard_for(snapshot, obj)
     step = next_step(position_of(snapshot, obj, desired), snapshot.members, Role.CONTROLLED)
@@ -229,7 +232,7 @@ def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) 
 
 
 def _expected(snapshot: RingSnapshot, obj: PartialObject) -> ShardName | None:
-    """Return where those that know of a main object only its key take it to be."""
+    """Return the shard that a main object's key or count implies."""
     if snapshot.tally is not None:
         return snapshot.tally.shard_of(snapshot.identity_of(obj))
     return snapshot.wanted(snapshot.key_of(obj, Role.MAIN))

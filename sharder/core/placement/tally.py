@@ -1,8 +1,8 @@
-"""Where the objects of a ring are, as compact as 100,000 of them need it.
+"""The shards of a ring's objects, compact enough for 100,000 objects.
 
-Only strategies that stick need one.  It is fed by a watch of metadata; what an admission or the
-leader has just decided is *assumed* until the watch shows it, or forgotten (as kube-scheduler's
-cache does with pods).  One event loop owns it: a choice and its assumption are one step.
+Only strategies that stick need a tally.  A watch of metadata feeds it.  A decision of admission or
+the leader is *assumed* until the watch shows it, or forgotten (as in kube-scheduler's cache).
+One event loop owns it: a choice and its assumption are one step.
 """
 
 from collections import Counter
@@ -15,10 +15,10 @@ from sharder.core.placement.assumption import LIVES, Assumption, Assumptions
 from sharder.core.placement.entries import Entries, Entry, makes_room
 
 AGE_SECONDS: Final = 1.0
-"""Between two calls of `age`."""
+"""Time between two calls of `age`."""
 
 STEP: Final = 1000
-"""Objects that are forgotten at a time: some 5 ms."""
+"""Objects that are forgotten in one step, which takes about 5 ms."""
 
 K = TypeVar("K", int, ShardName)
 S = TypeVar("S", ShardName, ShardName | None)
@@ -28,7 +28,7 @@ _NOTHING: Final[Mapping[ShardName | None, int]] = MappingProxyType({})
 
 
 class Reservation(NamedTuple):
-    """An object and what it becomes."""
+    """An object and how it will count."""
 
     identity: int
     entry: Entry
@@ -41,21 +41,21 @@ class _Counted(NamedTuple):
     unproven_on: ShardName | None = None
     """The shard on which it stays by assumption alone."""
     guest_on: ShardName | None = None
-    """The shard on which it stays because it was pinned there, and is no more."""
+    """The shard on which it stays because it was pinned there before."""
 
 
 class Tally:
-    """Objects by identity, in parts that are listed apart; sums by shard and group."""
+    """Objects by identity, in parts that are listed separately; sums by shard and group."""
 
     def __init__(self) -> None:
         self.synced = False
-        """Whether every part has been listed; until then nothing is placed by it."""
+        """Whether every part was listed; until then no object is placed."""
         self.changes = 0
         """Grows with every change."""
         self.departures = 0
-        """Grows with every object that makes room, or was in the way of others of its group."""
+        """Grows with every object that makes room on a shard, or for others of its group."""
         self._parts: dict[Hashable, Entries] = {}
-        """The oldest first; of an object that several show for a while the first one stands."""
+        """The oldest first; if several show an object for a while, the first one counts."""
         self._assumed = Assumptions()
         self._ages = 0
         self._is_live = False
@@ -65,7 +65,7 @@ class Tally:
         self._on = Counter[ShardName | None]()
         self._staying = Counter[ShardName]()
         self._unproven = Counter[ShardName]()
-        """How many of them stay there by assumption alone."""
+        """The objects that stay there by assumption alone."""
         self._pinned = Counter[ShardName]()
         self._guests_on = Counter[ShardName]()
         self._heading: dict[ShardName, dict[ShardName | None, int]] = {}
@@ -74,17 +74,17 @@ class Tally:
 
     @property
     def objects(self) -> int:
-        """Those in scope, with or without owner."""
+        """The objects in scope, assigned or not."""
         return self._objects
 
     @property
     def unassigned(self) -> int:
-        """Those without owner."""
+        """The objects without an owner label."""
         return self._on[None]
 
     @property
     def draining(self) -> int:
-        """Those whose shard has been asked to let go."""
+        """The draining objects."""
         return self._draining
 
     def entry(self, identity: int) -> Entry | None:
@@ -97,49 +97,49 @@ class Tally:
         return self.entry(identity) is not None
 
     def on(self, shard: ShardName) -> int:
-        """Return how many the shard has, those that it has been asked to let go included."""
+        """Return how many objects the shard has, draining ones included."""
         return self._on[shard]
 
     def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
-        """Return how many are to go there, by the shard that has yet to let go of them.
+        """Return how many objects go to the shard, by the shard that has yet to release them.
 
-        None stands for those that have been let go, and are without owner for a moment.
+        None stands for released objects, which are unassigned for a moment.
         """
         return self._heading.get(shard, _NOTHING)
 
     def staying_on(self, shard: ShardName) -> int:
-        """Return how many of them are neither draining nor being deleted."""
+        """Return how many objects of the shard are neither draining nor being deleted."""
         return self._staying[shard]
 
     def settled_on(self, shard: ShardName) -> int:
-        """Return how many of them the watch has shown there: only those can be too many."""
+        """Return how many of those that stay the watch has shown: only these can be too many."""
         return self._staying[shard] - self._unproven[shard]
 
     def is_guest(self, identity: int) -> bool:
-        """Return whether an object is where it is because it was pinned there, and is no more.
+        """Return whether an object stays on a shard to which it was pinned before.
 
-        That is known of what was seen pinned, as long as it stays on that shard.
+        That is known if the object was seen pinned, while it stays on that shard.
         """
         return identity in self._guests
 
     def guests_on(self, shard: ShardName) -> int:
-        """Return how many of those that stay are there for a pin that they have lost."""
+        """Return how many objects stay on the shard after they have lost their pin."""
         return self._guests_on[shard]
 
     def pinned_on(self, shard: ShardName) -> int:
-        """Return how many of those that stay are pinned to the shard."""
+        """Return how many objects that stay on the shard are pinned to it."""
         return self._pinned[shard]
 
     def members_on(self, group: int, shard: ShardName) -> int:
-        """Return how many of a group stay there, or are to go there."""
+        """Return how many members of a group stay on the shard, or go there."""
         return self.members_of(group).get(shard, 0)
 
     def members_of(self, group: int) -> Mapping[ShardName, int]:
-        """Return the same of each shard that has any, those of shards that are gone included."""
+        """Return the same for each shard that has any, also if the shard is gone."""
         return self._members.get(group, _NOBODY)
 
     def where_counted(self, identity: int, group: int) -> ShardName | None:
-        """Return the shard whose members of a group an object is one of, None if it is none."""
+        """Return the shard on which an object counts for a group, None if on none."""
         entry = self.entry(identity)
         return entry.member_on if entry is not None and group in entry.groups else None
 
@@ -148,33 +148,33 @@ class Tally:
         return {shard: many for shard, many in self._on.items() if shard is not None and many}
 
     def shard_of(self, identity: int) -> ShardName | None:
-        """Return the shard that an object counts on, None if it counts on none."""
+        """Return the shard on which an object counts, None if on none."""
         entry = self.entry(identity)
         return None if entry is None else entry.shard
 
     def room_of(self, identity: int) -> tuple[ShardName | None, ShardName | None]:
-        """Return the shard that has an object, and the one to which it is to go."""
+        """Return the shard that has an object, and the one to which it goes."""
         entry = self.entry(identity)
         return (None, None) if entry is None else (entry.shard, entry.heading)
 
     def shown_on(self, identity: int) -> ShardName | None:
-        """Return the owner that the watch has shown, whatever is assumed."""
+        """Return the owner that the watch has shown, without assumptions."""
         entry = self._found(identity)
         return None if entry is None else entry.shard
 
     def pending(self, identity: int) -> Assumption | None:
-        """Return what is assumed of an object, None if nothing is."""
+        """Return the assumption about an object, None if there is none."""
         return self._assumed.find(identity)
 
     def reserved(self, identity: int) -> ShardName | None:
-        """Return the shard that an object was promised, None unless that is pending."""
+        """Return the shard that is reserved for an object, None without a pending reservation."""
         assumed = self._assumed.find(identity)
         return assumed.entry.shard if assumed is not None and not assumed.entry.draining else None
 
     def see(self, part: Hashable, identity: int, entry: Entry | None) -> None:
-        """Take note of an object as the watch shows it; None: it is gone.
+        """Note an object as the watch shows it; None: it is gone.
 
-        It confirms or refutes an assumption, unless it shows what was known before that.
+        This confirms or refutes an assumption, unless it shows an earlier state.
         """
         self._is_live = True
         before, was = self._counted(identity), self._found(identity)
@@ -189,12 +189,12 @@ class Tally:
         self._count(before, self._counted(identity))
 
     def assume(self, reservation: Reservation, *, brief: bool = False) -> None:
-        """Count an object where it was just placed; again and again it counts once.
+        """Count an object where it was just placed; it counts once, however often.
 
         Args:
-            reservation: The object, and what it becomes.
-            brief: Whether another client writes it, if at all.  Such assumptions are given up
-                early, and the oldest one when there are too many.
+            reservation: The object, and how it will count.
+            brief: Whether another client writes it, if at all.  Such assumptions are forgotten
+                early, and the oldest one if there are too many.
         """
         identity, entry = reservation
         before = self._counted(identity)
@@ -208,20 +208,20 @@ class Tally:
             self.forget(surplus)
 
     def forget(self, identity: int) -> None:
-        """Give a reservation back: what was promised will not happen."""
+        """Forget a reservation: it will not be written."""
         before = self._counted(identity)
         if self._assumed.drop(identity):
             self._count(before, self._counted(identity))
 
     def give_back(self, reservation: Reservation) -> None:
-        """Give this very reservation back, unless another has taken its place."""
+        """Forget exactly this reservation, unless another has replaced it."""
         identity, entry = reservation
         pending = self._assumed.find(identity)
         if pending is not None and pending.entry is entry:
             self.forget(identity)
 
     def age(self) -> None:
-        """Let time pass: forget what has been assumed for too long."""
+        """Age all assumptions, and forget those that are too old."""
         for identity in self._assumed.grow_older(is_live=self._is_live):
             self.forget(identity)
         self._is_live = False
@@ -234,27 +234,27 @@ class Tally:
         return set(self._parts.get(part, ()))
 
     def replace(self, part: Hashable, entries: Mapping[int, Entry]) -> None:
-        """Take a new list for what was known of a part."""
+        """Replace the objects of a part by a new list."""
         for identity in self.shown_by(part) - entries.keys():
             self.see(part, identity, None)
         for identity, entry in entries.items():
             self.see(part, identity, entry)
 
     def removing(self, part: Hashable, identities: Iterable[int]) -> Iterator[None]:
-        """Forget what a part shows no more, in steps: yield whenever others should have a turn."""
+        """Forget objects that a part no longer shows; yield between steps."""
         for number, identity in enumerate(identities, start=1):
             self.see(part, identity, None)
             if not number % STEP:
                 yield
 
     def dropping(self, part: Hashable) -> Iterator[None]:
-        """Drop a part in steps; what it showed stands until then, unless others show it."""
-        leaving = object()  # another part of the same name may begin before the end
+        """Drop a part in steps; its objects count until then, unless another part shows them."""
+        leaving = object()  # another part of the same name can begin before the end
         self._parts = {leaving if p == part else p: known for p, known in self._parts.items()}
         return self._emptying(leaving)
 
     def clear(self) -> None:
-        """Drop all parts, at once: they are listed no more."""
+        """Drop all parts at once."""
         for part in list(self._parts):
             list(self.dropping(part))
 
@@ -263,7 +263,7 @@ class Tally:
         self._parts.pop(part, None)
 
     def _tidy(self) -> None:
-        """Drop what no object has any more: shards and groups come and go for ever."""
+        """Drop unused values: shards and groups come and go forever."""
         for part in self._parts.values():
             part.tidy()
         self._on, self._staying = +self._on, +self._staying
@@ -271,13 +271,13 @@ class Tally:
         self._guests_on = +self._guests_on
 
     def _settle(self, identity: int, shown: Entry | None) -> None:
-        """Drop an assumption that what the watch shows confirms or refutes."""
+        """Drop an assumption that the watch confirms or refutes."""
         assumed = self._assumed.find(identity)
         if assumed is not None and assumed.is_settled_by(shown):
             self._assumed.drop(identity)
 
     def _receive(self, identity: int, was: Entry | None, shown: Entry | None) -> None:
-        """Take note of what loses its pin and stays, until it goes or is pinned again."""
+        """Note an object that loses its pin and stays, until it moves or is pinned again."""
         if was is None or shown is None or was.shard != shown.shard or shown.pinned:
             self._guests.discard(identity)
         elif was.pinned:
@@ -336,7 +336,7 @@ class Tally:
 
 
 def _add_to(sums: dict[K, dict[S, int]], key: K, shard: S, one: int) -> None:
-    """Add to a sum of sums, and leave nothing behind where it becomes 0."""
+    """Add to a sum of sums, and remove entries that become 0."""
     by_shard = sums.setdefault(key, {})
     by_shard[shard] = by_shard.get(shard, 0) + one
     if not by_shard[shard]:

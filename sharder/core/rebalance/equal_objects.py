@@ -1,9 +1,7 @@
-"""Work that is done step by step, for who has other things to do in between.
+"""Objects of one shard with equal rank and load, and long work in steps.
 
-Objects of one shard that cannot be told apart by rank and load.
-
-A shard may have tens of thousands of objects, but few sorts of them: whatever depends on the load
-alone is asked once for each sort.
+A shard can have tens of thousands of objects, but few sorts of them, so results that depend on the
+load alone are computed once for each sort.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -15,11 +13,11 @@ from sharder.core.rebalance.loads import LoadedObject
 T = TypeVar("T")
 
 Steps: TypeAlias = Generator[None, None, T]
-"""Yields between two steps, of which each takes some milliseconds at most; returns the result."""
+"""Yields between steps of a few milliseconds each; returns the result."""
 
 
 def ended(steps: Steps[T]) -> T:
-    """Return what all the steps come to."""
+    """Run all steps and return the result."""
     while True:
         try:
             next(steps)
@@ -29,34 +27,34 @@ def ended(steps: Steps[T]) -> T:
 
 
 Admits: TypeAlias = Callable[[str, ShardName], bool]
-"""Tells whether an object, by key, may be on a shard at all, room left aside."""
+"""Returns whether a shard can have an object, by key, regardless of room for its load."""
 
 STRIDE: Final = 1000
-"""Objects, or sorts of them, that are looked at in one step: some 5 ms."""
+"""Objects, or sorts of them, in one step, which takes about 5 ms."""
 
 
 class Equivalence:
-    """Objects of one rank and load, the first to be moved first; there is always one at least."""
+    """At least one object of one rank and load, in the order in which they move."""
 
     __slots__ = ("_refused", "load", "members", "relief")
 
     def __init__(self, load: Mapping[str, float]) -> None:
         self.load = load
         self.relief = {name: -amount for name, amount in load.items()}
-        """What their shard's load changes by when one of them leaves."""
+        """The change of their shard's load when one of them leaves."""
         self.members: list[LoadedObject] = []
-        self._refused: dict[ShardName, int] = {}  # so many of the first ones; asked but once
+        self._refused: dict[ShardName, int] = {}  # how many of the first ones, each checked once
 
     @property
     def first(self) -> LoadedObject:
-        """The one that is moved before all others."""
+        """The one that moves before all others."""
         return self.members[0]
 
     def first_for(self, target: ShardName, admits: Admits, *, before: int) -> Steps[int]:
-        """Return the first index below `before` of one that the target may have, else `before`."""
+        """Return the first index below `before` of one that the target can have, else `before`."""
         index = self._refused.get(target, 0)
         while index < min(before, len(self.members)):
-            yield  # to ask takes up to a millisecond
+            yield  # a check takes up to a millisecond
             if admits(self.members[index].key, target):
                 break
             index += 1
@@ -64,14 +62,14 @@ class Equivalence:
         return min(index, before)
 
     def take(self, index: int) -> None:
-        """Leave a member out from now on."""
+        """Remove a member."""
         del self.members[index]
         for target, many in self._refused.items():
             if many > index:
                 self._refused[target] = many - 1
 
     def put_back(self, index: int, obj: LoadedObject) -> None:
-        """Let a member in again that was taken from there."""
+        """Insert a removed member again."""
         self.members.insert(index, obj)
         for target, many in self._refused.items():
             self._refused[target] = min(many, index)
@@ -80,9 +78,9 @@ class Equivalence:
 def sorts_of(
     objects: Iterable[LoadedObject], resources: Sequence[str]
 ) -> Steps[list[list[Equivalence]]]:
-    """Return the sorts of objects of each rank, the rank that is moved first before the others.
+    """Return the sorts of objects of each rank, in the order in which ranks move.
 
-    Loads are told apart by the given resources only.
+    Loads are compared by the given resources only.
     """
     found: dict[tuple[tuple[int, ...], tuple[float, ...]], Equivalence] = {}
     for number, obj in enumerate(objects, start=1):
@@ -105,14 +103,14 @@ def sorts_of(
 
 
 def is_before(one: LoadedObject, other: LoadedObject) -> bool:
-    """Return whether one object is moved before another that is equal in all else: if younger."""
+    """Return whether an object moves before an otherwise equal one: the younger moves first."""
     if one.created == other.created:
         return one.key < other.key
     return one.created > other.created
 
 
 def in_order(sorts: Iterable[Equivalence]) -> list[Equivalence]:
-    """Return sorts that are equal in all else, ordered by their first objects."""
+    """Return otherwise equal sorts, ordered by their first objects."""
     by_key = sorted(sorts, key=lambda alike: alike.first.key)
     return sorted(by_key, key=lambda alike: alike.first.created, reverse=True)
 

@@ -1,4 +1,4 @@
-"""Why one object would move for balance, or would not."""
+"""Why one object would move for balance, or not."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -11,7 +11,7 @@ from sharder.core.rebalance.run import Run, running
 from sharder.core.rebalance.search import Search, ShardSide
 
 _SHOWN: Final = 5
-"""Shards that are named, of those that an object might go to."""
+"""Shards that a sentence names."""
 
 
 def verdict(
@@ -44,7 +44,7 @@ def _moved(run: Run, key: str) -> str:
 
 
 def _kept(run: Run, obj: LoadedObject) -> str:
-    """Return why the object stays whatever it would bring, empty if that is to be seen."""
+    """Return why the object stays regardless of its gain, empty if the gain decides."""
     course, measure, name = run.course, run.search.measure, obj.shard
     if obj.kept:
         return f"stays: it {obj.kept}"
@@ -69,13 +69,13 @@ def _judged(run: Run, obj: LoadedObject) -> str:
     if source.name in run.course.weak:
         return f"stays: {too_weak(run.course, source.name, source.name)}"
     others = [side for side in search.sides.values() if side is not source]
-    told = [f"{side.name} {_objection(search, source, side, obj)}" for side in others[:_SHOWN]]
-    more = len(others) - len(told)
-    told += [f"nor do {more} more"] if more else []
-    return f"stays: no other shard is a better place ({', '.join(told)})"
+    found = [f"{side.name} {_objection(search, source, side, obj)}" for side in others[:_SHOWN]]
+    more = len(others) - len(found)
+    found += [f"and {more} more"] if more else []
+    return f"stays: no other shard is a better place ({', '.join(found)})"
 
 
 def _objection(search: Search, source: ShardSide, target: ShardSide, obj: LoadedObject) -> str:
     if objection := search.objection(source, target, obj.load):
         return objection
-    return "may not take it"
+    return "cannot take it"

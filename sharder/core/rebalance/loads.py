@@ -1,12 +1,9 @@
-"""Shards and objects as rebalancing sees them.
+"""Shards, objects and settings as rebalancing uses them.
 
-What metadata says about load, and about the order in which objects are moved.
-
-Everybody who may write an object may write these; a value that cannot be understood counts as if
-it were not there.  Orders and defaults are those of Koordinator's descheduler
-(pkg/descheduler/utils/sorter/pod.go, apis/extension).
-
-What a ring asks of rebalancing, as numbers.
+Labels and annotations of an object give its load and the order in which objects move.  Every
+client that can write an object can write these; an invalid value counts as absent.  Orders and
+defaults are those of Koordinator's descheduler (pkg/descheduler/utils/sorter/pod.go,
+apis/extension).
 """
 
 import re
@@ -37,40 +34,40 @@ _NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedShard:
-    """An available shard and what it has room for."""
+    """An available shard and its capacity."""
 
     name: ShardName
     capacity: Mapping[str, float] = field(default_factory=lambda: _NOTHING, hash=False)
-    """By resource, `objects` among them; a resource that is not there has no limit."""
+    """By resource, including `objects`; a resource without an entry has no limit."""
     weight: float = 1.0
-    """Its size beside the others', > 0."""
+    """Its size relative to the others, > 0."""
     room: int | None = None
     """How many more objects its ceilings allow, below 0 if it is above; None: as many as come."""
     base: Mapping[str, float] = field(default_factory=lambda: _NOTHING, hash=False)
     """What counts as being on it besides the objects that are weighed."""
     open: bool = True
-    """Whether it may receive objects; one that may not can give some up all the same."""
+    """Whether it can get objects; objects can leave any shard."""
 
 
 class LoadedObject(NamedTuple):
-    """An object of a main resource, with all that it controls."""
+    """An object of a main resource, with its controlled objects."""
 
     key: str
-    """Which object it is; no two have the same."""
+    """Its unique key."""
     shard: ShardName
-    """Where its load counts."""
+    """The shard on which its load counts."""
     load: Mapping[str, float]
-    """By resource; `objects` is 1.  Objects may share the mapping."""
+    """By resource; `objects` is 1.  Objects can share the mapping."""
     rank: tuple[int, ...] = ()
-    """The smaller, the earlier it is moved; all have the same length."""
+    """Objects of a lower rank move first; all ranks have the same length."""
     created: str = ""
-    """RFC 3339 in UTC, to the second; of two equal ones the younger is moved first."""
+    """RFC 3339 in UTC, to the second; of two equal objects the younger moves first."""
     kept: str = ""
-    """Why it must not be moved, in words that follow "it"; empty: it may."""
+    """Why it must not move, in words that follow "it"; empty: it can move."""
 
 
 ONE_OBJECT: Final[Mapping[str, float]] = MappingProxyType({OBJECTS: 1.0})
-"""The load of an object that says nothing of it."""
+"""The load of an object without the annotation."""
 
 _FREE, _BATCH, _MID, _PROD, _NO_CLASS = range(1, 6)
 _PRIORITY_CLASSES: Final = {
@@ -85,7 +82,7 @@ _BANDS: Final = (
     (range(7000, 8000), _MID),
     (range(9000, 10000), _PROD),
 )
-"""Of priorities, for objects without a label of the class."""
+"""Bands of priorities, for objects without the label of the class."""
 _QOS: Final = {"BestEffort": 1, "Burstable": 2, "Guaranteed": 3}
 _NO_QOS: Final = 4
 _KOORDINATOR_QOS: Final = {"BE": 1, "LS": 2, "LSR": 3, "LSE": 4, "SYSTEM": 4}
@@ -98,7 +95,7 @@ _INT32: Final = range(-(2**31), 2**31)
 
 
 class Rank(NamedTuple):
-    """By what objects are ordered before anything is known of their shard: smaller, earlier."""
+    """The part of the order that does not depend on the shard: lower ranks move first."""
 
     priority_class: int = _NO_CLASS
     priority: int = 0
@@ -109,7 +106,7 @@ class Rank(NamedTuple):
 
 
 NO_RANK: Final = Rank()
-"""Of an object that says nothing."""
+"""The rank of an object without labels and annotations."""
 
 
 def object_of(
@@ -120,26 +117,25 @@ def object_of(
     load: Mapping[str, float] | None = None,
     kept: str = "",
 ) -> LoadedObject:
-    """Return the object as rebalancing sees it.
+    """Return the object as rebalancing uses it.
 
     Args:
         obj: As listed.
-        key: Which object it is.
-        shard: Where its load counts.
-        load: With all that it controls; None: only what it says itself.
-        kept: Why it must not be moved; an object that costs too much to move has a reason of its
-            own.
+        key: Its key.
+        shard: The shard on which its load counts.
+        load: Its load with that of its controlled objects; None: only its own.
+        kept: Why it must not move; the highest move cost is another reason.
     """
     meta = obj.metadata
     rank = rank_of(meta)
     if rank.move_cost == MAX_MOVE_COST:
-        kept = kept or f"is never to be moved for balance: its cost is {MAX_MOVE_COST}"
+        kept = kept or f"must never move for balance: its move cost is {MAX_MOVE_COST}"
     load = load_of(meta) if load is None else load
     return LoadedObject(key, shard, load, rank, meta.creation_timestamp or "", kept)
 
 
 def shard_of(shard: Shard, *, room: int | None) -> LoadedShard:
-    """Return the shard as rebalancing sees it; `room` is what all its ceilings leave."""
+    """Return the shard as rebalancing uses it; `room` is how many objects its ceilings allow."""
     return LoadedShard(
         name=shard.name,
         capacity={name: float(amount) for name, amount in shard.capacity.items()},
@@ -150,7 +146,7 @@ def shard_of(shard: Shard, *, room: int | None) -> LoadedShard:
 
 
 def load_of(meta: ObjectMeta) -> Mapping[str, float]:
-    """Return the load by resource, in the resource's own unit; each object is one of `objects`."""
+    """Return the load by resource, in the resource's own unit; each object has 1 of `objects`."""
     text = meta.annotation(LOAD_ANNOTATION)
     if not text:
         return ONE_OBJECT
@@ -162,7 +158,7 @@ def load_of(meta: ObjectMeta) -> Mapping[str, float]:
 
 
 def rank_of(meta: ObjectMeta) -> Rank:
-    """Return the part of the order that does not depend on the shard."""
+    """Return the object's rank."""
     if not meta.annotations and not meta.labels:
         return NO_RANK
     priority = _number(_INTEGER, meta.annotation(PRIORITY_ANNOTATION)) or 0
@@ -176,7 +172,7 @@ def rank_of(meta: ObjectMeta) -> Rank:
         deletion_cost=_number(_COST, meta.annotation(DELETION_COST_ANNOTATION)) or 0,
         move_cost=_move_cost(meta),
     )
-    return NO_RANK if rank == NO_RANK else rank  # a ring may have 100,000 of them
+    return NO_RANK if rank == NO_RANK else rank  # a ring can have 100,000 of them
 
 
 def _priority_class(meta: ObjectMeta, priority: int, qos: int, koordinator_qos: int) -> int:
@@ -209,29 +205,29 @@ def _number(grammar: re.Pattern[str], text: str) -> int | None:
 AUTO: Final = "Auto"
 
 _NUMBER: Final = re.compile(r"(?=.{1,20}$)[0-9]+(\.[0-9]+)?")
-"""As the CRD has it, which limits the length, too."""
+"""The grammar of the CRD, which limits the length too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalancePolicy:
-    """When a shard gives objects up, and what that has to bring."""
+    """When objects leave a shard, and what their moves have to gain."""
 
     strategy: RebalanceStrategy
     resources: tuple[str, ...] = ("cpu", "memory")
     threshold: float | None = None
-    """ResourceBalance: the highest fragmentation that is well; None stands for `Auto`."""
+    """ResourceBalance: the highest accepted fragmentation; None stands for `Auto`."""
     min_gain: float = 0.02
-    """ResourceBalance: what the moves that leave one shard at one look gain it together, at least.
+    """ResourceBalance: the least gain of all moves of one run from a shard.
 
-    EvenLoad by rates: by how much two shards differ, at least, for a move between them.
+    EvenLoad by rates: the least difference between two shards for a move between them.
     """
 
 
 def policy_of(spec: RebalanceSpec) -> RebalancePolicy:
-    """Return what the spec asks for.
+    """Return the policy of the spec.
 
     Raises:
-        ValueError: the threshold, the gain or the resources make no sense; says what does.
+        ValueError: the threshold, the gain or the resources are invalid.
     """
     if not spec.resources:
         raise ValueError("rebalance.resources must not be empty: name some, e.g. cpu and memory")

@@ -1,10 +1,9 @@
-"""How badly a shard stands, as one number, and which moves make it better.
+"""The measures of imbalance: one number for each shard, the higher the worse.
 
-Two measures: how unevenly the resources of one shard are used (ResourceBalance), and how full a
-shard is beside the others (EvenLoad).  Every move that helps makes the larger number of its two
-shards strictly smaller and leaves the other shards as they are.  So the numbers of all shards,
-the worst first, only ever fall in lexical order: rebalancing comes to an end, and nothing is
-moved to and fro.
+There are two: how unevenly the resources of one shard are used (ResourceBalance), and how full a
+shard is compared with the others (EvenLoad).  Every move that helps reduces the larger number of
+its two shards and does not affect other shards.  So the numbers of all shards, the worst first,
+always fall in lexical order: rebalancing ends, and no object moves back and forth.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,16 +15,16 @@ from sharder.core.leases.shard import OBJECTS
 from sharder.core.rebalance.loads import LoadedShard
 
 TOLERANCE: Final = 1e-9
-"""Of rates: 0.2 + 0.1 is 0.30000000000000004."""
+"""Tolerance of rates: 0.2 + 0.1 is 0.30000000000000004."""
 
 MAX_RATE: Final = 1e6
-"""Load a million times over capacity cannot be told from a mistake, and its square is finite."""
+"""A load of a million times the capacity is taken for a mistake, and its square is finite."""
 
 _NOTHING: Final[Mapping[str, float]] = {}
 
 
 class Measure(Protocol):
-    """What the shards of a ring are compared by."""
+    """A number by which the shards of a ring are compared."""
 
     @property
     def noun(self) -> str:
@@ -34,25 +33,25 @@ class Measure(Protocol):
 
     @property
     def min_gain(self) -> float:
-        """How much the moves of one source have to bring it together, 0 where that is all one."""
+        """The least gain of all moves from one source together, 0 for any."""
         ...
 
     def of(
         self, shard: LoadedShard, load: Mapping[str, float], change: Mapping[str, float] = _NOTHING
     ) -> float:
-        """Return the number for a shard whose load has changed in thought."""
+        """Return the number of a shard with this load and change."""
         ...
 
     def is_source(self, number: float) -> bool:
-        """Return whether a shard with this number is to give objects up."""
+        """Return whether objects should leave a shard with this number."""
         ...
 
     def gains(self, before: float, after: float) -> bool:
-        """Return whether a source may come from one number to the other."""
+        """Return whether a source can change from one number to the other."""
         ...
 
     def helps(self, source: tuple[float, float], target: tuple[float, float]) -> bool:
-        """Return whether a move helps, which has its source and target from one to the other."""
+        """Return whether a move helps, by the numbers of source and target before and after."""
         ...
 
 
@@ -80,13 +79,13 @@ class Fragmentation:
         return number > self.threshold + TOLERANCE
 
     def gains(self, before: float, after: float) -> bool:
-        """Return whether the source becomes better, or just not worse if no gain is asked for."""
+        """Return whether the source improves, or does not get worse if no gain is required."""
         if self.min_gain > 0:
             return falls(before, after)
         return after <= before + TOLERANCE
 
     def helps(self, source: tuple[float, float], target: tuple[float, float]) -> bool:
-        """Return whether the target is well afterwards, or not worse than before."""
+        """Return whether the worse shard improves and the target ends accepted or not worse."""
         is_well = not self.is_source(target[1]) or target[1] <= target[0] + TOLERANCE
         return is_well and falls(max(source[0], target[0]), max(source[1], target[1]))
 
@@ -97,11 +96,11 @@ class HighestRate:
 
     resources: tuple[str, ...]
     min_difference: float
-    """By how much two shards have to differ for anything to move between them."""
+    """The difference between two shards that allows a move between them."""
 
     @property
     def min_gain(self) -> float:
-        """Nothing: where many shards each give a little to an empty one, each gains little."""
+        """0: if many shards each give a little to an empty one, each gains little."""
         return 0.0
 
     @property
@@ -112,26 +111,26 @@ class HighestRate:
     def of(
         self, shard: LoadedShard, load: Mapping[str, float], change: Mapping[str, float] = _NOTHING
     ) -> float:
-        """Return the rate of the resource that the shard has least of."""
+        """Return the rate of the fullest resource of the shard."""
         return max(rates(self.resources, shard, load, change))
 
     def is_source(self, number: float) -> bool:
-        """Return whether the shard has any load: whether there is a better place shows later."""
+        """Return whether the shard has any load; the search finds out if a move helps."""
         return number > TOLERANCE
 
     def gains(self, before: float, after: float) -> bool:
-        """Return whether the source is less full."""
+        """Return whether the source gets less full."""
         return falls(before, after)
 
     def helps(self, source: tuple[float, float], target: tuple[float, float]) -> bool:
-        """Return whether two shards that differ are left with the fuller one less full."""
+        """Return whether the shards differ enough and the fuller one gets less full."""
         differ = source[0] - target[0] >= self.min_difference - TOLERANCE
         return differ and falls(source[0], max(source[1], target[1]))
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectsPerWeight:
-    """The number of a shard's objects beside its weight; capacities are not known."""
+    """The number of a shard's objects by its weight, for shards without capacities."""
 
     @property
     def noun(self) -> str:
@@ -140,34 +139,34 @@ class ObjectsPerWeight:
 
     @property
     def min_gain(self) -> float:
-        """Nothing: what a ring asks for is a matter of rates."""
+        """0: the setting is about rates."""
         return 0.0
 
     def of(
         self, shard: LoadedShard, load: Mapping[str, float], change: Mapping[str, float] = _NOTHING
     ) -> float:
-        """Return the objects for each unit of weight."""
+        """Return the objects per unit of weight."""
         return (load.get(OBJECTS, 0.0) + change.get(OBJECTS, 0.0)) / shard.weight
 
     def is_source(self, number: float) -> bool:
-        """Return whether the shard has any object: whether there is a better place shows later."""
+        """Return whether the shard has any object; the search finds out if a move helps."""
         return number > TOLERANCE
 
     def gains(self, before: float, after: float) -> bool:
-        """Return whether there is one object less."""
+        """Return whether the number of objects falls."""
         return after < before
 
     def helps(self, source: tuple[float, float], target: tuple[float, float]) -> bool:
         """Return whether the target does not end up above the source.
 
-        With equal weights that means a difference of two objects: with one, the two would merely
-        change places.
+        With equal weights that is a difference of two objects: with one, the two shards would only
+        swap their numbers.
         """
         return source[1] >= target[1] - TOLERANCE
 
 
 def falls(before: float, after: float) -> bool:
-    """Return whether a number becomes smaller."""
+    """Return whether a number falls."""
     return after < before - TOLERANCE
 
 
@@ -177,7 +176,7 @@ def rates(
     load: Mapping[str, float],
     change: Mapping[str, float] = _NOTHING,
 ) -> list[float]:
-    """Return load by capacity for each resource that the shard has capacity of."""
+    """Return load over capacity for each resource of which the shard has capacity."""
     found = []
     for name in resources:
         capacity = shard.capacity.get(name, 0.0)
@@ -192,7 +191,7 @@ def fragmentation(of_rates: Sequence[float]) -> float:
 
     Source: Koordinator's proposal, "Node Selection".
     """
-    if len(of_rates) == 2:  # what most rings have: a fifth of the time
+    if len(of_rates) == 2:  # as in most rings; takes a fifth of the time
         return abs(of_rates[0] - of_rates[1]) / 2
     return mean_and_sigma(of_rates)[1]
 

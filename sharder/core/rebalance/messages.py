@@ -1,4 +1,4 @@
-"""What has come of a run, in one sentence for people."""
+"""The result of a run, in one sentence for people."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,28 +11,28 @@ from sharder.core.rebalance.measures import HighestRate, falls, mean_and_sigma
 from sharder.core.rebalance.search import Move, Search, ShardSide
 
 OFF: Final = "rebalancing is off: spec.rebalance.strategy is None"
-ONE_SHARD: Final = "there are no two available shards to move objects between"
+ONE_SHARD: Final = "rebalancing needs at least two available shards"
 
 _WORTH_A_WORD: Final = 0.05
-"""Fragmentation that nobody would write a threshold for: half of what Koordinator's tests use."""
+"""Fragmentation below any sensible threshold: half of the one in Koordinator's tests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """What a run began with, and whether it came to its end."""
+    """How a run began, and whether it was complete."""
 
     terms: RebalancePolicy
     threshold: float | None
     before: dict[ShardName, float] = field(hash=False)
     budget: int
     is_spent: bool
-    """Whether there were more moves than the budget has."""
+    """Whether there were more moves than the budget allows."""
     weak: dict[ShardName, float] = field(hash=False)
-    """What its moves would gain a shard together, where that is less than the least gain."""
+    """The gain of all moves from a shard, if that is less than the least gain."""
 
 
 def why(course: RunSummary, search: Search, moves: Sequence[Move]) -> str:
-    """Return one sentence about all moves, or about why there are none."""
+    """Return one sentence about all moves, or why there are none."""
     sources = search.sources()
     if course.is_spent:
         spent = f"the budget of {counted(course.budget, 'move')} is spent"
@@ -48,7 +48,7 @@ def why(course: RunSummary, search: Search, moves: Sequence[Move]) -> str:
 
 
 def threshold_in_words(course: RunSummary) -> str:
-    """Return the threshold of ResourceBalance, and where it comes from."""
+    """Return the threshold of ResourceBalance, and its origin."""
     if course.terms.threshold is not None:
         return f"the threshold {number(course.terms.threshold)}"
     mean, sigma = mean_and_sigma(list(course.before.values()))
@@ -57,19 +57,19 @@ def threshold_in_words(course: RunSummary) -> str:
 
 
 def too_weak(course: RunSummary, name: ShardName, whom: str) -> str:
-    """Return why a shard gives nothing up although there are moves that would help it."""
+    """Return why no object leaves a shard although moves would help it."""
     gain = number(course.weak[name])
     less = f"less than minGain {number(course.terms.min_gain)}"
     return f"the moves that would help {whom} would gain {gain} together, {less}"
 
 
 def number(value: float) -> str:
-    """Return a number as people like to read it."""
+    """Return a number for people."""
     return f"{round(value, 4):g}"
 
 
 def counted(many: int, noun: str) -> str:
-    """Return a number of things."""
+    """Return a number and a noun."""
     return f"{many} {noun}" if many == 1 else f"{many} {noun}s"
 
 
@@ -104,7 +104,7 @@ def _stuck(course: RunSummary, search: Search, source: ShardSide, above: str) ->
 def _standstill(course: RunSummary, search: Search, worst: Sequence[ShardSide]) -> str:
     even = "no move makes the shards more even"
     if not worst:
-        return f"{even}: nothing loads them"
+        return f"{even}: they have no load"
     numbers = [side.number for side in search.sides.values()]
     span = f"the {search.measure.noun} is {_span(numbers)}"
     least = course.terms.min_gain
@@ -124,7 +124,7 @@ def _census(search: Search, source: ShardSide) -> str:
     kept = sum(1 for obj in source.objects if obj.kept)
     parts = (
         (kept, "must stay"),
-        (useless, "would bring nothing by leaving"),
+        (useless, "would gain nothing by leaving"),
         (placeless, "would find no better place"),
     )
     return ", ".join(f"{counted(many, 'object')} {what}" for many, what in parts if many)

@@ -1,4 +1,4 @@
-"""Which objects are to move, and why no others (docs/rebalancing.md)."""
+"""One rebalancing run: which objects move, and why no others (docs/rebalancing.md)."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -25,25 +25,25 @@ Numbers: TypeAlias = Mapping[ShardName, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What has come of one look at the balance of a ring."""
+    """The result of one run."""
 
     moves: tuple[Move, ...] = ()
-    """In the order in which they are to be made; no object twice."""
+    """In order; no object moves twice."""
     noun: str = ""
-    """What the numbers are, for people; empty if nothing was measured."""
+    """What the numbers are, for people; empty if no shard was measured."""
     threshold: float | None = None
-    """ResourceBalance: above which a shard gives objects up; None with other strategies."""
+    """ResourceBalance: objects leave shards above it; None with other strategies."""
     before: Numbers
-    """What each shard measures: its fragmentation, highest rate, or objects by weight."""
+    """The measure of each shard: its fragmentation, highest rate, or objects by weight."""
     after: Numbers
-    """The same once all moves are made."""
+    """The same after all moves."""
     why: str
-    """One sentence for people, whether anything moves or not."""
+    """One sentence for people about the moves, or why there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run that has ended, and the state that it has led to."""
+    """A finished run and its final state."""
 
     course: RunSummary
     search: Search
@@ -59,20 +59,20 @@ def rebalancing(
     admits: Admits,
     begun: Set[ShardName] = frozenset(),
 ) -> Steps[Outcome]:
-    """Return the moves that balance a ring, once all steps are done.
+    """Return the moves that balance a ring, in steps.
 
-    Once no budget ends it and the threshold is a number, another run on its result moves nothing
-    but what this one has moved.  `Auto` is another number then; that comes to an end, too, as
-    each move makes the worse of two shards better.
+    If the budget does not end the run and the threshold is a number, another run on its result
+    moves only objects that this one has moved.  `Auto` becomes another number, but that ends too,
+    because each move improves the worse of two shards.
 
     Args:
-        terms: What the ring asks for.
+        terms: The policy of the ring.
         shards: The available shards, in any order.
         objects: In any order; those on other shards are left out.
-        budget: How many objects may move at most.
-        admits: Must give the same answer throughout; asked only where all else fits.
-        begun: The shards that gave objects up at the look before: what is begun is brought to
-            its end, however little is left to gain.
+        budget: The most objects that can move.
+        admits: Must return the same throughout; called only if everything else fits.
+        begun: The shards that objects left in the previous run: their moves continue, however
+            small the remaining gain.
     """
     run = yield from running(terms, shards, objects, budget=budget, admits=admits, begun=begun)
     if isinstance(run, str):
@@ -101,7 +101,7 @@ def running(
     admits: Admits,
     begun: Set[ShardName] = frozenset(),
 ) -> Steps[Run | str]:
-    """Return a run, or why there is nothing to run; arguments as those of `rebalancing`."""
+    """Return a run, or why there is none; the arguments are those of `rebalancing`."""
     if terms.strategy is RebalanceStrategy.NONE:
         return OFF
     sides = yield from sides_of(shards, objects)
@@ -138,9 +138,9 @@ def course_of(
 
 
 def measure_of(terms: RebalancePolicy, sides: Iterable[ShardSide]) -> Measure:
-    """Return what the shards are compared by.
+    """Return the measure by which the shards are compared.
 
-    EvenLoad goes by rates only if all shards have some: a shard without could not be compared.
+    EvenLoad uses rates only if all shards have capacities, or some could not be compared.
     """
     sides = list(sides)
     if terms.strategy is RebalanceStrategy.EVEN_LOAD:
@@ -161,10 +161,10 @@ class _Found(NamedTuple):
 
 
 def _found(search: Search, budget: int, begun: Set[ShardName]) -> Steps[_Found]:
-    """Return moves after which no source has any that would gain it enough.
+    """Return moves after which no source has further ones that gain enough.
 
-    A source whose moves gain too little together is left out, and the search done anew without
-    it.  That may lead elsewhere, so once there are moves such a source is asked again.
+    A source whose moves gain too little together is left out, and the search repeated without it.
+    The result can differ, so such a source is tried again after other moves.
     """
     moves: list[Move] = []
     weak: dict[ShardName, float] = {}
@@ -185,7 +185,7 @@ def _found(search: Search, budget: int, begun: Set[ShardName]) -> Steps[_Found]:
 
 
 def _to_rest(search: Search, budget: int) -> Steps[tuple[list[Move], bool]]:
-    """Return all moves that help, and whether there are more than the budget has."""
+    """Return all moves that help, and whether there are more than the budget allows."""
     moves: list[Move] = []
     for move in search.moves():
         if move is None:
@@ -200,7 +200,7 @@ def _to_rest(search: Search, budget: int) -> Steps[tuple[list[Move], bool]]:
 def _too_weak(
     moves: Sequence[Move], min_gain: float, begun: Set[ShardName]
 ) -> dict[ShardName, float]:
-    """Return what the moves of each source gain it, of those where that is too little."""
+    """Return the gain of each source whose moves gain too little."""
     gains: dict[ShardName, float] = {}
     for move in moves:
         gains[move.source] = gains.get(move.source, 0.0) + move.before - move.after

@@ -1,7 +1,7 @@
-"""Find one move after the other, each judged by where those before it have led.
+"""Find one move after the other, each by the result of those before it.
 
-The proposal lists what to evict once and works the list off.  By the end of it an eviction may
-make worse what it was to make better (0.125 -> 0.025 -> 0.2), hence a new look before each move.
+The proposal lists all evictions once.  The last ones on the list can then make worse what they
+should improve (0.125 -> 0.025 -> 0.2), hence a new search before each move.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -24,22 +24,22 @@ from sharder.core.rebalance.loads import LoadedObject, LoadedShard
 from sharder.core.rebalance.measures import TOLERANCE, Measure
 
 DIGITS = 9
-"""After the point; numbers that are equal so far are equal, as with `TOLERANCE`."""
+"""Digits after the point in which equal numbers agree, as with `TOLERANCE`."""
 
 
 class Move(NamedTuple):
-    """An object that is to leave its shard for another."""
+    """An object that leaves its shard for another."""
 
     key: str
     source: ShardName
     target: ShardName
     before: float
-    """What the source measures, and after the move."""
+    """The measure of the source before and after the move."""
     after: float
 
 
 class ShardSide:
-    """A shard in the course of moves."""
+    """A shard during the search."""
 
     __slots__ = ("load", "number", "objects", "room", "shard", "sorts")
 
@@ -50,9 +50,9 @@ class ShardSide:
         self.load = load_of(objects, shard.base)
         self.room = shard.room
         self.number = 0.0
-        """What it measures."""
+        """Its measure."""
         self.sorts: list[list[Equivalence]] | None = None
-        """What may still leave it, by rank; None: nobody has asked yet."""
+        """The objects that can still leave it, by rank; None: not computed yet."""
 
     @property
     def name(self) -> ShardName:
@@ -61,11 +61,11 @@ class ShardSide:
 
     @property
     def objects_per_weight(self) -> float:
-        """How many objects it has for its size."""
+        """Its number of objects by its weight."""
         return self.load.get(OBJECTS, 0.0) / self.shard.weight
 
     def lacks(self, load: Mapping[str, float]) -> str:
-        """Return the resource of which it has no room for the load, empty if it has of all."""
+        """Return a resource that has no room for the load, empty if all have."""
         if self.room is not None and self.room < 1:
             return OBJECTS
         for name, amount in load.items():
@@ -77,12 +77,12 @@ class ShardSide:
         return ""
 
     def put(self, load: Mapping[str, float], room: int | None) -> None:
-        """Set what it has, and how many more objects it may get."""
+        """Set its load, and how many more objects it can get."""
         self.load = dict(load)
         self.room = room
 
     def change(self, by: Mapping[str, float], objects: int) -> None:
-        """Add a load, which may be negative."""
+        """Add a load, which can be negative."""
         for name, amount in by.items():
             self.load[name] = self.load.get(name, 0.0) + amount
         if self.room is not None:
@@ -90,34 +90,34 @@ class ShardSide:
 
 
 class Search:
-    """The moves of one run, which may be undone.  An object moves once at most."""
+    """The moves of one run, which can be undone.  An object moves at most once."""
 
     def __init__(
         self, measure: Measure, sides: Mapping[ShardName, ShardSide], admits: Admits
     ) -> None:
-        """Start with no move; `sides` are ordered by name."""
+        """Begin without moves; `sides` are ordered by name."""
         self.measure = measure
         self.sides = sides
         self.admits = admits
         self._resources = resources_of(side.shard for side in sides.values())
         self._left_out: Set[ShardName] = frozenset()
         self._done: list[tuple[Equivalence, int, LoadedObject]] = []
-        # Where no move was found there is none until one of the two shards changes; of shards that
-        # are not in here every pair is yet to be tried.
+        # A pair of shards without a move has none until one of the two changes.  For shards that
+        # have no entry, every pair is still to be tried.
         self._untried: dict[ShardName, set[ShardName]] = {}
         self._measure_all()
         self.keep()
 
     def sources(self) -> list[ShardSide]:
-        """Return the shards that are to give objects up, the worst first."""
+        """Return the shards that objects should leave, the worst first."""
         found = [side for side in self.sides.values() if self.measure.is_source(side.number)]
         return sorted(found, key=lambda side: (-round(side.number, DIGITS), side.name))
 
     def moves(self) -> Iterator[Move | None]:
-        """Yield one move after the other; each is carried out when the next one is asked for.
+        """Yield one move after the other; each is applied before the next one is searched.
 
-        None lets others have their turn: of a shard with 10,000 objects, or among 1,000 shards, it
-        takes seconds to find that nothing helps.
+        None is yielded between steps: with 10,000 objects on a shard, or 1,000 shards, it takes
+        seconds to find that no move helps.
         """
         while found := (yield from self._found()):
             source, target, alike, index = found
@@ -127,13 +127,13 @@ class Search:
             self._carry_out(source, target, alike, index)
 
     def keep(self) -> None:
-        """Make the moves so far what no undoing touches, and let every source take part again."""
+        """Keep the moves so far for good, and try every source again."""
         self._done.clear()
         self._left_out = frozenset()
         self._kept = {name: (dict(s.load), s.room) for name, s in self.sides.items()}
 
     def undo(self, *, without: Set[ShardName]) -> None:
-        """Take the moves back that are not kept; these shards give nothing up from now on."""
+        """Undo the moves that are not kept; from now on no object leaves these shards."""
         while self._done:
             alike, index, obj = self._done.pop()
             alike.put_back(index, obj)
@@ -143,23 +143,23 @@ class Search:
         self._measure_all()
 
     def sorts(self, source: ShardSide) -> Steps[list[list[Equivalence]]]:
-        """Return the sorts of objects that may still leave a shard, by rank."""
+        """Return the sorts of objects that can still leave a shard, by rank."""
         if source.sorts is None:
             movable = (obj for obj in source.objects if not obj.kept)
             source.sorts = yield from sorts_of(movable, self._resources)
         return source.sorts
 
     def objection(self, source: ShardSide, target: ShardSide, load: Mapping[str, float]) -> str:
-        """Return why a load of the source should not go to the target, empty if it may."""
+        """Return why a load of the source should not go to the target, empty if it can."""
         if not target.shard.open:
-            return "gets nothing new"
+            return "gets no new objects"
         if lacking := target.lacks(load):
             return f"has no room for its {lacking}"
         relief = {name: -amount for name, amount in load.items()}
         left = self.measure.of(source.shard, source.load, relief)
         got = self.measure.of(target.shard, target.load, load)
         if not self.measure.helps((source.number, left), (target.number, got)):
-            return f"has {target.number:.4g} and would come to {got:.4g}"
+            return f"has {target.number:.4g} and would have {got:.4g}"
         return ""
 
     def _found(self) -> Steps[tuple[ShardSide, ShardSide, Equivalence, int] | None]:
@@ -230,7 +230,7 @@ class Search:
     def _ranked(
         self, alike: Equivalence, source: ShardSide, targets: Sequence[ShardSide]
     ) -> list[ShardSide]:
-        """Return the targets that a move helps, that which ends best first."""
+        """Return the targets with which a move helps, the best result first."""
         left = self.measure.of(source.shard, source.load, alike.relief)
         found = []
         for target in targets:

@@ -83,7 +83,7 @@ def test_why_nothing_can_leave_a_shard_is_told() -> None:
 
     assert outcome.why == (
         "a is above the threshold 0.15 with 0.445, but none of its objects can leave: "
-        "1 object must stay, 2 objects would bring nothing by leaving, "
+        "1 object must stay, 2 objects would gain nothing by leaving, "
         "1 object would find no better place"
     )
 
@@ -128,7 +128,7 @@ def test_shards_that_are_even_are_said_to_be() -> None:
 
 def test_shards_without_objects_are_said_to_have_no_load() -> None:
     assert run(even(), (plain("a"), plain("b")), []).why == (
-        "no move makes the shards more even: nothing loads them"
+        "no move makes the shards more even: they have no load"
     )
 
 
@@ -151,7 +151,7 @@ def test_of_an_object_that_moves_the_target_and_the_gain_are_told() -> None:
         (
             balance(),
             PAIR[:1],
-            "stays: there are no two available shards to move objects between",
+            "stays: rebalancing needs at least two available shards",
         ),
         (
             balance(0.4),
@@ -230,9 +230,9 @@ def test_of_an_object_that_has_nowhere_to_go_every_shard_is_told() -> None:
     why = told(balance(), shards, [obj("x", "a", 60, 0)], admits=lambda *_: False)
 
     assert why == (
-        "stays: no other shard is a better place (b has 0 and would come to 0.3, "
-        "c has no room for its cpu, d gets nothing new, e has no room for its objects, "
-        "f may not take it)"
+        "stays: no other shard is a better place (b has 0 and would have 0.3, "
+        "c has no room for its cpu, d gets no new objects, e has no room for its objects, "
+        "f cannot take it)"
     )
 
 
@@ -240,7 +240,7 @@ def test_of_many_shards_some_are_told() -> None:
     shards = [shard(name) for name in "abcdefgh"]
 
     assert told(balance(), shards, [obj("x", "a", 60, 0)]).endswith(
-        "f has 0 and would come to 0.3, nor do 2 more)"
+        "f has 0 and would have 0.3, and 2 more)"
     )
 
 
@@ -248,5 +248,5 @@ def test_an_object_of_a_shard_that_is_less_full_than_others_stays() -> None:
     objects = [*many("a", 3), *many("b", 1)]
 
     assert told(even(), (plain("a"), plain("b")), objects, key="b0") == (
-        "stays: no other shard is a better place (a has 2 and would come to 3)"
+        "stays: no other shard is a better place (a has 2 and would have 3)"
     )
