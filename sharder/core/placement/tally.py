@@ -5,14 +5,14 @@ the leader is *assumed* until the watch shows it, or forgotten (as in kube-sched
 One event loop owns it: a choice and its assumption are one step.
 """
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from sharder.core.names import ShardName
 from sharder.core.placement.assumption import LIVES, Assumption, Assumptions
 from sharder.core.placement.entries import Entries, Entry, makes_room
+from sharder.core.placement.sums import Counted, Sums
 
 AGE_SECONDS: Final = 1.0
 """Time between two calls of `age`."""
@@ -20,10 +20,7 @@ AGE_SECONDS: Final = 1.0
 STEP: Final = 1000
 """Objects that are forgotten in one step, which takes about 5 ms."""
 
-K = TypeVar("K", int, ShardName)
-S = TypeVar("S", ShardName, ShardName | None)
-
-_NOBODY: Final[Mapping[ShardName, int]] = MappingProxyType({})
+_NO_MEMBERS: Final[Mapping[ShardName, int]] = MappingProxyType({})
 _NOTHING: Final[Mapping[ShardName | None, int]] = MappingProxyType({})
 
 
@@ -32,16 +29,6 @@ class Reservation(NamedTuple):
 
     identity: int
     entry: Entry
-
-
-class _Counted(NamedTuple):
-    """How an object counts."""
-
-    entry: Entry | None
-    unproven_on: ShardName | None = None
-    """The shard on which it stays by assumption alone."""
-    guest_on: ShardName | None = None
-    """The shard on which it stays because it was pinned there before."""
 
 
 class Tally:
@@ -61,31 +48,22 @@ class Tally:
         self._is_live = False
         """Whether the watch has shown anything since `age` was called."""
         self._guests = set[int]()
-        self._objects = 0
-        self._on = Counter[ShardName | None]()
-        self._staying = Counter[ShardName]()
-        self._unproven = Counter[ShardName]()
-        """The objects that stay there by assumption alone."""
-        self._pinned = Counter[ShardName]()
-        self._guests_on = Counter[ShardName]()
-        self._heading: dict[ShardName, dict[ShardName | None, int]] = {}
-        self._draining = 0
-        self._members: dict[int, dict[ShardName, int]] = {}
+        self._sums = Sums()
 
     @property
     def objects(self) -> int:
         """The objects in scope, assigned or not."""
-        return self._objects
+        return self._sums.objects
 
     @property
     def unassigned(self) -> int:
         """The objects without an owner label."""
-        return self._on[None]
+        return self._sums.on[None]
 
     @property
     def draining(self) -> int:
         """The draining objects."""
-        return self._draining
+        return self._sums.draining
 
     def entry(self, identity: int) -> Entry | None:
         """Return how an object counts, None if it does not."""
@@ -98,22 +76,22 @@ class Tally:
 
     def on(self, shard: ShardName) -> int:
         """Return how many objects the shard has, draining ones included."""
-        return self._on[shard]
+        return self._sums.on[shard]
 
     def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
         """Return how many objects go to the shard, by the shard that has yet to release them.
 
         None stands for released objects, which are unassigned for a moment.
         """
-        return self._heading.get(shard, _NOTHING)
+        return self._sums.heading.get(shard, _NOTHING)
 
     def staying_on(self, shard: ShardName) -> int:
         """Return how many objects of the shard are neither draining nor being deleted."""
-        return self._staying[shard]
+        return self._sums.staying[shard]
 
     def settled_on(self, shard: ShardName) -> int:
         """Return how many of those that stay the watch has shown: only these can be too many."""
-        return self._staying[shard] - self._unproven[shard]
+        return self._sums.staying[shard] - self._sums.unproven[shard]
 
     def is_guest(self, identity: int) -> bool:
         """Return whether an object stays on a shard to which it was pinned before.
@@ -124,11 +102,11 @@ class Tally:
 
     def guests_on(self, shard: ShardName) -> int:
         """Return how many objects stay on the shard after they have lost their pin."""
-        return self._guests_on[shard]
+        return self._sums.guests[shard]
 
     def pinned_on(self, shard: ShardName) -> int:
         """Return how many objects that stay on the shard are pinned to it."""
-        return self._pinned[shard]
+        return self._sums.pinned[shard]
 
     def members_on(self, group: int, shard: ShardName) -> int:
         """Return how many members of a group stay on the shard, or go there."""
@@ -136,7 +114,7 @@ class Tally:
 
     def members_of(self, group: int) -> Mapping[ShardName, int]:
         """Return the same for each shard that has any, also if the shard is gone."""
-        return self._members.get(group, _NOBODY)
+        return self._sums.members.get(group, _NO_MEMBERS)
 
     def where_counted(self, identity: int, group: int) -> ShardName | None:
         """Return the shard on which an object counts for a group, None if on none."""
@@ -145,7 +123,8 @@ class Tally:
 
     def by_shard(self) -> dict[ShardName, int]:
         """Return how many objects each shard has."""
-        return {shard: many for shard, many in self._on.items() if shard is not None and many}
+        on = self._sums.on
+        return {shard: many for shard, many in on.items() if shard is not None and many}
 
     def shard_of(self, identity: int) -> ShardName | None:
         """Return the shard on which an object counts, None if on none."""
@@ -266,9 +245,7 @@ class Tally:
         """Drop unused values: shards and groups come and go forever."""
         for part in self._parts.values():
             part.tidy()
-        self._on, self._staying = +self._on, +self._staying
-        self._pinned, self._unproven = +self._pinned, +self._unproven
-        self._guests_on = +self._guests_on
+        self._sums.tidy()
 
     def _settle(self, identity: int, shown: Entry | None) -> None:
         """Drop an assumption that the watch confirms or refutes."""
@@ -283,14 +260,14 @@ class Tally:
         elif was.pinned:
             self._guests.add(identity)
 
-    def _counted(self, identity: int) -> "_Counted":
+    def _counted(self, identity: int) -> Counted:
         assumed, shown = self._assumed.find(identity), self._found(identity)
         entry = shown if assumed is None else assumed.entry
         if entry is None or not entry.stays:
-            return _Counted(entry)
+            return Counted(entry)
         is_proven = shown is not None and shown.stays and shown.shard == entry.shard
         is_guest = is_proven and not entry.pinned and identity in self._guests
-        return _Counted(
+        return Counted(
             entry, None if is_proven else entry.shard, entry.shard if is_guest else None
         )
 
@@ -301,45 +278,11 @@ class Tally:
                 return entry
         return None
 
-    def _count(self, before: "_Counted", after: "_Counted") -> None:
+    def _count(self, before: Counted, after: Counted) -> None:
         if before == after:
             return
         self.changes += 1
         if before.entry is not None:
             self.departures += makes_room(before.entry, after.entry)
-            self._add(before.entry, -1)
-        if after.entry is not None:
-            self._add(after.entry, 1)
-        if before.unproven_on is not None:
-            self._unproven[before.unproven_on] -= 1
-        if after.unproven_on is not None:
-            self._unproven[after.unproven_on] += 1
-        if before.guest_on is not None:
-            self._guests_on[before.guest_on] -= 1
-        if after.guest_on is not None:
-            self._guests_on[after.guest_on] += 1
-
-    def _add(self, entry: Entry, one: int) -> None:
-        shard = entry.shard
-        self._objects += one
-        self._on[shard] += one
-        self._draining += one * entry.draining
-        if entry.heading is not None:
-            _add_to(self._heading, entry.heading, shard, one)
-        member_on = entry.member_on
-        if member_on is not None:
-            for group in entry.groups:
-                _add_to(self._members, group, member_on, one)
-        if shard is not None and entry.stays:
-            self._staying[shard] += one
-            self._pinned[shard] += one * entry.pinned
-
-
-def _add_to(sums: dict[K, dict[S, int]], key: K, shard: S, one: int) -> None:
-    """Add to a sum of sums, and remove entries that become 0."""
-    by_shard = sums.setdefault(key, {})
-    by_shard[shard] = by_shard.get(shard, 0) + one
-    if not by_shard[shard]:
-        del by_shard[shard]
-    if not by_shard:
-        del sums[key]
+        self._sums.add(before, -1)
+        self._sums.add(after, 1)

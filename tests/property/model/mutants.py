@@ -422,7 +422,7 @@ MUTANTS = (
                 name="counts an object once more when it is assumed again",
                 module="core/placement/tally.py",
                 old="self._count(before, self._counted(identity))\n        if surplus",
-                new="self._count(_Counted(None), self._counted(identity))\n        if surplus",
+                new="self._count(Counted(None), self._counted(identity))\n        if surplus",
             ),
             Mutant(
                 name="does not count what a list leaves out as gone",

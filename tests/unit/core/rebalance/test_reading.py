@@ -152,7 +152,7 @@ def test_an_object_is_read_with_its_age_and_its_load() -> None:
 def test_the_highest_cost_keeps_an_object_where_it_is() -> None:
     obj = PartialObject(metadata=meta(EVICTION_COST_ANNOTATION="2147483647"))
 
-    assert "never to be moved" in object_of(obj, key="ns/o", shard=A).kept
+    assert "must never move" in object_of(obj, key="ns/o", shard=A).kept
     assert object_of(obj, key="ns/o", shard=A, kept="is pinned").kept == "is pinned"
 
 

@@ -1,0 +1,81 @@
+"""The counts of a ring's objects, as sums that change object by object."""
+
+from collections import Counter
+from typing import NamedTuple, TypeVar
+
+from sharder.core.names import ShardName
+from sharder.core.placement.entries import Entry
+
+K = TypeVar("K", int, ShardName)
+S = TypeVar("S", ShardName, ShardName | None)
+
+
+class Counted(NamedTuple):
+    """How an object counts."""
+
+    entry: Entry | None
+    unproven_on: ShardName | None = None
+    """The shard on which it stays by assumption alone."""
+    guest_on: ShardName | None = None
+    """The shard on which it stays because it was pinned there before."""
+
+
+class Sums:
+    """How many objects there are: in all, by shard, and by group and shard."""
+
+    def __init__(self) -> None:
+        self.objects = 0
+        self.draining = 0
+        self.on = Counter[ShardName | None]()
+        """None stands for unassigned objects."""
+        self.staying = Counter[ShardName]()
+        """The objects that are neither draining nor being deleted."""
+        self.unproven = Counter[ShardName]()
+        """The objects that stay there by assumption alone."""
+        self.pinned = Counter[ShardName]()
+        self.guests = Counter[ShardName]()
+        """The objects that stay there after they have lost their pin."""
+        self.heading: dict[ShardName, dict[ShardName | None, int]] = {}
+        """By target, and by the shard that has yet to release them."""
+        self.members: dict[int, dict[ShardName, int]] = {}
+        """By group, and by shard."""
+
+    def add(self, counted: Counted, one: int) -> None:
+        """Add an object, or remove it if `one` is -1."""
+        if counted.entry is not None:
+            self._add(counted.entry, one)
+        if counted.unproven_on is not None:
+            self.unproven[counted.unproven_on] += one
+        if counted.guest_on is not None:
+            self.guests[counted.guest_on] += one
+
+    def tidy(self) -> None:
+        """Drop shards without objects: shards come and go forever."""
+        self.on, self.staying = +self.on, +self.staying
+        self.pinned, self.unproven = +self.pinned, +self.unproven
+        self.guests = +self.guests
+
+    def _add(self, entry: Entry, one: int) -> None:
+        shard = entry.shard
+        self.objects += one
+        self.on[shard] += one
+        self.draining += one * entry.draining
+        if entry.heading is not None:
+            _add_to(self.heading, entry.heading, shard, one)
+        member_on = entry.member_on
+        if member_on is not None:
+            for group in entry.groups:
+                _add_to(self.members, group, member_on, one)
+        if shard is not None and entry.stays:
+            self.staying[shard] += one
+            self.pinned[shard] += one * entry.pinned
+
+
+def _add_to(sums: dict[K, dict[S, int]], key: K, shard: S, one: int) -> None:
+    """Add to a sum of sums, and remove entries that become 0."""
+    by_shard = sums.setdefault(key, {})
+    by_shard[shard] = by_shard.get(shard, 0) + one
+    if not by_shard[shard]:
+        del by_shard[shard]
+    if not by_shard:
+        del sums[key]
