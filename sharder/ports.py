@@ -1,7 +1,7 @@
-"""What the shell needs from the outside, as small protocols.
+"""What controllers need from the outside, as small protocols.
 
 `sharder.kube` implements them on a cluster, `tests/support/fakes.py` in memory; one contract test
-runs against both.  Every call may raise the errors of `sharder.core.errors.ApiError`.
+runs against both. Every call may raise the errors of `sharder.core.errors.ApiError`.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -18,28 +18,28 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Changed(Generic[T_co]):
-    """The object was created or updated, or has begun to match the selector."""
+    """The object was created or updated, or started to match the selector."""
 
     obj: T_co
 
 
 @dataclass(frozen=True, slots=True)
 class Removed(Generic[T_co]):
-    """The object was deleted or has ceased to match; `obj` is its last matching state."""
+    """The object was deleted, or stopped matching; `obj` is its last matching state."""
 
     obj: T_co
 
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Nothing changed up to this resource version: resume from here; if it is empty, list."""
+    """Nothing changed up to this resource version: resume here; if it is empty, list."""
 
     resource_version: str
 
 
 @dataclass(frozen=True, slots=True)
 class Listed(Generic[T_co]):
-    """The whole state: replaces everything known before."""
+    """The whole state, which replaces everything known before."""
 
     items: Sequence[T_co]
     resource_version: str
@@ -49,13 +49,13 @@ WatchEvent: TypeAlias = Changed[T] | Removed[T] | Bookmark
 
 
 class Watchable(Protocol[T_co]):
-    """A collection that can be followed: list once, then watch from there."""
+    """A collection to list once and then to watch."""
 
     async def list(self, keep: Callable[[T_co], bool] | None = None) -> Listed[T_co]:
         """Return all objects and the resource version to watch from.
 
-        With `keep` only those for which it holds; it is asked page by page, so that nothing else
-        is ever held.
+        With `keep` only those for which it returns True; it is called page by page, and nothing
+        else is kept in memory.
         """
         ...
 
@@ -69,7 +69,7 @@ class Watchable(Protocol[T_co]):
 
 
 class Readable(Protocol[T_co]):
-    """A collection of which single objects, or all in constant memory, are read."""
+    """A collection whose objects are read one by one, or all in constant memory."""
 
     async def get(self, ref: ObjectRef) -> T_co:
         """Return the object as it is now (a quorum read)."""
@@ -103,23 +103,23 @@ class Appliable(Protocol[T_co]):
     """A collection that can be changed by server-side apply."""
 
     async def apply(self, ref: ObjectRef, body: Json) -> T_co:
-        """Have the object as `body` says, under the sharder's field manager; others give way.
+        """Apply `body` under the sharder's field manager, taking over conflicting fields.
 
-        It is created if it is not there, which takes the right to create this name alone.
-        `body` has apiVersion and kind; what it leaves out stays as it is.
+        This creates a missing object, which needs the right to this name only. `body` has
+        apiVersion and kind; fields that it omits stay as they are.
         """
         ...
 
 
 class Store(Watchable[T_co], Readable[T_co], Writable[T_co], Protocol[T_co]):
-    """All of it."""
+    """A collection with all of these operations."""
 
 
 class Objects(Protocol):
     """Any resource of the cluster, by metadata only."""
 
     async def find(self, resource: GroupResource) -> Resource:
-        """Look the resource up in the server's discovery; `NotFound` if it is not served."""
+        """Discover the resource; `NotFound` if it is not served."""
         ...
 
     def of(
@@ -127,19 +127,19 @@ class Objects(Protocol):
     ) -> Store[PartialObject]:
         """Return the resource's objects that match the label and the field selector.
 
-        Over all namespaces unless one is given.  Fields are `metadata.name` and
-        `metadata.namespace`: the server knows no others of every resource.
+        Over all namespaces unless one is given. Fields are `metadata.name` and
+        `metadata.namespace`: the server supports no others for every resource.
         """
         ...
 
 
 class WebhookConfigurations(Protocol):
-    """Webhook configurations of one kind, by their labels and by server-side apply."""
+    """Webhook configurations of one kind, by label and by server-side apply."""
 
     async def apply(self, body: Json) -> PartialObject:
-        """Apply `body` under the sharder's field manager, taking fields over from others.
+        """Apply `body` under the sharder's field manager, taking over conflicting fields.
 
-        Where nothing differs nothing is written, and the resource version stays.
+        If nothing differs nothing is written, and the resource version stays.
         """
         ...
 
@@ -157,20 +157,20 @@ class WebhookConfigurations(Protocol):
 
 
 class Recorder(Protocol):
-    """Events for people who run `kubectl describe`."""
+    """Events for `kubectl describe`."""
 
     async def warn(self, about: PartialObject, reason: str, message: str) -> None:
-        """Record a Warning; failing to do so is logged and never raised."""
+        """Record a Warning; a failure is logged and never raised."""
         ...
 
 
 class Reviews(Protocol):
-    """What the API server says about those who send requests to us."""
+    """Reviews of clients by the API server."""
 
     async def identify(self, token: str) -> User | None:
-        """Return whose the bearer token is, None if the API server does not accept it."""
+        """Return the user of the bearer token, None if the API server rejects it."""
         ...
 
     async def may_read_metrics(self, user: User) -> bool:
-        """Tell whether the user may get the metrics, a path that is no resource's."""
+        """Return whether the user may get the metrics, a non-resource path."""
         ...

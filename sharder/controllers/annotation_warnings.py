@@ -1,7 +1,7 @@
-"""Tell people once what their objects ask for in vain.
+"""Warn once about labels and annotations that cannot be parsed.
 
-A label or annotation that cannot be understood is ignored; without a word nobody would find out
-why (docs/placement.md, "Mistakes").  Every replica takes note, the leader tells.
+An invalid label or annotation is ignored, so a warning is the only trace of it (docs/placement.md,
+"Mistakes"). Every replica records invalid objects, the leader sends the Events.
 """
 
 from typing import Final, NamedTuple, NoReturn
@@ -18,42 +18,42 @@ MALFORMED: Final = "MalformedValue"
 """Reason of the Event."""
 
 MAX_REMEMBERED: Final = 10_000
-"""Objects with mistakes that are remembered: some 3 MB."""
+"""Objects with invalid annotations that are remembered: some 3 MB."""
 
 MAX_UNREPORTED: Final = 1_000
-"""Of them, those that are still to be told of; the next pass of the ring shows others again."""
+"""Those without an Event yet; the next pass over the ring finds the rest."""
 
 MAX_LENGTH: Final = 1_024
-"""Characters of a text, as many as an Event has room for."""
+"""Characters of a message, as many as fit into an Event."""
 
 FORGET_SECONDS: Final = 3600.0
-"""An object that nobody has looked at for so long is gone, or mended: a pass looks at all."""
+"""An object without a check for so long was deleted or corrected: a pass checks all objects."""
 
 REPORT_SECONDS: Final = 1.0
-"""Between two looks whether there is something to tell."""
+"""Between two rounds of Events."""
 
 _Key = tuple[RingName, str]
 
 
 class _Known(NamedTuple):
     digest: int
-    """Of the text."""
+    """Of the message."""
     at: float
-    """When it was seen last."""
+    """When it was last checked."""
 
 
 class AnnotationWarnings:
-    """What was told of which object, and what is still to be told."""
+    """The invalid annotations of each object, and which of them still need an Event."""
 
     def __init__(self, recorder: Recorder, clock: Clock) -> None:
         self._recorder = recorder
         self._clock = clock
         self._known: dict[_Key, _Known] = {}
-        """The one that was seen last comes last."""
+        """Ordered by the last check."""
         self._unreported: dict[_Key, tuple[PartialObject, str]] = {}
 
-    def look(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
-        """Take note of an object as it is now."""
+    def check(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
+        """Check an object as it is now."""
         key = snapshot.name, obj.metadata.uid
         text = "; ".join(snapshot.reader.invalid_annotations(obj))[:MAX_LENGTH]
         known = self._known.pop(key, None)
@@ -68,7 +68,7 @@ class AnnotationWarnings:
         self._known[key] = _Known(digest, now)
 
     async def report(self) -> NoReturn:
-        """Record an Event for each object that has not been told of yet, until cancelled."""
+        """Send an Event for each invalid object, until cancelled."""
         while True:
             unreported, self._unreported = self._unreported, {}
             for obj, text in unreported.values():
@@ -76,7 +76,7 @@ class AnnotationWarnings:
             await self._clock.sleep(REPORT_SECONDS)
 
     def _has_room(self, key: _Key, now: float) -> bool:
-        """Tell whether one more can be remembered; forget one that is gone for it."""
+        """Return whether one more object can be remembered; forget an old one to make room."""
         if key not in self._unreported and len(self._unreported) >= MAX_UNREPORTED:
             return False
         if len(self._known) < MAX_REMEMBERED:
@@ -90,7 +90,7 @@ class AnnotationWarnings:
 
 
 def _identity(obj: PartialObject) -> PartialObject:
-    """Return what an Event needs of an object: nothing that may be large."""
+    """Return the part of an object that an Event needs, nothing that can be large."""
     meta = obj.metadata
     return PartialObject(
         api_version=obj.api_version,

@@ -1,4 +1,4 @@
-"""Whom the API server trusts when it calls the webhook, by what it has acknowledged."""
+"""The CAs that the API server trusts when it calls the webhook."""
 
 import base64
 import binascii
@@ -14,29 +14,29 @@ from sharder.runtime.clock import Clock
 from sharder.tls import CertificateBundle, facts_of, fingerprints, issued_by
 
 TrustedCas: TypeAlias = Sequence[frozenset[str]]
-"""For every webhook of ours the fingerprints of the authorities that it is called with."""
+"""The CA fingerprints of each of our webhooks."""
 
 _log = logging.getLogger(__name__)
 
 
 def trusts(trust: TrustedCas, bundle: CertificateBundle) -> bool:
-    """Tell whether everybody accepts the bundle's serving certificate; yes if nobody calls."""
+    """Return whether all webhooks accept the serving certificate; True without webhooks."""
     issuers = {facts.fingerprint for facts in issued_by(bundle.certificate, facts_of(bundle.ca))}
     return all(not issuers.isdisjoint(trusted) for trusted in trust)
 
 
 class CaTrust:
-    """Reads the webhook configurations of all rings."""
+    """Reads the CAs from the webhook configurations of all rings."""
 
     def __init__(self, configurations: Readable[WebhookConfiguration], clock: Clock) -> None:
-        """Nobody has been watched yet."""
+        """Start without observations."""
         self._configurations = configurations
         self._clock = clock
         self._since: tuple[CertificateBundle, float] | None = None
-        self._held_up: CertificateBundle | None = None
+        self._logged: CertificateBundle | None = None
 
-    async def look(self) -> TrustedCas | None:
-        """Return whom the API server trusts now; None if we may not know."""
+    async def trusted_cas(self) -> TrustedCas | None:
+        """Return the CAs that the API server trusts now, None if listing is forbidden."""
         try:
             return [
                 fingerprints(_decoded(webhook.client_config.ca_bundle))
@@ -47,26 +47,26 @@ class CaTrust:
             return None
 
     async def seconds(self, bundle: CertificateBundle) -> float | None:
-        """Return for how long, seen from here, everybody has trusted all the authorities.
+        """Return for how many seconds all webhooks have trusted all CAs of the bundle.
 
-        None if not everybody does.  It begins anew with every change of the bundle, and it is
-        not kept beyond this process: another one waits the full time, which is never wrong.
+        None if some do not trust them. The time restarts with every change of the bundle and with
+        every process: the next leader waits the full time again, which is safe.
         """
-        trust, now = await self.look(), self._clock.monotonic()
+        trust, now = await self.trusted_cas(), self._clock.monotonic()
         wanted = fingerprints(bundle.ca)
         if trust is None or not all(wanted <= trusted for trusted in trust):
             self.forget()
-            self._tell(bundle, trust)
+            self._log_missing(bundle, trust)
             return None
         if self._since is None or self._since[0] != bundle:
             self._since = (bundle, now)
         return now - self._since[1]
 
-    def _tell(self, bundle: CertificateBundle, trust: TrustedCas | None) -> None:
-        """Say once why a rotation does not go on."""
-        if self._held_up == bundle:
+    def _log_missing(self, bundle: CertificateBundle, trust: TrustedCas | None) -> None:
+        """Log once per bundle why the rotation does not continue."""
+        if self._logged == bundle:
             return
-        self._held_up = bundle
+        self._logged = bundle
         wanted = fingerprints(bundle.ca)
         missing = [trusted for trusted in trust or () if not wanted <= trusted]
         why = (
@@ -77,7 +77,7 @@ class CaTrust:
         _log.warning("waiting for webhook configurations to trust all CAs", extra={"why": why})
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Restart the observation."""
         self._since = None
 
 

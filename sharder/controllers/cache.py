@@ -1,15 +1,16 @@
-"""What this process knows of the cluster: rings, Leases, namespaces, and a snapshot per ring.
+"""The cluster as this process last saw it: rings, Leases, namespaces, and a snapshot per ring.
 
-Every replica has one.  Watches feed it, the webhook and the controllers read it; it decides
-nothing and writes nothing.  All of it runs on one event loop.
+Every replica has one cache. Watches feed it, the webhook and the controllers read it; it decides
+and writes nothing. All of it runs on one event loop.
 
-A change and the snapshot that follows from it are one step to everybody else as long as there is
-little to do.  Where many rings or Leases change, the snapshots follow in slices, so that admission
-is answered in between: it may go by a snapshot that is some milliseconds old, or some seconds
-where a ring's Leases change all the time.  A write may not, where objects may have to be
-protected: `is_current` is False for a ring from the moment such a change is seen until the ring's
-snapshot knows of it (`sharder/controllers/cache_events.py`), and of a single shard that is back
-`Membership.is_back` tells at once.
+With little to do, a change and its snapshot appear as one step. When many rings or Leases change,
+the snapshots follow in slices, so that admission is answered in between: a snapshot can then be
+some milliseconds old, or some seconds if a ring's Leases change all the time.
+
+Writes must not use an outdated snapshot if objects have to be protected: `is_current` is False for
+a ring from the moment that such a change arrives until its snapshot includes it
+(`sharder/controllers/cache_events.py`). `Membership.is_back` reports a single returned shard at
+once.
 """
 
 import asyncio
@@ -38,11 +39,11 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import V, follow
 
 DISCOVERY_SECONDS = 30.0
-"""Between two looks for resources of rings that were not served."""
+"""Between two discovery requests for resources that were not served."""
 
 
 class ClusterCache:
-    """Rings, Leases and namespaces as last seen, and the snapshots built from them."""
+    """The last known rings, Leases and namespaces, and the snapshots built from them."""
 
     def __init__(
         self,
@@ -57,11 +58,11 @@ class ClusterCache:
         """Start empty.
 
         Args:
-            objects: To ask for the kinds of the rings' resources.
+            objects: For the discovery of the rings' resources.
             clock: To observe Leases by.
             rng: For the jitter of back-offs.
-            default_namespaces: Selects for rings that do not say.
-            excluded: Namespaces that no ring selects, whatever it says.
+            default_namespaces: Selects namespaces for rings without a selector.
+            excluded: Namespaces that no ring selects.
             custom: The installed strategies, by name.
         """
         self._rest_mapper = RestMapper(objects)
@@ -74,7 +75,7 @@ class ClusterCache:
         self._rings_listed = asyncio.Event()
         self._selections = NamespaceSelection(excluded)
         self._unreadable: dict[RingName, UnreadableRing] = {}
-        """Rings as they are now that cannot be decoded; `_rings` has the last state that could."""
+        """Rings that cannot be decoded; `_rings` has the last state that could."""
         self._snapshots: dict[RingName, RingSnapshot] = {}
         self._unsynced = {"controllerrings", "leases", "namespaces"}
         self._errors: dict[str, ApiError] = {}
@@ -83,7 +84,7 @@ class ClusterCache:
         self._throttle = RebuildThrottle(self._rebuild, self._subscribers.notify_leases, clock)
 
     def snapshot(self, ring: RingName) -> RingSnapshot | None:
-        """Return the ring's snapshot; None if there is no such ring, or not all is known yet."""
+        """Return the ring's snapshot; None without such a ring, or before the first sync."""
         return self._snapshots.get(ring)
 
     def rings(self) -> tuple[RingName, ...]:
@@ -91,11 +92,11 @@ class ClusterCache:
         return tuple(sorted(self._snapshots))
 
     def knows(self, ring: RingName) -> bool:
-        """Tell whether there is such a ring, also if it has no snapshot."""
+        """Return whether the ring exists, with or without a snapshot."""
         return ring in self._rings or ring in self._unreadable
 
     def unreadable(self, ring: RingName) -> UnreadableRing | None:
-        """Return the ring if it cannot be decoded; its snapshot is of what it was before."""
+        """Return the ring if it cannot be decoded; its snapshot shows its last readable state."""
         return self._unreadable.get(ring)
 
     def known_namespaces(self) -> frozenset[str]:
@@ -103,12 +104,12 @@ class ClusterCache:
         return self._selections.known
 
     def is_scope_known(self, ring: RingName, namespace: str) -> bool:
-        """Tell whether the namespace has been seen, and the ring's snapshot was built with it."""
+        """Return whether the namespace was seen, and the ring's snapshot includes it."""
         snapshot, selected = self._snapshots.get(ring), self._selections.selects(ring, namespace)
         return snapshot is not None and selected is (namespace in snapshot.namespaces)
 
     def began_empty(self, ring: RingName, namespace: str) -> bool:
-        """Tell whether the namespace has been in the ring's scope since it was created."""
+        """Return whether the namespace was in the ring's scope from its creation on."""
         return self._selections.is_fresh(ring, namespace)
 
     def selected_by(self, ring: ControllerRing) -> frozenset[str]:
@@ -116,7 +117,7 @@ class ClusterCache:
         return self._selections.matching(ring.spec.namespace_selector or self._default)
 
     def not_synced(self) -> str | None:
-        """Return what is not known yet and why, None once everything has been listed."""
+        """Return what is missing and why, None once everything was listed."""
         if not self._unsynced:
             return None if self._throttle.caught_up else "not all rings have been reconciled yet"
         reasons = [
@@ -125,17 +126,16 @@ class ClusterCache:
         return "cannot list " + "; ".join(sorted(reasons))
 
     def uncounted(self) -> tuple[RingName, ...]:
-        """Return the rings whose objects are to be counted, and are not yet, in order."""
+        """Return the rings whose objects are not counted yet, in order."""
         tallies = ((name, self._snapshots[name].tally) for name in self.rings())
         return tuple(name for name, tally in tallies if tally is not None and not tally.synced)
 
     def is_current(self, snapshot: RingSnapshot) -> bool:
-        """Tell whether steps decided from `snapshot` still stand for objects in scope.
+        """Return whether steps decided from `snapshot` are still valid for objects in scope.
 
-        Namespaces come and go all the time: they take nothing back that concerns the others.
-        While the watch of Leases is broken nothing stands: shards may be back unseen.  Nor while
-        we have yet to follow up what we saw, if that may protect objects; then the next snapshot
-        is told in any case.
+        Namespaces come and go all the time and invalidate no step in other namespaces. No step is
+        valid while the watch of Leases is broken, because shards can be back unseen, or while a
+        change that may protect objects is pending; the next snapshot follows in any case.
         """
         if "leases" in self._errors or self._throttle.is_pending(snapshot.name):
             return False
@@ -143,13 +143,14 @@ class ClusterCache:
         return current is not None and current.epoch is snapshot.epoch
 
     def is_stale(self) -> bool:
-        """Tell whether Leases were out of sight for so long that shards may have come and gone."""
+        """Return whether Leases were out of sight so long that shards may have come and gone."""
         return self._sight.is_stale(self._clock.monotonic())
 
     def note_attempt(self, sent: float, answered: bool) -> None:  # noqa: FBT001 - an observer
-        """Take note of a call to the API server that ends now, sent at `sent` (monotonic).
+        """Record a call to the API server that ends now and was sent at `sent` (monotonic).
 
-        Meant for whoever calls it all the time: while it does not answer no shard renews.
+        For callers with regular requests: while the API server does not answer, no shard can
+        renew.
         """
         blind = self._sight.called(
             sent, self._clock.monotonic(), answered=answered, watches="leases" not in self._errors
@@ -159,7 +160,7 @@ class ClusterCache:
 
     @contextmanager
     def subscribed(self, subscriber: Subscriber) -> Iterator[None]:
-        """Tell `subscriber` of all changes, and first of everything that is there."""
+        """Notify `subscriber` of everything that exists, and then of all changes."""
         for name in self.rings():
             subscriber.ring(name)
             subscriber.steps(name)
@@ -177,7 +178,7 @@ class ClusterCache:
         leases: Watchable[Lease],
         namespaces: Watchable[PartialObject],
     ) -> None:
-        """Follow the cluster until cancelled."""
+        """Watch the cluster until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_rings(rings), name="watch controllerrings")
             group.create_task(self._follow_leases(leases), name="watch leases")
@@ -211,10 +212,10 @@ class ClusterCache:
             self._subscribers.notify_ring(name, steps=False)
 
     def _see_ring(self, ring: ControllerRing) -> None:
-        """Take note of a ring; by another status no step becomes wrong."""
+        """Store a ring; a change of its status invalidates no step."""
         before = self._rings.get(ring.name)
         if isinstance(ring, UnreadableRing):
-            # What runs by the last state that could be read goes on, unless that was another ring.
+            # The last readable state stays in force, unless it belongs to another ring.
             if before is not None and before.metadata.uid != ring.metadata.uid:
                 self._forget_ring(ring.name)
             self._unreadable[ring.name] = ring
@@ -230,7 +231,7 @@ class ClusterCache:
             self._throttle.add_harmless({ring.name})
 
     async def _follow_leases(self, source: Watchable[Lease]) -> None:
-        # What is kept of Leases depends on the rings, so those come first.
+        # The rings decide which Leases are kept, so they are listed first.
         await self._rings_listed.wait()
         while True:
             async with aclosing(self._follow(source, "leases")) as events:
@@ -242,17 +243,17 @@ class ClusterCache:
                     await self._take_in(event, now)
                     if self.membership.wants_list(now):
                         break
-            # Until they are listed shards may be back unseen.
+            # Until the next list, shards can be back unseen.
             self._errors["leases"] = Expired("some Leases were forgotten")
 
     async def _take_in(
         self, event: Listed[Lease] | Changed[Lease] | Removed[Lease], now: float
     ) -> None:
-        """Take note of Leases; of a shard that is back `Membership.is_back` tells at once."""
+        """Store Leases; `Membership.is_back` reports a returned shard at once."""
         match event:
             case Listed(items):
                 if "leases" in self._unsynced:
-                    # Who is a stranger now may have been at work until this moment.
+                    # A shard that is unknown now may have worked until this moment.
                     self.membership.begin(now)
                 before = [lease for ring in self._rings for lease in self._leases(ring)]
                 affected = set[RingName]()
@@ -297,7 +298,7 @@ class ClusterCache:
         )
 
     async def _follow_time(self) -> None:
-        """Rebuild when a standing changes by the mere passing of time."""
+        """Rebuild rings whose standings change by the passing of time."""
         judged = self._clock.monotonic()
         while True:
             due = self.membership.next_change(judged)
@@ -306,35 +307,35 @@ class ClusterCache:
                 rings, judged = self.membership.due(judged, now), now
                 self._throttle.add_harmless(rings)
             else:
-                # A change that is due earlier may come to be known in the meantime.
+                # An earlier change can become known in the meantime.
                 await self._clock.sleep(1.0 if due is None else min(1.0, max(0.05, due - now)))
 
     async def _learn_resources(self) -> None:
-        """Ask again for resources that were not served, or could not be asked for."""
+        """Retry discovery of resources that were not served or could not be read."""
         while True:
             await self._clock.sleep(DISCOVERY_SECONDS)
             if await self._rest_mapper.learn(self._rings.values()):
                 self._throttle.add(self._rings)
 
     def _note(self, what: str, error: ApiError | None) -> None:
-        """Remember why a watch is broken; what was seen of Leases before counts no more."""
+        """Record the state of a watch; a broken watch of Leases counts as an outage."""
         known = self._errors.pop(what, None)
         if error is not None:
             self._errors[what] = error
-        # A Lease that is the same after a list was not renewed in between: no silence of ours.
+        # A Lease that is unchanged after a relist was not renewed: this is no gap of ours.
         if what == "leases" and not isinstance(error or known, Expired):
             blind = self._sight.watched(self._clock.monotonic(), stands=error is None)
             self.membership.note_outage(*blind)
 
     def _synced(self, what: str) -> None:
-        """Begin to build snapshots once nothing is missing any more."""
+        """Build the first snapshots once everything was listed."""
         if what in self._unsynced:
             self._unsynced.discard(what)
             if not self._unsynced:
                 self._throttle.begin(self._rings)
 
     def _rebuild(self, name: RingName) -> None:
-        """Swap in a ring's new snapshot by one assignment, and tell who wants to know."""
+        """Replace a ring's snapshot by one assignment, and notify the subscribers."""
         before, ring = self._snapshots.get(name), self._rings.get(name)
         was_asked = self._throttle.was_asked(name)
         if ring is None:
@@ -353,14 +354,14 @@ class ClusterCache:
             self._notify_rest(before, after)
 
     def _notify_rest(self, before: RingSnapshot, after: RingSnapshot) -> None:
-        """Tell what has changed although every object in scope keeps its step."""
+        """Notify of a change that leaves every step of the objects in scope the same."""
         if after.namespaces is not before.namespaces:
             self._subscribers.notify_scope(after.name, after.namespaces - before.namespaces)
         if after.placer is not before.placer:  # it was built anew
             self._subscribers.notify_ring(after.name, steps=False)
 
     def _build(self, ring: ControllerRing, before: RingSnapshot | None) -> RingSnapshot:
-        """Return the ring's snapshot of now: `before` itself as far as nothing has changed."""
+        """Return the ring's current snapshot: `before` itself if nothing has changed."""
         namespaces = self._selections.of(ring.name, ring.spec.namespace_selector or self._default)
         members = self.membership.members(
             ring.name,
@@ -394,5 +395,5 @@ class ClusterCache:
 
 
 def _identity(ring: ControllerRing) -> tuple[str, int]:
-    """Return by what two states of a ring are told apart that lead to different steps."""
+    """Return what distinguishes two states of a ring that lead to different steps."""
     return ring.metadata.uid, ring.metadata.generation

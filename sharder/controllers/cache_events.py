@@ -1,20 +1,18 @@
-"""Follow changes up ring by ring, and leave the event loop to others in between.
+"""Rebuild changed rings in slices, and notify subscribers.
 
-A thousand Leases or namespaces may appear at the same moment, or one namespace may concern a
-thousand rings, and each means a snapshot: without a pause in between nobody would answer admission
-requests meanwhile.  Others see some rings followed up and some not.
+A thousand Leases or namespaces can appear at the same moment, or one namespace can concern a
+thousand rings, and each change means a snapshot. Pauses in between leave the event loop to
+admission; meanwhile some rings are rebuilt and some are not.
 
-That is safe because there are two sorts of change.  A ring with a change that may protect objects,
-such as another spec or a list of Leases, *blocks*: no step of the ring is written until its
-snapshot knows about it.  Every other change only widens or narrows what there is to do
-(namespaces, counts, a Lease), so that a step which is decided without it is late and not wrong.
+That is safe because there are two kinds of change. A change that may protect objects, such as
+another spec or a list of Leases, *blocks*: no step of the ring is written until its snapshot
+includes the change. Every other change (namespaces, counts, a Lease) only widens or narrows the
+work, so a step decided without it is late, not wrong.
 
-Whoever may write Leases can change a ring's members any number of times a second, and each change
-takes back what is being decided.  So these are followed up at a bounded pace, ring by ring: work
-that takes a while, such as a rescue, comes forward in between.  That a single shard is back, whose
-objects are being taken, is not for here: `Membership.is_back` tells it at once.
-
-Who is told what has changed in the world.
+A client that can write Leases can change a ring's members any number of times per second, and each
+change invalidates the decisions under way. Such changes are therefore applied at a bounded pace
+per ring, so that long work, such as a rescue, makes progress. `Membership.is_back` reports a
+single returned shard at once.
 """
 
 import asyncio
@@ -27,35 +25,35 @@ from sharder.core.names import ObjectRef, RingName
 from sharder.runtime.clock import Clock
 
 REST = 4
-"""Times as long as the work took, the loop is left to others: four fifths of it."""
+"""The loop rests so many times as long as the work took: others get four fifths of the time."""
 
 SLICE_SECONDS = 0.01
-"""After so much work the loop is left to others, whatever waits."""
+"""The longest slice of work without a pause."""
 
 PIECE = 64
-"""Leases that are told without a look at the time."""
+"""Leases in one batch of notifications."""
 
 BURST = 8
-"""Changes of a ring's Leases that are followed up at once."""
+"""Changes of a ring's Leases that are applied at once."""
 
 PACE_SECONDS = 2.0
-"""Between two more while they go on coming."""
+"""Between further changes while they keep coming."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many changes of one ring may be followed up at once; a bucket of tokens."""
+    """A token bucket: how many changes of one ring can be applied at once."""
 
     left: float = BURST
     at: float = 0.0
 
     def then(self, now: float) -> "Pace":
-        """Return how many there may be by now."""
+        """Return the bucket at `now`."""
         return Pace(min(BURST, self.left + (now - self.at) / PACE_SECONDS), now)
 
 
 class RebuildThrottle:
-    """Keeps what is pending until there is time for it."""
+    """Rebuilds rings when there is time for them."""
 
     def __init__(
         self,
@@ -63,45 +61,45 @@ class RebuildThrottle:
         notify: Callable[[Iterable[Lease]], None],
         clock: Clock,
     ) -> None:
-        """`rebuild` follows one ring up, `notify` tells of Leases whose rings are followed up."""
+        """`rebuild` rebuilds one ring, `notify` reports Leases of rings that are up to date."""
         self._rebuild = rebuild
         self._notify = notify
         self._clock = clock
         self._rests_until = 0.0
-        # Dictionaries, because they are ordered: who came first is served first.
+        # Dictionaries keep the order: first come, first served.
         self._blocking: dict[RingName, None] = {}
         self._others: dict[RingName, None] = {}
         self._leases: list[Lease] = []
         self._paced: set[RingName] = set()
-        """Rings that wait for their pace."""
+        """Rings that wait for a token."""
         self._paces: dict[RingName, Pace] = {}
         self._with: dict[RingName, dict[ObjectRef, Lease]] = {}
-        """Leases that are told with their ring."""
+        """Leases that are reported together with their ring."""
         self._asked: set[RingName] = set()
-        """Rings of which somebody was told that they are owed, and waits for the work."""
+        """Rings whose pending state was asked for: the caller waits for the rebuild."""
         self._late = asyncio.Event()
         self._began = False
         self.caught_up = False
-        """Whether everything has been followed up once."""
+        """Whether every ring was rebuilt once."""
 
     def begin(self, rings: Iterable[RingName]) -> None:
-        """Follow up these rings; what was added before is forgotten, for they know it."""
+        """Rebuild these rings; drop what was added before."""
         self._began = True
         self.add(rings)
 
     def add(self, affected: Iterable[RingName], *leases: Lease) -> None:
-        """Follow a change up, of Leases or another; no step of the rings stands until then."""
+        """Add a change of Leases or rings; no step of the rings is valid until the rebuild."""
         self._blocking.update(dict.fromkeys(affected))
         self._leases.extend(leases)
         self._start()
 
     def add_harmless(self, affected: Iterable[RingName]) -> None:
-        """Follow a change up by which no step that was decided without it becomes wrong."""
+        """Add a change that makes no step wrong."""
         self._others.update(dict.fromkeys(affected))
         self._start()
 
     def add_paced(self, affected: Iterable[RingName], lease: Lease) -> None:
-        """Follow a change of a Lease up that is as harmless, however many there are."""
+        """Add a change of a Lease, as harmless, at a bounded pace."""
         affected = frozenset(affected)
         for ring in affected:
             self._with.setdefault(ring, {})[lease.metadata.ref] = lease
@@ -138,14 +136,14 @@ class RebuildThrottle:
         while True:
             await self._clock.sleep(PACE_SECONDS / 4)
             now = self._clock.monotonic()
-            # A full bucket need not be remembered.
+            # A full bucket need not be kept.
             self._paces = {ring: p for ring, p in self._paces.items() if p.then(now).left < BURST}
             self._let_pass(sorted(self._paced))
             if self._others:
                 self._start()
 
     def _let_pass(self, rings: Iterable[RingName]) -> None:
-        """Follow those rings up whose pace allows it."""
+        """Rebuild the rings that have a token."""
         now = self._clock.monotonic()
         for ring in rings:
             pace = self._paces.get(ring, Pace(at=now)).then(now)
@@ -162,7 +160,7 @@ class RebuildThrottle:
             self._work()
 
     def _start(self) -> None:
-        """Work at once, unless the loop belongs to others."""
+        """Work now, unless the event loop has to rest."""
         if not self._began:
             self._blocking, self._others, self._leases = {}, {}, []
             self._with.clear()
@@ -172,20 +170,20 @@ class RebuildThrottle:
             self._work()
 
     def _rest(self) -> float:
-        """Return the seconds that still belong to others; at the start there are no others."""
+        """Return for how many more seconds the loop rests; never during the start."""
         if not self.caught_up:
             return 0.0
         return max(0.0, self._rests_until - self._clock.monotonic())
 
     def _work(self) -> None:
-        """Follow up as many rings as fit into a slice, one at least."""
+        """Rebuild as many rings as fit into a slice, at least one."""
         began = now = self._clock.monotonic()
         while (self._blocking or self._others) and now - began < SLICE_SECONDS:
             if not self._blocking:
                 self._notify_leases()
             name = next(iter(self._blocking or self._others))
             self._rebuild(name)
-            # Not before: a ring that could not be followed up must not stand.
+            # Remove it only now: a ring that failed to rebuild must stay pending.
             self._blocking.pop(name, None)
             self._others.pop(name, None)
             self._paced.discard(name)
@@ -201,7 +199,7 @@ class RebuildThrottle:
             self.caught_up = True
 
     def _notify_leases(self) -> None:
-        """Tell of some that wait: a list may bring thousands."""
+        """Notify of one batch of Leases: a list can bring thousands."""
         leases, self._leases = self._leases[:PIECE], self._leases[PIECE:]
         if leases:
             self._notify(leases)
@@ -209,27 +207,27 @@ class RebuildThrottle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """Who wants to know that something changed; called on the event loop, must not block."""
+    """Callbacks of one subscriber; called on the event loop, must not block."""
 
     ring: Callable[[RingName], None]
-    """The ring or its members changed, or it is gone; its namespaces may have, too."""
+    """The ring, its members or its namespaces changed, or the ring is gone."""
     steps: Callable[[RingName], None]
-    """The same, and any object of the ring may need another step."""
+    """The same, and any object of the ring can need another step."""
     scope: Callable[[RingName, frozenset[str]], None]
-    """Nothing but the ring's namespaces changed; these have come into its scope."""
+    """Only the ring's namespaces changed; these were added to its scope."""
     lease: Callable[[ObjectRef], None]
     """A Lease was written, or is gone."""
 
 
 class Subscribers:
-    """All of them, in the order in which they came."""
+    """All subscribers, in the order of subscription."""
 
     def __init__(self) -> None:
         self._all: list[Subscriber] = []
 
     @contextmanager
     def adding(self, subscriber: Subscriber) -> Iterator[None]:
-        """Tell `subscriber` too while the body runs."""
+        """Notify `subscriber` too while the body runs."""
         self._all.append(subscriber)
         try:
             yield
@@ -237,19 +235,19 @@ class Subscribers:
             self._all.remove(subscriber)
 
     def notify_ring(self, name: RingName, *, steps: bool) -> None:
-        """Tell that the ring has changed, and with `steps` that objects may need another step."""
+        """Notify of a changed ring; with `steps`, objects can need another step."""
         for subscriber in self._all:
             subscriber.ring(name)
             if steps:
                 subscriber.steps(name)
 
     def notify_scope(self, name: RingName, come: frozenset[str]) -> None:
-        """Tell that the ring selects other namespaces, `come` among them, and is else the same."""
+        """Notify of changed namespaces; `come` were added."""
         for subscriber in self._all:
             subscriber.scope(name, come)
 
     def notify_leases(self, leases: Iterable[Lease]) -> None:
-        """Tell of Leases that were written, or are gone."""
+        """Notify of Leases that were written or deleted."""
         for subscriber in self._all:
             for lease in leases:
                 subscriber.lease(lease.metadata.ref)

@@ -1,8 +1,9 @@
-"""The webhook's own certificates: authority and serving certificate in one Secret.
+"""The webhook's own certificates: CA and serving certificate in one Secret.
 
-Every replica looks at the Secret all the time and serves what stands there, so that all serve the
-same.  Whoever finds it unusable repairs it; whoever leads replaces the authority, step by step
-(`sharder.tls.rotation`).  Every write is guarded by what was read: one wins, the others adopt.
+Every replica polls the Secret and serves its content, so that all serve the same. Any replica
+repairs an unusable Secret; the leader replaces the CA, step by step (`sharder.tls.rotation`).
+Every write is guarded by the `resourceVersion` that was read: one replica wins, the others adopt
+its result.
 """
 
 import logging
@@ -37,30 +38,30 @@ from sharder.tls import (
 )
 
 POLL_SECONDS = 2.0
-"""Between two looks at the Secret."""
+"""Between two reads of the Secret."""
 
 RESTORE_SECONDS = 1.5 * POLL_SECONDS
-"""How long a start leaves a lost or replaced Secret to those who still have what was in it."""
+"""How long a starting replica waits for others to restore a lost or replaced Secret."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """What the Secret is to become, and why."""
+    """The next content of the Secret, and why."""
 
     bundle: CertificateBundle
     why: str
     fulfils: bool = False
-    """Whether it is what was asked for, which then is asked no more."""
+    """Whether it fulfils the request in the annotation, which is then removed."""
 
 
 class Secrets(Readable[Secret], Writable[Secret], Appliable[Secret], Protocol):
-    """What is needed of a store of Secrets."""
+    """The part of a store of Secrets that is needed."""
 
 
 class Certificates:
-    """Finds, makes and replaces the certificates in one Secret."""
+    """Reads, issues and replaces the certificates in one Secret."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class Certificates:
         leads: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        """`overlap` is how long a step of a rotation stands before the next one."""
+        """`overlap` is the minimum time between two steps of a rotation."""
         self._secrets = secrets
         self._ca_trust = ca_trust
         self._ref = ref
@@ -84,11 +85,11 @@ class Certificates:
         self._current: CertificateBundle | None = None
 
     async def ensure(self) -> CertificateBundle:
-        """Return certificates that serve, the same ones to every replica.
+        """Return certificates that can be served, the same ones on every replica.
 
-        A Secret that is lost or spoilt while we run gets back what we have.  If there is nothing
-        in it as we start that the API server trusts, but it trusts somebody, other replicas get
-        the time to do so: they may have what is trusted.
+        A Secret that is lost or damaged at run time gets our content back. A starting replica that
+        finds nothing in it that the API server trusts, although the API server trusts some CA,
+        first waits for other replicas to restore what they have.
 
         Raises:
             ApiError: the Secret can be neither read nor written.
@@ -111,9 +112,9 @@ class Certificates:
                 return change.bundle
 
     async def keep(self, use: Callable[[CertificateBundle], None]) -> None:
-        """Look after the Secret until cancelled; `use` is given the bundle each time.
+        """Keep the Secret valid until cancelled; `use` gets the bundle each time.
 
-        Errors are retried at the next look: what serves now serves on.
+        Errors are retried at the next poll; the certificate in use stays in use.
         """
         told = ""
         while True:
@@ -127,7 +128,7 @@ class Certificates:
                     _log.warning("certificate check failed, will retry", extra={"error": told})
 
     async def _next(self, found: CertificateBundle, requested: Request | None) -> _Change:
-        """Decide about a bundle that can serve."""
+        """Return the next change of a usable bundle."""
         mine = self._current
         if mine is not None and await self._is_strange(found, mine):
             bundle = introduced(mine, found.authority)
@@ -149,10 +150,10 @@ class Certificates:
         )
 
     async def _is_strange(self, found: CertificateBundle, mine: CertificateBundle) -> bool:
-        """Tell whether the API server would refuse what was found, but accepts what we serve."""
+        """Return whether the API server would reject the found bundle but accepts ours."""
         if found.certificate == mine.certificate or not self._serves(mine):
             return False
-        trust = await self._ca_trust.look()
+        trust = await self._ca_trust.trusted_cas()
         return trust is not None and trusts(trust, mine) and not trusts(trust, found)
 
     async def _is_settled(self, found: CertificateBundle, *, drives: bool) -> bool:
@@ -163,7 +164,7 @@ class Certificates:
         return seconds is not None and seconds >= self._overlap
 
     async def _repaired(self, found: CertificateBundle) -> CertificateBundle:
-        """Return the first of what could stand in for `found` that the API server trusts."""
+        """Return the first usable replacement for `found` that the API server trusts."""
         usable = [c for c in self._candidates(found) if self._serves(c)]
         for candidate in usable:
             if await self._trusted(candidate):
@@ -171,7 +172,7 @@ class Certificates:
         return usable[0] if usable else new_bundle(self._policy, self._clock.now())
 
     def _candidates(self, found: CertificateBundle) -> Iterator[CertificateBundle]:
-        """Yield what we serve, then what can be made of what is known."""
+        """Yield our bundle, then what can be derived from known bundles."""
         now = self._clock.now()
         known = [found] if self._current is None else [self._current, found]
         for bundle in known:
@@ -186,7 +187,7 @@ class Certificates:
         return problem(bundle, self._policy.names, self._clock.now()) is None
 
     async def _trusted(self, bundle: CertificateBundle) -> bool:
-        trust = await self._ca_trust.look()
+        trust = await self._ca_trust.trusted_cas()
         return trust is None or trusts(trust, bundle)
 
     async def _find(self) -> Secret | None:
@@ -196,10 +197,10 @@ class Certificates:
             return None
 
     async def _wrote(self, secret: Secret | None, change: _Change) -> bool:
-        """Write the change; False if it was another Secret, or none: look at what there is now."""
+        """Write the change; return False if the Secret has to be read again."""
         try:
             if secret is None:
-                # By server-side apply, the one way to create that a right to one name allows.
+                # A right to a single name permits creation only by server-side apply.
                 await self._secrets.apply(self._ref, _empty(self._ref.name))
                 return False
             await self._secrets.patch(self._ref, _replaced(secret, change))
@@ -215,7 +216,7 @@ class Certificates:
 
 
 def _empty(name: str) -> Json:
-    """Return a Secret without data: what another replica has put into it meanwhile stays."""
+    """Return a Secret without data: data from another replica stays."""
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
 
 

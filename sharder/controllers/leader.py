@@ -320,7 +320,7 @@ class Leader:
         while True:
             wait = period
             try:
-                found = await controller.look()
+                found = await controller.find_changed()
                 trouble.over()
             except Forbidden as error:
                 # They are applied without being looked at, as often as they would be looked at.

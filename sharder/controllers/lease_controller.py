@@ -1,7 +1,7 @@
-"""Care for the Leases of shards: show their state, take over from the silent, bury the dead.
+"""Reconcile the Leases of shards: write their state, take expired ones, delete orphaned ones.
 
-Only the leader runs this (docs/protocol.md, "Shards and their Leases").  Every write carries the
-resourceVersion that it was decided from, so that a shard which renews at the last moment wins.
+Only the leader runs this (docs/protocol.md, "Shards and their Leases"). Every write carries the
+resourceVersion that it was decided from, so a shard that renews at the last moment wins.
 """
 
 import logging
@@ -33,12 +33,12 @@ _log = logging.getLogger(__name__)
 
 
 MAX_REPORTED = 2 * MAX_LEASES
-"""Invalid Leases that are remembered as reported: whoever forges more gets no Event for each."""
+"""Invalid Leases with an Event that are remembered: further forged Leases get no Event."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Take the Lease: its shard has been silent for two durations."""
+    """Take the Lease: its shard was silent for two durations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class SetState:
-    """Write the state into the Lease's label, where it differs."""
+    """Write the state into the Lease's label if it differs."""
 
     state: ShardState
 
@@ -57,10 +57,10 @@ Care: TypeAlias = TakeOver | Delete | SetState
 
 
 def care_for(observed: ObservedLease, now: datetime, monotonic: float) -> Care:
-    """Return what a valid Lease needs.
+    """Return the action that a valid Lease needs.
 
-    Whether it is taken depends only on how long it was watched standing still: another machine's
-    clock may be wrong.
+    Only the time without a renewal, as observed here, decides whether it is taken: another
+    machine's clock can be wrong.
     """
     if observed.is_silent(monotonic):
         return TakeOver()
@@ -69,7 +69,7 @@ def care_for(observed: ObservedLease, now: datetime, monotonic: float) -> Care:
 
 
 def taken(lease: Lease, now: datetime) -> Json:
-    """Return the patch with which the sharder takes a Lease, for twice its duration."""
+    """Return the patch by which the sharder takes a Lease, for twice its duration."""
     doubled = int((2 * duration_of(lease)) / timedelta(seconds=1))
     return {
         "metadata": {
@@ -97,14 +97,14 @@ class LeaseController:
         self._recorder = recorder
         self._clock = clock
         self._reported: dict[ObjectRef, str] = {}
-        """What is wrong with invalid Leases, as far as people were told."""
+        """Problems of invalid Leases that have an Event."""
         self._invalid: dict[ObjectRef, str] = {}
-        """What is wrong with what Leases say of their shards, likewise."""
+        """Problems of shard annotations that have an Event."""
 
     async def reconcile(self, ref: ObjectRef) -> float | None:
-        """Do what the Lease needs now; return in how many seconds to look again.
+        """Do what the Lease needs now; return the seconds until the next reconcile.
 
-        A lost race needs nothing: the write that won comes as an event.
+        A lost race needs no retry: the other write arrives as an event.
         """
         observed = self._cache.membership.observed(ref)
         if observed is None:
@@ -135,19 +135,19 @@ class LeaseController:
         return again
 
     def _judge(self, observed: ObservedLease) -> tuple[Care, float | None]:
-        """Return what the Lease needs now, and after how many seconds it may need another."""
+        """Return what the Lease needs now, and after how many seconds that can change."""
         now, monotonic = self._clock.now(), self._clock.monotonic()
         return care_for(observed, now, monotonic), observed.state_changes_in(now, monotonic)
 
     async def _confirm(self, lease: Lease) -> ObservedLease:
-        """Make sure that it is the shard that is silent, and not the API server.
+        """Confirm by a read that the shard is silent, not the API server; return what is known.
 
-        Done again and again while a Lease is expired, so that time in which the API server does
-        not answer is known, and counts for no shard's silence; and no write of ours, having waited
-        for an answer, overtakes the renewals that have waited too.  Return what is known then.
+        Repeated while a Lease is expired: time without an answer from the API server is then known
+        and counts as no shard's silence, and no write of ours that waited for an answer overtakes
+        renewals that waited as well.
 
         Raises:
-            Conflict: the shard has renewed, which our watch may not have told yet.
+            Conflict: the shard has renewed, and our watch has not shown it yet.
             Unavailable: there was no answer, or a late one.
         """
         ref, asked = lease.metadata.ref, self._clock.monotonic()
@@ -171,7 +171,7 @@ class LeaseController:
         return present
 
     async def _report_invalid(self, lease: Lease, problem: str) -> None:
-        """Tell people once what is wrong; an invalid Lease is neither written nor deleted."""
+        """Report the problem once; an invalid Lease is neither written nor deleted."""
         ref = lease.metadata.ref
         if self._reported.get(ref) == problem or len(self._reported) >= MAX_REPORTED:
             return
@@ -181,7 +181,7 @@ class LeaseController:
         await self._recorder.warn(lease, "InvalidLease", f"ignored as a shard: {problem}")
 
     async def _report_annotations(self, lease: Lease) -> None:
-        """Tell people once what the Lease says of its shard in vain."""
+        """Report invalid shard annotations once."""
         ref, annotation_warnings = lease.metadata.ref, "; ".join(invalid_annotations(lease))
         if not annotation_warnings:
             self._invalid.pop(ref, None)
@@ -209,7 +209,7 @@ class LeaseController:
 
 
 def _max_wait(lease: Lease) -> float:
-    """Return how many seconds may lie between two answers while the shard is silent."""
+    """Return the longest time between two answers, in seconds, while the shard is silent."""
     return duration_of(lease).total_seconds() / 4
 
 

@@ -1,7 +1,7 @@
-"""Which namespaces the rings select, worked out once for all rings with the same selector.
+"""The namespaces that rings select, computed once for all rings with the same selector.
 
-A namespace that changes costs one evaluation per distinct selector, and a new set only where a
-selection has changed; all rings share that set.
+A changed namespace costs one evaluation per distinct selector, and a new set only where a
+selection changed; all rings share that set.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,19 +15,19 @@ Labels = Mapping[str, str]
 
 
 class _Selection:
-    """What one selector selects."""
+    """The namespaces of one selector."""
 
     def __init__(self, selector: LabelSelector, names: frozenset[str]) -> None:
         self.selector = selector
         self.rings = set[RingName]()
         self.fresh = set[str]()
-        """Namespaces that were selected from their first moment: they began empty."""
+        """Namespaces that were selected from their creation on: they began empty."""
         self._names = names
         self._changes: dict[str, bool] = {}
-        """Namespaces that `_names` does not know about yet: whether they are selected."""
+        """Changes that are not in `_names` yet: whether each namespace is selected."""
 
     def note(self, name: str, *, selected: bool, is_new: bool) -> bool:
-        """Note whether a namespace is selected; return whether that is news."""
+        """Record whether a namespace is selected; return whether that changed."""
         if self.selects(name) == selected:
             return False
         self._changes[name] = selected
@@ -38,7 +38,7 @@ class _Selection:
         return True
 
     def selects(self, name: str) -> bool:
-        """Tell whether a namespace is selected."""
+        """Return whether a namespace is selected."""
         return self._changes.get(name, name in self._names)
 
     def names(self) -> frozenset[str]:
@@ -71,14 +71,14 @@ class NamespaceSelection:
         return self._known
 
     def replace(self, namespaces: Mapping[str, Labels]) -> set[RingName]:
-        """Take these as all there are; return the rings whose selection changes."""
+        """Replace all namespaces; return the rings whose selection changes."""
         gone = self._labels.keys() - namespaces.keys()
         found = [self.change(name, None) for name in gone]
         found += [self.change(name, labels) for name, labels in namespaces.items()]
         return set[RingName]().union(*found)
 
     def change(self, name: str, labels: Labels | None) -> Collection[RingName]:
-        """Take note of a namespace, None: it is gone; return the rings whose selection changes."""
+        """Store a namespace, or with None remove it; return the rings whose selection changes."""
         before = self._labels.get(name)
         if before == labels:
             return ()
@@ -96,9 +96,9 @@ class NamespaceSelection:
         return affected
 
     def of(self, ring: RingName, selector: LabelSelector) -> frozenset[str]:
-        """Return what the ring selects, and keep that up to date until `forget`.
+        """Return what the ring selects, and keep it up to date until `forget`.
 
-        Rings with equal selectors get the same object, and each ring until it changes.
+        Rings with equal selectors get the same object, which changes only with the selection.
         """
         key = msgspec.json.encode(selector, order="deterministic")
         if self._keys.get(ring) != key:
@@ -111,25 +111,25 @@ class NamespaceSelection:
         return selection.names()
 
     def selects(self, ring: RingName, name: str) -> bool | None:
-        """Tell whether the ring selects a namespace, None if one of them is not known."""
+        """Return whether the ring selects a namespace, None if either is unknown."""
         key = self._keys.get(ring)
         if key is None or name not in self._labels:
             return None
         return self._selections[key].selects(name)
 
     def is_fresh(self, ring: RingName, name: str) -> bool:
-        """Tell whether the ring's selector has selected a namespace from its first moment."""
+        """Return whether the ring's selector selected a namespace from its creation on."""
         key = self._keys.get(ring)
         return key is not None and name in self._selections[key].fresh
 
     def matching(self, selector: LabelSelector) -> frozenset[str]:
-        """Return what a selector selects now, without remembering it."""
+        """Return what a selector selects now, without storing it."""
         return frozenset(
             name for name, labels in self._labels.items() if self._selects(selector, name, labels)
         )
 
     def forget(self, ring: RingName) -> None:
-        """Drop the selection of a ring that is gone or selects otherwise; others keep theirs."""
+        """Drop the selection of a ring that is gone or has another selector."""
         key = self._keys.pop(ring, None)
         if key is None:
             return

@@ -1,7 +1,7 @@
-"""Work with fewer rights than the chart grants, and say which are missing.
+"""Fallbacks for missing rights, and which rights are missing.
 
-Users of the reference have granted `list` and `patch` on their resources and nothing else
-(docs/protocol.md, "Fewer rights").
+Users of the reference have granted only `list` and `patch` on their resources (docs/protocol.md,
+"Fewer rights").
 """
 
 from collections.abc import Hashable, Iterable, Iterator
@@ -15,10 +15,10 @@ from sharder.ports import Objects
 
 
 async def read(objects: Objects, resource: Resource, ref: ObjectRef) -> PartialObject:
-    """Return the object as it is now, also where it may only be listed.
+    """Return the object as it is now, also with only the right to list.
 
     Raises:
-        NotFound: it is not there.
+        NotFound: it does not exist.
     """
     try:
         return await objects.of(resource).get(ref)
@@ -32,7 +32,7 @@ async def read(objects: Objects, resource: Resource, ref: ObjectRef) -> PartialO
 
 @contextmanager
 def naming_the_rule(resource: GroupResource) -> Iterator[None]:
-    """Let an error about rights say which rule to add."""
+    """Add the missing rule to an error about rights."""
     try:
         yield
     except Forbidden as error:
@@ -40,7 +40,7 @@ def naming_the_rule(resource: GroupResource) -> Iterator[None]:
 
 
 class Watching:
-    """Which watches of the rings' resources are refused for want of rights."""
+    """Which watches of the rings' resources are forbidden."""
 
     def __init__(self) -> None:
         self._known: dict[RingName, dict[GroupResource, dict[Hashable, bool]]] = {}
@@ -48,7 +48,7 @@ class Watching:
     def found(
         self, ring: RingName, resource: GroupResource, watch: Hashable, *, allowed: bool
     ) -> bool:
-        """Note that a watch of a resource stands or is refused; return whether that is news."""
+        """Record whether a watch is allowed; return whether that changed."""
         known = self._known.setdefault(ring, {}).setdefault(resource, {})
         if known.get(watch) is allowed:
             return False
@@ -67,7 +67,7 @@ class Watching:
     def refused(
         self, ring: RingName, resources: Iterable[GroupResource]
     ) -> tuple[GroupResource, ...] | None:
-        """Return the resources that are listed instead, in order; None as long as it is open."""
+        """Return the polled resources, in order; None while that is unknown."""
         known = self._known.get(ring, {})
         refused = tuple(sorted(r for r, watches in known.items() if not all(watches.values())))
         return refused if refused or set(resources) <= known.keys() else None

@@ -1,7 +1,7 @@
 """The kinds of the rings' main resources, as the API server serves them.
 
-A key is made from a kind, and a controlled object names its owner by kind: both the webhook and
-the leader need the answer before they place anything.
+Object keys contain the kind, and controlled objects name their owner by kind: the webhook and the
+leader need the kinds before they place anything.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,23 +15,22 @@ from sharder.ports import Objects
 
 
 class RestMapper:
-    """Asks for each resource until it is answered, and then believes that for good."""
+    """Discovers each resource once and keeps the answer."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._served: dict[GroupResource, Resource] = {}
 
     def of(self, ring: ControllerRing) -> Iterator[Resource]:
-        """Yield the ring's main resources, as far as they are known to be served."""
+        """Yield the ring's main resources that are known to be served."""
         for resource in sharded_resources(ring):
             if resource.id in self._served:
                 yield self._served[resource.id]
 
     async def learn(self, rings: Iterable[ControllerRing]) -> bool:
-        """Ask for what is not known of `rings`; return whether something came to be known.
+        """Discover the unknown resources of `rings`; return whether any was found.
 
-        A resource that cannot be asked for is nobody's problem here: whoever reads its objects
-        reports it.
+        A resource that cannot be discovered is no error here: the resync reports it.
         """
         wanted = {resource.id for ring in rings for resource in sharded_resources(ring)}
         learned = False

@@ -1,8 +1,8 @@
-"""Keep each ring's webhook configuration and status true.
+"""Reconcile each ring's webhook configuration and status.
 
-Only the leader runs this.  One reconcile looks at one ring by name: it applies the configuration
-of a ring that is there, and deletes that of a ring that is not, so that no garbage collector is
-needed and a write never waits for a webhook without a ring.
+Only the leader runs this. One reconcile handles one ring by name: it applies the configuration of
+an existing ring and deletes that of a deleted one, so no garbage collector is needed and no write
+waits for a webhook without a ring.
 """
 
 import logging
@@ -23,19 +23,19 @@ from sharder.ports import Recorder, WebhookConfigurations, Writable
 from sharder.runtime.clock import Clock
 
 OURS = f"{APP_LABEL[0]}={APP_LABEL[1]},{RING_LABEL}"
-"""Selects the webhook configurations of all rings; `=` and a name behind it those of one."""
+"""Selects the webhook configurations of all rings; with `=` and a name appended, of one ring."""
 
 _log = logging.getLogger(__name__)
 
 
 class Problems:
-    """What keeps rings from working, by ring and by who found it; the newest word counts."""
+    """Problems of rings, by ring and source; the newest text of each source counts."""
 
     def __init__(self) -> None:
         self._problems: dict[RingName, dict[str, str]] = {}
 
     def found(self, ring: RingName, source: str, problem: str | None) -> bool:
-        """Note a problem, or with None that it is over; return whether that is news."""
+        """Record a problem, or None for its end; return whether that changed."""
         known = self._problems.setdefault(ring, {})
         if known.get(source) == problem:
             return False
@@ -45,17 +45,17 @@ class Problems:
         return True
 
     def of(self, ring: RingName) -> str | None:
-        """Return all problems of the ring in one sentence each, None if there are none."""
+        """Return all problems of the ring, None without any."""
         known = self._problems.get(ring, {})
         return "; ".join(known[source] for source in sorted(known)) or None
 
     def forget(self, ring: RingName) -> None:
-        """Drop what is known of a ring that is gone."""
+        """Forget a deleted ring."""
         self._problems.pop(ring, None)
 
 
 class _Applied(NamedTuple):
-    """What was last applied for a ring, and what came of it."""
+    """The last applied configuration of a ring, and its result."""
 
     ring: ControllerRing
     registration: Registration
@@ -93,7 +93,7 @@ class RingController:
         self._sync_period = sync_period
         self._applied: dict[RingName, _Applied] = {}
         self._compared: dict[RingName, float] = {}
-        """When each ring's status was last compared with what is there."""
+        """When each ring's status was last compared with the stored one."""
         self._reports = StatusReports(
             cache=cache,
             status=status,
@@ -108,10 +108,10 @@ class RingController:
         )
 
     async def reconcile(self, name: RingName) -> float | None:
-        """Bring the ring's configuration and status up to date; return when to look again.
+        """Apply the ring's configuration and status; return the seconds until the next reconcile.
 
         Raises:
-            ApiError: it could not be done; the status says so where it can be written.
+            ApiError: that failed; the status says so where it can be written.
         """
         snapshot, unreadable = self._cache.snapshot(name), self._cache.unreadable(name)
         if unreadable is not None:
@@ -143,7 +143,7 @@ class RingController:
         return self._sync_period if sooner is None else min(sooner, self._sync_period)
 
     async def _report_unreadable(self, ring: UnreadableRing) -> None:
-        """Tell people of a ring that cannot be decoded: its status may not be written blindly."""
+        """Report a ring that cannot be decoded: its status must not be written blindly."""
         problem = (
             f"this version of the sharder cannot decode the ring: {ring.problem}; its last "
             "readable state and its webhook configuration stay in force; correct it or upgrade"
@@ -152,11 +152,11 @@ class RingController:
             _log.warning("cannot decode ring", extra={"ring": ring.name, "error": ring.problem})
         await self._recorder.warn(about(ring), FAILED, problem)
 
-    async def look(self) -> list[RingName]:
-        """Return the rings of which the webhook configuration is not as we have left it.
+    async def find_changed(self) -> list[RingName]:
+        """Return the rings whose webhook configuration differs from the last apply.
 
-        One list of metadata finds those that somebody has written or deleted, and those whose ring
-        is gone.  To apply them all again and again would change nothing most of the time.
+        One list of metadata finds configurations that another client wrote or deleted, and those
+        of deleted rings; applying all of them each time would mostly change nothing.
         """
         self._require_synced()
         applied = dict(self._applied)
@@ -174,18 +174,18 @@ class RingController:
         return gone + changed
 
     def reapply(self, names: Iterable[RingName]) -> None:
-        """Apply the configurations of these rings again when they are reconciled."""
+        """Have the configurations of these rings applied at their next reconcile."""
         for name in names:
             self._applied.pop(name, None)
 
     def _require_synced(self) -> None:
-        """Raise `Unavailable` unless all rings are known: who is not would be taken for gone."""
+        """Raise `Unavailable` before all rings were listed: unknown rings would look deleted."""
         missing = self._cache.not_synced()
         if missing is not None:
             raise Unavailable(missing)
 
     async def _apply(self, ring: ControllerRing) -> None:
-        """Apply the configuration if it is to be another one, or is not as we have left it."""
+        """Apply the configuration if it is new, or differs from the last apply."""
         registration, applied = self._registration(), self._applied.get(ring.name)
         if (
             applied is not None
@@ -202,7 +202,7 @@ class RingController:
         self._applied[ring.name] = _Applied(ring, registration, version)
 
     def _compare_status(self, ring: ControllerRing) -> None:
-        """Once per period believe what the status is, so that what others wrote is repaired."""
+        """Compare with the stored status once per period, to repair writes of other clients."""
         now = self._clock.monotonic()
         if now - self._compared.setdefault(ring.name, now) >= self._sync_period:
             self._compared[ring.name] = now
@@ -225,5 +225,5 @@ class RingController:
 
 
 def _without(token: str, error: ApiError) -> ApiError:
-    """Return the error without the token: all who may read the ring read its status."""
+    """Return the error without the token: status is readable for all readers of the ring."""
     return type(error)(str(error).replace(token, "…") if token else str(error))

@@ -1,4 +1,4 @@
-"""Show rings and shards as series, on every replica."""
+"""Show rings and shards as metrics, on every replica."""
 
 from typing import Protocol
 
@@ -15,7 +15,7 @@ class Series(Protocol):
     """Where the gauges are."""
 
     def calculated(self, ring: RingName) -> None:
-        """A strategy was built from the ring's shards."""
+        """Count a strategy that was built from the ring's shards."""
         ...
 
     def set_ring(
@@ -52,7 +52,7 @@ class Series(Protocol):
 
 
 class Gauges:
-    """Follows the world; an invalid Lease adds no series."""
+    """Updates the metrics of rings and shards; invalid Leases have none."""
 
     def __init__(self, cache: ClusterCache, series: Series, clock: Clock) -> None:
         self._cache = cache
@@ -62,7 +62,7 @@ class Gauges:
         self._shown: dict[ObjectRef, RingName] = {}
 
     def subscriber(self) -> Subscriber:
-        """Return what to subscribe to the world."""
+        """Return the subscriber for the cluster cache."""
         return Subscriber(
             ring=self._show_ring,
             steps=lambda _: None,

@@ -1,6 +1,6 @@
-"""What each shard of a ring holds beside what it may hold: in the status, and as series.
+"""The load and capacity of each shard of a ring, in the status and as metrics.
 
-Only valid Leases make shards, so that nobody can add entries without end.
+Only valid Leases make shards, so the number of entries is bounded.
 """
 
 import heapq
@@ -20,10 +20,10 @@ from sharder.core.status.stats import ObjectStats, ShardLoad, StatsOf
 from sharder.runtime.clock import Clock
 
 SHOW_SECONDS: Final = 5.0
-"""Between two looks at the figures; scrapes are seldom more frequent."""
+"""Between two updates of the metrics; scrapes are seldom more frequent."""
 
 MAX_RESOURCES: Final = 8
-"""Resources of one shard's capacity that are shown: shards may declare any number."""
+"""Resources of one shard's capacity in the status: shards can declare any number."""
 
 
 class Series(Protocol):
@@ -39,7 +39,7 @@ class Series(Protocol):
 
 
 class Load:
-    """Shows the figures of all rings while this process leads: others do not know them all."""
+    """Shows the load of all rings while this process leads: other replicas lack some counts."""
 
     def __init__(
         self, *, cache: ClusterCache, stats: StatsOf, series: Series, clock: Clock
@@ -79,7 +79,7 @@ def loads_of(snapshot: RingSnapshot, stats: ObjectStats) -> list[ShardLoad]:
             namespace=ref.namespace,
             shard=shard.name,
             objects=stats.by_shard.get(shard.name, 0),
-            # A share that follows the counts is no capacity.
+            # An automatic share of the objects is no capacity.
             ceiling=snapshot.placer.layout.declared_by(shard),
         )
         for ref, shard in _shards(snapshot)
@@ -95,9 +95,9 @@ def shard_statuses(
     monotonic: float,
     most: int,
 ) -> list[ShardStatus]:
-    """Return how the shards of the ring are that have most objects, by name.
+    """Return the status of the shards with most objects, by name.
 
-    No more than `most`: each takes some 50 µs.  Their states are judged at these times.
+    At most `most`: each takes some 50 µs. Their states are judged at these times.
     """
 
     def fullest_first(entry: tuple[ObjectRef, Shard]) -> tuple[int, str]:
@@ -127,7 +127,7 @@ def shard_statuses(
 
 
 def _shards(snapshot: RingSnapshot) -> Iterator[tuple[ObjectRef, Shard]]:
-    """Yield the shards by name, each with its Lease: of several the one that is held."""
+    """Yield the shards by name, each with its Lease: of several, the one that is held."""
     members = snapshot.members
     refs: Mapping[str, ObjectRef] = {
         lease.metadata.name: lease.metadata.ref

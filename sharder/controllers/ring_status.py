@@ -1,4 +1,4 @@
-"""Write what is known of a ring to its status, and no more often than that helps anybody."""
+"""Write each ring's status, and no more often than useful."""
 
 import logging
 from collections.abc import Callable
@@ -42,12 +42,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sent:
-    """What was last written to a ring's status."""
+    """The status that was last written."""
 
     uid: str
     status: RingStatus
     stored: RingStatus
-    """What became of it: an old CRD drops fields that it does not know."""
+    """The stored result: an old CRD drops fields that it does not know."""
 
 
 class StatusReports:
@@ -72,14 +72,14 @@ class StatusReports:
         Args:
             cache: Has the rings.
             status: Writes the status subresource.
-            problem_of: Says what keeps a ring from working, None if nothing.
-            watching: Knows which watches are refused.
-            stats: Counts a ring's objects.
-            last_resync: Knows how a ring's last pass went.
-            overdue: Knows which drains are overdue.
-            last_rebalance: Knows what came of a ring's last look at its balance.
-            recorder: Tells people of new problems.
-            clock: Tells when.
+            problem_of: Returns what keeps a ring from being ready, None if nothing.
+            watching: Has the forbidden watches.
+            stats: Returns the counts of a ring's objects.
+            last_resync: Returns the report of a ring's last pass.
+            overdue: Returns a ring's overdue drains.
+            last_rebalance: Returns the result of a ring's last rebalance.
+            recorder: Sends Events about new problems.
+            clock: For the times.
         """
         self._cache = cache
         self._status = status
@@ -96,10 +96,10 @@ class StatusReports:
         self._prunes = False
 
     async def write(self, name: RingName) -> float | None:
-        """Write the status if it says something new; return when to look again, None if never.
+        """Write the status if it changed; return the seconds until the next attempt, if any.
 
-        Compared is what we last sent.  Not what is there: that may be older than our last write,
-        and an old CRD prunes fields it does not know, which would be written for ever.
+        Compared is the status that we last sent, not the stored one: that can be older than our
+        last write, and an old CRD prunes unknown fields, which would be written for ever.
         """
         snapshot = self._cache.snapshot(name)
         if snapshot is None:
@@ -116,7 +116,7 @@ class StatusReports:
         return pace.settles_in(at)
 
     def compare(self, ring: ControllerRing) -> None:
-        """Compare with what is there from now on if somebody else has written the status."""
+        """Compare with the stored status from now on if another client has written it."""
         sent = self._sent.get(ring.name)
         if sent is not None and sent.stored != ring.status:
             del self._sent[ring.name]
@@ -133,7 +133,7 @@ class StatusReports:
     def _after(
         self, snapshot: RingSnapshot, before: RingStatus, pace: StatusThrottle, at: float
     ) -> RingStatus:
-        """Return what is to be said at `at` of the monotonic clock."""
+        """Return the status at `at` of the monotonic clock."""
         now, stats = self._clock.now(), self._stats(snapshot.name)
         conditions = [
             condition
@@ -197,7 +197,7 @@ class StatusReports:
             await self._warn(ring, problem)
 
     def _note_pruning(self, sent: RingStatus, stored: RingStatus) -> None:
-        """Say once that the CRD is older than we are."""
+        """Log once that the CRD is older than this release."""
         missing = (sent.objects is not None and stored.objects is None) or (
             sent.last_rebalance is not None and stored.last_rebalance is None
         )
@@ -214,7 +214,7 @@ class StatusReports:
 
 
 def about(ring: ControllerRing) -> PartialObject:
-    """Return a ring as Events refer to it."""
+    """Return a ring as the object of an Event."""
     return PartialObject(
         api_version=f"{API_GROUP}/{API_VERSION}",
         kind="ControllerRing",

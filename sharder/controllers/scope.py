@@ -1,10 +1,8 @@
-"""What to ask the API server for when looking for objects without owner.
+"""Which requests list and watch the objects of a ring without fetching the whole cluster.
 
-Most objects of a cluster have no owner label and never will: what is asked for must follow the
-ring's scope, or each of them is sent to us (docs/protocol.md, "Exceptions").  All of this saves
-work only; whether an object is in scope says the ring's snapshot.
-
-List a ring's objects of one resource, request by request as its scope asks for.
+Most objects of a cluster have no owner label and never will: requests must follow the ring's
+scope, or each of those objects is sent to us (docs/protocol.md, "Exceptions"). This only saves
+work; the ring's snapshot decides whether an object is in scope.
 """
 
 from collections.abc import AsyncGenerator, Collection, Iterator
@@ -24,17 +22,17 @@ from sharder.ports import Objects
 from sharder.runtime.reflector import closing
 
 MAX_NAMESPACES = 20
-"""Up to so many namespaces are asked for one by one: each costs a watch."""
+"""Up to so many namespaces get a request each: each costs a watch."""
 
 MAX_EXCLUDED = 8
-"""So many namespaces can be left out of a request over all: the server compares each object."""
+"""Namespaces that one request over all can exclude: the server compares each object."""
 
 EXCLUDED_FIRST = (EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE)
-"""Never in scope, and full of objects; the sharder may live elsewhere."""
+"""Excluded first: never in scope, and full of objects; the sharder can run elsewhere."""
 
 
 class ResourceKey(NamedTuple):
-    """A resource of a ring: its objects are taken together."""
+    """A resource of a ring; its objects are handled together."""
 
     ring: RingName
     resource: GroupResource
@@ -58,7 +56,7 @@ class ObjectKey(NamedTuple):
 
 
 class ListRequest(NamedTuple):
-    """One request: over a namespace, or over all but some."""
+    """One request: over one namespace, or over all except some."""
 
     namespace: str = ""
     excluded: tuple[str, ...] = ()
@@ -69,15 +67,15 @@ class ListRequest(NamedTuple):
         return ",".join(f"metadata.namespace!={namespace}" for namespace in self.excluded)
 
     def holds(self, namespace: str) -> bool:
-        """Tell whether objects of the namespace are asked for."""
+        """Return whether the request includes objects of the namespace."""
         return self.namespace in {"", namespace}
 
 
 ListScope = tuple[ListRequest, ...]
-"""Requests that together show all objects in scope."""
+"""Requests that together return all objects in scope."""
 
 WHOLE: ListScope = (ListRequest(),)
-"""For resources without namespaces."""
+"""For cluster-scoped resources."""
 
 
 def scope_of(
@@ -85,8 +83,8 @@ def scope_of(
 ) -> ListScope:
     """Return the requests for a ring over the namespaces `selected` of those `known`.
 
-    A `previous` cover is kept while it leaves out nothing that is selected, so that namespaces
-    that come and go restart no watch.
+    A `previous` scope is kept while it excludes no selected namespace, so that namespaces that
+    come and go restart no watch.
     """
     if len(selected) <= MAX_NAMESPACES:
         return tuple(ListRequest(namespace) for namespace in sorted(selected))
@@ -98,7 +96,7 @@ def scope_of(
 
 
 class Watch(NamedTuple):
-    """What is watched of a resource, in requests that begin and end together."""
+    """The watch of one resource, in requests that start and end together."""
 
     resource_key: ResourceKey
     role: Role
@@ -108,7 +106,7 @@ class Watch(NamedTuple):
 
 
 def watches_of(snapshot: RingSnapshot, list_scope: ListScope) -> Iterator[Watch]:
-    """Yield what has to be watched of a ring: what has no owner, and what is being drained."""
+    """Yield the watches of a ring: unassigned objects and draining ones."""
     for resource, role in snapshot.roles.items():
         resource_key, labels = (
             ResourceKey(snapshot.name, resource),
@@ -120,7 +118,7 @@ def watches_of(snapshot: RingSnapshot, list_scope: ListScope) -> Iterator[Watch]
 
 
 def ownerless_labels(snapshot: RingSnapshot, role: Role) -> str:
-    """Return the label selector of a ring's objects without owner."""
+    """Return the label selector of a ring's unassigned objects."""
     is_selected = role is not Role.CONTROLLED
     selector = selector_text(snapshot.ring.spec.object_selector if is_selected else None)
     return ",".join(filter(None, (f"!{snapshot.owner_label}", selector)))
@@ -129,7 +127,7 @@ def ownerless_labels(snapshot: RingSnapshot, role: Role) -> str:
 def selector_text(selector: LabelSelector | None) -> str:
     """Return a LabelSelector as a request takes it, empty if all objects match.
 
-    A requirement that no server would take is left out: the text may match too much.
+    A requirement that the server would reject is omitted: the text can match too much.
     """
     if selector is None:
         return ""
@@ -152,7 +150,7 @@ def _text(requirement: Requirement) -> str:
 async def stream(
     objects: Objects, resource: Resource, list_scope: ListScope, labels: str = ""
 ) -> AsyncGenerator[PartialObject, None]:
-    """Yield the objects that match, page by page; some of them may be out of the ring's scope."""
+    """Yield the matching objects, page by page; some can be outside the ring's scope."""
     for part in list_scope if resource.namespaced else WHOLE:
         store = objects.of(resource, labels, namespace=part.namespace, fields=part.fields)
         async with closing(store.stream()) as found:

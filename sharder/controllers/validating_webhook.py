@@ -1,7 +1,7 @@
-"""Keep the API server asking us about ControllerRings that are written.
+"""Keep the ValidatingWebhookConfiguration for ControllerRings applied.
 
-Only the leader runs this.  Nothing else depends on it: without the configuration, or the right
-to write it, an invalid ring slips in, and its status says so.
+Only the leader runs this. It is optional: without the configuration, or the right to write it, an
+invalid ring is stored, and its status says so.
 """
 
 from collections.abc import Callable
@@ -23,16 +23,16 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, ignore
 
 POLL_SECONDS = 1.0
-"""Between two looks at the registration: whom the API server trusts may change."""
+"""Between two checks of the registration: the trusted CA can change."""
 
 RETRY_SECONDS = 5.0
-"""After an apply that failed, for want of rights or otherwise."""
+"""After a failed apply, for missing rights or other reasons."""
 
 
 def validation_of(registration: Registration) -> Json:
     """Return the body to apply; one configuration serves all rings.
 
-    It has not the label of a ring: who looks for the configurations of rings must not find it.
+    It lacks the label of rings, so that lists of their configurations do not include it.
     """
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -66,7 +66,7 @@ def validation_of(registration: Registration) -> Json:
 
 
 class ValidationKeeper:
-    """Applies the configuration, and again when it is not as that has left it."""
+    """Applies the configuration, and repairs it after foreign writes."""
 
     def __init__(
         self,
@@ -77,20 +77,20 @@ class ValidationKeeper:
         clock: Clock,
         period: float,
     ) -> None:
-        """Take validating `configurations`, and the seconds after which to look at them again."""
+        """`configurations` are validating ones; `period` is the seconds between two checks."""
         self._configurations = configurations
         self._registration = registration
         self._leads = leads
         self._clock = clock
         self._period = period
         self._version: str | None = None
-        """Of the configuration as the last apply has left it."""
+        """Resource version after the last apply."""
         self._trouble = ErrorLog(
             f"apply the ValidatingWebhookConfiguration {VALIDATION_NAME}", ignore
         )
 
     async def keep(self) -> NoReturn:
-        """Apply it at once, when it is to be another one or somebody wrote it; until cancelled."""
+        """Apply the configuration now, when the registration changes and after foreign writes."""
         known: Registration | None = None
         due = 0.0
         while True:
@@ -102,7 +102,7 @@ class ValidationKeeper:
             await self._clock.sleep(POLL_SECONDS)
 
     async def _insist(self, registration: Registration) -> float:
-        """Apply it unless it is as it was left; return after how many seconds to do so again."""
+        """Apply the configuration unless it is unchanged; return the seconds until a check."""
         try:
             if not await self._is_as_left():
                 self._version = None
@@ -115,7 +115,7 @@ class ValidationKeeper:
         return self._period
 
     async def _is_as_left(self) -> bool:
-        """Ask for the metadata, which costs the API server less than an apply of the same."""
+        """Compare the metadata, which is cheaper for the API server than an apply."""
         if self._version is None:
             return False
         try:

@@ -1,7 +1,7 @@
-"""Series that the library's own do not fit.
+"""Collectors that the library lacks.
 
-Counters and histograms that cost little, for both are written on every admission and the
-library's own take ten times as long; and loads, which are replaced ring by ring.
+Counters and histograms that cost little, because both are updated on every admission and the
+library's take ten times as long; and loads, which are replaced ring by ring.
 """
 
 from bisect import bisect_left
@@ -29,7 +29,7 @@ class Counts(Collector):
         self._counts: dict[tuple[str, ...], int] = {}
 
     def add(self, *labels: str) -> None:
-        """Count one more with these values of the labels, in their order."""
+        """Increment the series with these label values, in order."""
         self._counts[labels] = self._counts.get(labels, 0) + 1
 
     def remove(self, ring: RingName) -> None:
@@ -57,7 +57,7 @@ class Times(Collector):
         self._sums: dict[tuple[str, ...], float] = {}
 
     def observe(self, seconds: float, *labels: str) -> None:
-        """Take a duration down under these values of the labels."""
+        """Observe a duration under these label values."""
         counts = self._counts.get(labels)
         if counts is None:
             counts = self._counts[labels] = [0] * (len(self._buckets) + 1)
@@ -81,14 +81,14 @@ class Times(Collector):
 
 
 class Loads(Collector):
-    """How many objects each ring and each of its shards has, beside the shards' ceilings."""
+    """The objects of each ring and its shards, and the shards' capacities."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._shown: dict[RingName, tuple[int, tuple[ShardLoad, ...]]] = {}
 
     def show(self, ring: RingName, objects: int, shards: Iterable[ShardLoad]) -> None:
-        """Show these instead of what was shown of the ring."""
+        """Replace what was shown of the ring."""
         self._shown[ring] = objects, tuple(shards)
 
     def remove(self, ring: RingName) -> None:

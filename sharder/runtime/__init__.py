@@ -1,1 +1,1 @@
-"""Running: watches, queues, heartbeats and tasks that are kept alive."""
+"""Watches, queues, Leases and supervised tasks."""

@@ -1,10 +1,10 @@
-"""How long to wait after failures."""
+"""Delays after failures."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 HEALTHY_SECONDS: Final = 120.0
-"""What went on for so long fails for the first time, as with client-go's reflector."""
+"""A failure after so many healthy seconds counts as the first, as in client-go's reflector."""
 
 
 class Rng(Protocol):
@@ -25,13 +25,13 @@ class Backoff:
     def delay(self, failures: int, rng: Rng) -> float:
         """Return the seconds to wait after so many failures in a row, 0 after none.
 
-        The upper half of the delay is random, so that those who failed together do not come
-        back together, and `cap` is never exceeded.
+        The upper half of the delay is random, so that clients that failed together do not retry
+        together; `cap` is never exceeded.
         """
         return self.whole(failures) * (1 + rng.random()) / 2
 
     def whole(self, failures: int) -> float:
-        """Return the seconds without the chance, for those who wait alone."""
+        """Return the delay without jitter, for a single client."""
         if failures <= 0:
             return 0.0
         # 2**1024 overflows a float; the cap is reached long before.
@@ -39,9 +39,10 @@ class Backoff:
 
 
 UNSERVED: Final = Backoff(base=2.0, cap=30.0)
-"""Between looks for a resource that is not served: soon after it is, objects wait for us."""
+"""Between discovery requests for a resource that is not served: its objects wait for us soon after
+it is."""
 
 
 def failures_after(failures: int, lasted: float) -> int:
-    """Return how many failures in a row there are with one more, after `lasted` seconds."""
+    """Return the number of failures in a row with one more, after `lasted` healthy seconds."""
     return 1 if lasted >= HEALTHY_SECONDS else failures + 1

@@ -1,4 +1,4 @@
-"""The one place that reads clocks; everything else takes a `Clock` or a time as an argument."""
+"""The only module that reads clocks; all others take a `Clock` or a time as an argument."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time for what others read, monotonic time for what we measure."""
+    """Wall time for what other processes read, monotonic time for what we measure."""
 
     def now(self) -> datetime:
         """Return the wall clock as an aware UTC time."""
@@ -30,7 +30,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return seconds since boot, time asleep included where the system can tell.
+        """Return seconds since boot, including suspend where the system supports it.
 
         CLOCK_MONOTONIC stands still while a machine is suspended; a Lease does not.
         """

@@ -1,4 +1,4 @@
-"""Make errors visible that are retried for ever."""
+"""Log errors of operations that are retried for ever."""
 
 import logging
 from collections.abc import Callable, Hashable
@@ -8,22 +8,22 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from sharder.core.errors import ApiError
 
 OnError: TypeAlias = Callable[[ApiError | None], None]
-"""Told each failure, and None once when it recovered."""
+"""Called with each failure, and once with None on recovery."""
 
 K = TypeVar("K", bound=Hashable)
 
 REPEAT_SECONDS: Final = 60.0
-"""Between two lines about a trouble that goes on."""
+"""Between two lines about an error that persists."""
 
 _log = logging.getLogger(__name__)
 
 
 def ignore(_error: ApiError | None) -> None:
-    """Be the `OnError` of those who have no use for it."""
+    """Ignore errors: the default `OnError`."""
 
 
 class ErrorLog:
-    """The state of something that is tried again and again; logged only when it changes."""
+    """The state of one retried operation; logged only when it changes."""
 
     def __init__(self, doing: str, on_error: OnError) -> None:
         self._doing = doing
@@ -31,10 +31,10 @@ class ErrorLog:
         self._error: ApiError | None = None
 
     def failed(self, error: ApiError) -> None:
-        """Note a failure; warn when it is another than the last one."""
+        """Record a failure; log it if it differs from the last one."""
         known, self._error = self._error, error
         if known is None or (type(known), str(known)) != (type(error), str(error)):
-            # The reason stands in the message too: programs that use the SDK may show no fields.
+            # The message has the error too: programs that use the SDK may show no fields.
             _log.warning(
                 "cannot %s: %s",
                 self._doing,
@@ -44,12 +44,12 @@ class ErrorLog:
         self._on_error(error)
 
     def missed(self, error: ApiError) -> None:
-        """Note that something was missed, which is nobody's fault: no warning."""
+        """Record an expired watch, which is no failure and not logged here."""
         self._error = error
         self._on_error(error)
 
     def over(self) -> None:
-        """Note that it works; cheap when it did before."""
+        """Record a success; cheap if the last attempt succeeded too."""
         if self._error is None:
             return
         self._error = None
@@ -62,20 +62,20 @@ class _Group(Generic[K]):
     logged_at: float
     members: set[K] = field(default_factory=set)
     times: int = 0
-    """Failures since something was last told."""
+    """Failures since the last line."""
 
 
 class GroupedErrorLog(Generic[K]):
-    """Many that fail for the same reason: told of once, then each minute, and when it is over.
+    """Members that fail for the same reason: logged once, then each minute, and on recovery.
 
-    No clock: every call is told when it happens, in monotonic seconds.
+    It has no clock: every call passes its time, in monotonic seconds.
     """
 
     def __init__(self) -> None:
         self._groups: dict[Hashable, _Group[K]] = {}
 
     def failed(self, reason: Hashable, member: K, now: float) -> int | None:
-        """Note a failure; return of how many failures to tell now, None if of none."""
+        """Record a failure; return the number of failures to log now, None for no line."""
         first = reason not in self._groups
         group = self._groups.setdefault(reason, _Group(now))
         group.members.add(member)
@@ -86,7 +86,7 @@ class GroupedErrorLog(Generic[K]):
         return times
 
     def over(self, member: K) -> bool:
-        """Note that one fails no more; return whether that was the last one for some reason."""
+        """Record a success; return whether it was the last failing member of some reason."""
         before = len(self._groups)
         for reason, group in list(self._groups.items()):
             group.members.discard(member)

@@ -1,4 +1,4 @@
-"""Hold a Lease: take it when it is free, renew it, stop in time, give it back.
+"""Hold a Lease: acquire it when it is free, renew it, stop in time, release it.
 
     holder = LeaseHolder(leases, ref, "me", clock=clock, rng=rng)
     await holder.acquire()
@@ -8,7 +8,7 @@
     await holder.release()                  # after the work has ended
 
 Guarantee: no two holders are `valid` at once, as long as their monotonic clocks run equally fast
-within lease duration / renew deadline.  The time of a renewal counts from when it was sent.
+within lease duration / renew deadline. The time of a renewal counts from when it was sent.
 """
 
 import asyncio
@@ -43,12 +43,12 @@ from sharder.runtime.error_log import ErrorLog, ignore
 
 _LONGEST_PAUSE: Final = 0.9
 _JITTER: Final = 0.4
-"""Candidates look every 0.5 to 0.9 retry periods, so that what is given back is taken within one;
+"""Candidates poll every 0.5 to 0.9 retry periods, so that a released Lease is taken within one;
 client-go's wait 1 to 2.2."""
 _RELEASE_ATTEMPTS: Final = 3
 
 OnAttempt: TypeAlias = Callable[[float, bool], None]
-"""Told of each attempt that has ended when it was sent, and whether it was answered."""
+"""Called after each attempt with its start time, and whether it was answered."""
 
 D = TypeVar("D")
 
@@ -56,14 +56,14 @@ _log = logging.getLogger(__name__)
 
 
 class Leases(Readable[Lease], Writable[Lease], Protocol):
-    """What a holder needs of a store of Leases."""
+    """The operations on Leases that a holder needs."""
 
 
 class LeaseHolder:
-    """One process' claim to one Lease; `labels` and `annotations` are merged into it.
+    """One process' hold on one Lease; `labels` and `annotations` are merged into it.
 
-    A label that is None is taken off.  `pod_uid` is that of the pod which this process runs in: a
-    Lease that was held there before is taken soon after a restart, any other when it has run out.
+    A label that is None is removed. `pod_uid` is that of this process' pod: a Lease that was held
+    in the same pod is taken soon after a restart, any other when it has expired.
     """
 
     def __init__(
@@ -89,33 +89,33 @@ class LeaseHolder:
         self._labels = dict(labels or {})
         self._annotations: dict[str, str | None] = {
             **(annotations or {}),
-            # Of another pod it must not stay: it says where the holder runs.
+            # The uid of another pod must not stay: it says where the holder runs.
             POD_UID_ANNOTATION: pod_uid or None,
         }
         self._pod_uid = pod_uid
-        self._trouble = ErrorLog(f"hold lease {ref}", ignore)
+        self._error_log = ErrorLog(f"hold lease {ref}", ignore)
         self._on_attempt = on_attempt
         self._seen: ObservedRecord | None = None
         self._written: set[str] = set()
         self._renewing = asyncio.Lock()
         self._wants_evacuation = False
-        self._waits_for = ""
-        """The holder that was logged."""
+        self._logged_holder = ""
+        """The holder that was logged last."""
         self._renewed: float | None = None
 
     def valid(self, now: float) -> bool:
-        """Tell whether the Lease is surely ours at `now` of the monotonic clock.
+        """Return whether the Lease is surely ours at `now` of the monotonic clock.
 
-        Ask right before each act that nobody else may do.
+        Check it right before each act that only the holder may do.
         """
         return self._renewed is not None and now - self._renewed < self._timing.renew_deadline
 
     async def acquire(self) -> None:
         """Wait until the Lease is free and take it; errors are retried for ever."""
         while not await self._try_to_take():
-            self._tell_holder()
-            await self._clock.sleep(self._until_next_look())
-        self._waits_for = ""
+            self._log_holder()
+            await self._clock.sleep(self._poll_interval())
+        self._logged_holder = ""
         _log.info("acquired lease", extra={"object": str(self._ref)})
 
     async def keep(self) -> NoReturn:
@@ -129,13 +129,13 @@ class LeaseHolder:
             await self._clock.sleep(due - self._clock.monotonic())
             left = self._left()
             if left <= 0:
-                self._lose(self._why_not_renewed(late=self._clock.monotonic() - due))
+                self._raise_lost(self._why_not_renewed(late=self._clock.monotonic() - due))
             await self._try_to_renew(left)
 
     async def evacuate(self) -> None:
-        """Ask by the Lease that all objects be taken away, until the release takes that back.
+        """Request by the Lease that all objects be evacuated, until `release`.
 
-        Beside `keep`; what fails now goes along with the next renewal.
+        Used beside `keep`; a failed request goes along with the next renewal.
 
         Raises:
             LeaseLost: another holder was seen.
@@ -144,16 +144,16 @@ class LeaseHolder:
         await self._try_to_renew(max(self._left(), 0))
 
     async def release(self) -> None:
-        """Give the Lease back if it is ours, so that others need not wait; never raises.
+        """Release the Lease if it is ours, so that others need not wait; never raises.
 
-        Call it when the work has ended: whoever sees the release may begin at once.
+        Call it when the work has ended: the next holder may start at once.
         """
         self._renewed = None
         self._wants_evacuation = False
         try:
             if self._written and self._judge() != Ours():
-                # A write that was cancelled before its answer came may have got through.
-                await self._in_time(self._look())
+                # A cancelled write can have succeeded.
+                await self._in_time(self._read())
             for _ in range(_RELEASE_ATTEMPTS):
                 if self._judge() != Ours() or await self._in_time(self._try_to_release()):
                     break
@@ -162,19 +162,19 @@ class LeaseHolder:
                 "failed to release lease", extra={"object": str(self._ref), "error": str(error)}
             )
 
-    def _until_next_look(self) -> float:
-        """Return how long a candidate waits: not beyond the moment at which it may take over."""
+    def _poll_interval(self) -> float:
+        """Return how long a candidate waits, at most until it may take the Lease."""
         pause = self._timing.retry_period * (_LONGEST_PAUSE - _JITTER * self._rng.random())
         if self._seen is None:
             return pause
         left = runs_out_at(self._seen, self._timing) - self._clock.monotonic()
         return min(pause, left) if left > 0 else pause
 
-    def _tell_holder(self) -> None:
-        """Log whom we wait for, and how long at most if that one is dead; once for each."""
+    def _log_holder(self) -> None:
+        """Log each holder once, and until when it can hold the Lease without a renewal."""
         match self._judge():
-            case Held(holder) if self._seen and holder != self._waits_for:
-                self._waits_for = holder
+            case Held(holder) if self._seen and holder != self._logged_holder:
+                self._logged_holder = holder
                 left = runs_out_at(self._seen, self._timing) - self._clock.monotonic()
                 until = self._clock.now() + timedelta(seconds=left)
                 own = " (our own name: a killed predecessor or another process)"
@@ -202,7 +202,7 @@ class LeaseHolder:
         return is_ours
 
     async def _take_if_free(self) -> bool:
-        await self._in_time(self._look())
+        await self._in_time(self._read())
         match self._judge():
             case Free():
                 await self._in_time(self._take())
@@ -222,15 +222,15 @@ class LeaseHolder:
             self._answered(sent)
 
     def _failed(self, sent: float, error: ApiError) -> None:
-        self._trouble.failed(error)
+        self._error_log.failed(error)
         self._on_attempt(sent, False)  # noqa: FBT003 - an observer of one flag
 
     def _answered(self, sent: float) -> None:
-        self._trouble.over()
+        self._error_log.over()
         self._on_attempt(sent, True)  # noqa: FBT003
 
     async def _renew(self) -> None:
-        """Renew as if nothing had changed; if it has, look and judge."""
+        """Renew by the last known state; after a conflict read and judge again."""
         async with self._renewing:
             try:
                 await self._touch()
@@ -238,27 +238,27 @@ class LeaseHolder:
                 await self._renew_what_changed()
 
     async def _renew_what_changed(self) -> None:
-        lease = await self._look()
+        lease = await self._read()
         match self._judge():
             case Ours():
                 await self._touch()
             case Free() if lease is None:
                 await self._take()
             case Free():
-                self._lose("another client released it")
+                self._raise_lost("another client released it")
             case Held(holder):
-                self._lose(f"now held by {holder!r} in another process")
+                self._raise_lost(f"now held by {holder!r} in another process")
 
     async def _try_to_release(self) -> bool:
         try:
             await self._patch(released(self._clock.now()))
         except (Conflict, Unavailable):
-            # A connection that broke is no reason to keep others waiting: see what has happened.
-            await self._look()
+            # After a broken connection read the result, so that others need not wait.
+            await self._read()
             return False
         return True
 
-    async def _look(self) -> Lease | None:
+    async def _read(self) -> Lease | None:
         try:
             lease = await self._leases.get(self._ref)
         except NotFound:
@@ -285,7 +285,7 @@ class LeaseHolder:
 
     async def _touch(self) -> None:
         renew_time = format_time(self._clock.now())
-        # The labels go along: a Lease that has lost them by mistake would count as gone.
+        # With the labels: a Lease that lost them by mistake would count as gone.
         write = self._patch({"renewTime": renew_time}, self._labels)
         await self._write(write, renew_time)
 
@@ -295,7 +295,7 @@ class LeaseHolder:
         labels: Mapping[str, str | None] | None = None,
         annotations: Mapping[str, str | None] | None = None,
     ) -> Lease:
-        """Change the Lease if it is as last seen."""
+        """Patch the Lease if it is as last seen."""
         lease = self._seen.lease if self._seen else None
         metadata: Json = {
             "resourceVersion": lease.metadata.resource_version if lease else "",
@@ -337,7 +337,7 @@ class LeaseHolder:
             return why
         return f"{why}: the event loop was blocked, or the process paused, for {late:.1f}s"
 
-    def _lose(self, why: str) -> NoReturn:
+    def _raise_lost(self, why: str) -> NoReturn:
         self._renewed = None
         raise LeaseLost(f"lost lease {self._ref}: {why}")
 

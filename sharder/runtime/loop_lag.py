@@ -1,4 +1,4 @@
-"""How long the event loop keeps others waiting."""
+"""The delay of the event loop."""
 
 from collections.abc import Callable
 from typing import Final, NoReturn
@@ -6,14 +6,14 @@ from typing import Final, NoReturn
 from sharder.runtime.clock import Clock
 
 PROBE_SECONDS: Final = 0.1
-"""Between two probes: ten wake-ups a second cost nothing that could be measured."""
+"""Between two probes: ten wake-ups a second have no measurable cost."""
 
 
 async def probe(observe: Callable[[float], None], clock: Clock) -> NoReturn:
-    """Show how many seconds too late this task gets its turn, ten times a second.
+    """Observe by how many seconds this task runs late, ten times a second.
 
-    A block that ends between two probes is not seen, and of one that is seen what lies before the
-    probe was due does not count: it is a sample, by which long blocks are found for sure.
+    This is a sample: a block between two probes is missed, and of others the part before the probe
+    was due; long blocks are always found.
     """
     while True:
         due = clock.monotonic() + PROBE_SECONDS

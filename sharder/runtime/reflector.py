@@ -1,14 +1,13 @@
-"""Follow a collection: list it, watch from there, and begin again where that breaks.
+"""Reflect a collection: list it, watch from there, and relist or resume after errors.
 
-`after` is the state machine and `follow` the shell around it.
+`after` is the state machine and `follow` the loop around it. `Polled` lists a collection
+repeatedly where there is no right to watch it.
 
 Source:
     kube-runtime `watcher.rs` for the states; client-go v0.36.3 `tools/cache/reflector.go` for
     the delays (lines 58-67: from 0.8 s, forgotten after two minutes; line 1303: a watch shorter
     than a second counts as a failure).  Its cap of 30 s is too long here: while a watch is
     broken nothing moves, and every shard asks for its Lease each 2 s anyway.
-
-Follow a collection by lists alone where there is no right to watch it.
 """
 
 import logging
@@ -31,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class Versioned(Protocol):
-    """An object with metadata, whose resource version is the place in the stream."""
+    """An object whose resource version is its place in the stream."""
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -45,7 +44,7 @@ V = TypeVar("V", bound=Versioned)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a list-watch stands; without a version the next thing to do is to list."""
+    """The place in the stream; without a version the next action is a list."""
 
     version: str = ""
     failures: int = 0
@@ -53,14 +52,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The server closed the watch in good order after `lasted` seconds."""
+    """The server closed the watch without an error after `lasted` seconds."""
 
     lasted: float
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A list or a watch broke `lasted` seconds after it began."""
+    """A list or a watch failed `lasted` seconds after its start."""
 
     error: ApiError
     lasted: float
@@ -70,11 +69,11 @@ Outcome: TypeAlias = Listed[V] | WatchEvent[V] | Ended | Failed
 
 
 def after(place: Place, outcome: Outcome[V]) -> Place:
-    """Return where the list-watch stands after `outcome`.
+    """Return the place after `outcome`.
 
-    Only an expired version leads to a new list; after all else the watch resumes where it was,
-    so nothing is told twice.  Failures are counted for the back-off: only time heals them, since
-    a server that takes a watch and breaks it at once would otherwise be asked without end.
+    Only an expired version leads to a new list; after everything else the watch resumes, so no
+    event is repeated. Only time resets the failures: a server that accepts a watch and breaks it
+    at once would otherwise be called without end.
     """
     match outcome:
         case Listed(_, version) | Bookmark(version):
@@ -101,12 +100,12 @@ async def follow(
 ) -> AsyncGenerator[Listed[V] | Changed[V] | Removed[V], None]:
     """Yield the state of the collection and then its changes, for ever.
 
-    `Listed` comes first and again whenever the watch window was missed: it replaces all that was
-    known.  Errors never end the stream: they are logged under `doing` when they change, told to
-    `on_error`, and tried again after a while.  Close it (`contextlib.aclosing`) to end the
-    request at once when leaving the loop early.
+    `Listed` comes first, and again after every relist: it replaces all that was known. Errors
+    never end the stream: they are logged under `doing` when they change, passed to `on_error`, and
+    retried after a back-off. Close the generator (`contextlib.aclosing`) to end the request at
+    once when leaving the loop early.
 
-    With `keep` a list holds only what it holds for; changes are told whatever it says.
+    With `keep` a list contains only objects for which it returns True; changes are always yielded.
     """
     error_log = ErrorLog(doing, on_error)
     place = Place()
@@ -140,7 +139,7 @@ async def follow(
 
 @asynccontextmanager
 async def closing(events: AsyncIterator[E]) -> AsyncGenerator[AsyncIterator[E], None]:
-    """Close the request when a watch is left early; the port promises an iterator only."""
+    """Close the request if a watch is left early; the port promises an iterator only."""
     try:
         yield events
     finally:
@@ -152,15 +151,15 @@ POLL_SECONDS = 30.0
 """Between two lists (docs/protocol.md, "Fewer rights")."""
 
 HURRY_SECONDS = 1.1
-"""The same while something is expected; longer than a watch that counts as broken."""
+"""The same while changes are expected; longer than a watch that counts as failed."""
 
 T = TypeVar("T")
 
 
 class Polled(Generic[T]):
-    """The collection itself as long as it may be watched, else lists of it.
+    """The collection itself while it can be watched, otherwise repeated lists.
 
-    The right is asked for again before each list, so that a watch begins as soon as it is granted.
+    The watch is tried before each list, so that it starts as soon as the right is granted.
     """
 
     def __init__(
@@ -189,7 +188,7 @@ class Polled(Generic[T]):
         return await self._inner.list(keep)
 
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
-        """Yield what happens; without the right to watch wait, and then ask for a new list."""
+        """Yield events; without the right to watch, wait and request a new list."""
         try:
             async with closing(self._inner.watch(resource_version)) as events:
                 async for event in events:

@@ -1,4 +1,4 @@
-"""Keep long tasks running."""
+"""Restart tasks that crash."""
 
 import asyncio
 import logging
@@ -11,12 +11,12 @@ from sharder.runtime.clock import Clock
 
 BACKOFF: Final = Backoff(base=1.0, cap=60.0)
 _HEALTHY_SECONDS: Final = 300.0
-"""A task that ran so long before it crashed is restarted as after its first crash."""
+"""A crash after so many seconds counts as the first one."""
 
 INSIST_SECONDS: Final = 10.0
-"""After which a task that was cancelled, and goes on, is cancelled again: up to Python 3.12 a
-TaskGroup that is cancelled while one of its tasks fails raises the failure alone.  Longer than
-any cleanup takes."""
+"""After so long a cancelled task that still runs is cancelled again: up to Python 3.12 a TaskGroup
+that is cancelled while one of its tasks fails raises only the failure.  Longer than any cleanup
+takes."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,11 +28,11 @@ async def supervise(
     rng: Rng,
     on_crash: Callable[[str], None],
 ) -> None:
-    """Run the named tasks until all have returned, restarting those that crash.
+    """Run the named tasks until all have returned; restart those that crash.
 
-    `on_crash` is told the name of a task that crashed.  `LeaseLost` and `ConfigError` are no
-    crashes: raised by a task itself they end all the others and come out in an
-    ExceptionGroup.  Cancellation is the signal to stop, also for a task that fails on its way out.
+    `on_crash` gets the name of a crashed task. `LeaseLost` and `ConfigError` are no crashes:
+    raised by a task they end all others and leave in an ExceptionGroup. Cancellation is the signal
+    to stop, also for a task that fails on its way out.
     """
     is_stopping = False
 
@@ -50,7 +50,7 @@ async def supervise(
             else:
                 return
             if is_stopping:
-                # The error has taken the place of the cancellation.
+                # The error has replaced the cancellation.
                 return
             lasted = clock.monotonic() - began
             failures = 1 if lasted >= _HEALTHY_SECONDS else failures + 1
@@ -69,7 +69,7 @@ async def supervise(
 
 
 async def _end(running: set[asyncio.Task[None]]) -> None:
-    """Cancel tasks until all have ended; after a failure the group has done so once."""
+    """Cancel tasks until all have ended; after a failure the group has already done so once."""
     has_failed = any(t.done() and not t.cancelled() and t.exception() for t in running)
     pending = {task for task in running if not task.done()}
     while pending:

@@ -1,4 +1,4 @@
-"""Many writes side by side, a bounded number at a time."""
+"""Run many writes concurrently, up to a limit."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 
 
 class Batch:
-    """Takes work; waits where too much of it is under way."""
+    """Starts work; waits at the limit."""
 
     def __init__(self, group: asyncio.TaskGroup, limit: int) -> None:
         self._group = group
         self._room = asyncio.Semaphore(limit)
 
     async def add(self, work: Coroutine[None, None, object]) -> None:
-        """Start `work` as soon as there is room."""
+        """Start `work` as soon as there is a free slot."""
         try:
             await self._room.acquire()
         except asyncio.CancelledError:
@@ -27,7 +27,7 @@ class Batch:
 async def batch(limit: int) -> AsyncIterator[Batch]:
     """Run what is added, `limit` at a time, and wait for all of it at the end.
 
-    What fails first, added or in the body, cancels the rest and is raised.
+    The first failure, of a task or in the body, cancels the rest and is raised.
     """
     try:
         async with asyncio.TaskGroup() as group:

@@ -1,12 +1,12 @@
-"""A queue of keys to look at, now or later.
+"""A queue of keys to reconcile, now or later.
 
-Level-based: a key says where to look, never what happened.  A key is in work at most once, is
-waited for at most once (the earliest time wins), and what is added while it is in work is
-looked at again afterwards.
+Level-based: a key says what to reconcile, not what happened. A key is in work at most once and
+queued at most once (the earliest time wins); a key that is added while in work is reconciled again
+afterwards.
 
 Source:
     client-go v0.36.3 `util/workqueue` (its defaults for back-off are 5 ms to 1000 s) and
-    controller-runtime's outcome "look again after".
+    controller-runtime's outcome "requeue after".
 """
 
 import asyncio
@@ -21,24 +21,24 @@ from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 
 _SPARE_ENTRIES: Final = 16
-"""Stale entries that a small queue may keep, so that it is not sorted anew at each `add`."""
+"""Stale entries that a small queue can keep, so that not every `add` sorts it."""
 
 K = TypeVar("K", bound=Hashable)
 Worker: TypeAlias = Callable[[K], Awaitable[float | None]]
-"""Looks at a key; returns the seconds after which to look again, None to wait for an `add`."""
+"""Reconciles a key; returns the seconds until the next time, None to wait for an `add`."""
 
 _log = logging.getLogger(__name__)
 
 
 class WorkQueue(Generic[K]):
-    """Keys with the time at which each is due; not for use from several threads."""
+    """Keys with their due times; not thread-safe."""
 
     def __init__(self, *, clock: Clock, rng: Rng, backoff: Backoff) -> None:
         self._clock = clock
         self._rng = rng
         self._backoff = backoff
         self._due: dict[K, float] = {}
-        # Entries whose time is no longer the one in `_due` are stale and skipped.
+        # Entries with a time other than the one in `_due` are stale and skipped.
         self._order: list[tuple[float, int, K]] = []
         self._sequence = itertools.count()
         self._working: set[K] = set()
@@ -48,11 +48,11 @@ class WorkQueue(Generic[K]):
         self._changed = asyncio.Event()
 
     def add(self, key: K) -> None:
-        """Look at `key` as soon as a worker is free, or again after the one that has it."""
+        """Reconcile `key` as soon as a worker is free, or again after the current one."""
         self.add_after(key, 0.0)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Look at `key` in so many seconds, unless it is due earlier already."""
+        """Reconcile `key` in so many seconds, or earlier if it is due earlier."""
         due = self._clock.monotonic() + seconds
         if due >= self._due.get(key, float("inf")):
             return
@@ -61,20 +61,20 @@ class WorkQueue(Generic[K]):
             self._wait_for(key)
 
     def retry(self, key: K) -> None:
-        """Look at `key` after its back-off, which doubles until `forget`."""
+        """Reconcile `key` after its back-off, which doubles until `forget`."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self.add_after(key, self._backoff.delay(failures, self._rng))
 
     def forget(self, key: K) -> None:
-        """Begin the back-off of `key` anew; what is waiting stays."""
+        """Reset the back-off of `key`; it stays queued."""
         self._failures.pop(key, None)
         self._told.pop(key, None)
 
     async def run(self, worker: Worker[K], *, concurrency: int) -> None:
-        """Hand keys to `worker` until cancelled, `concurrency` at a time.
+        """Run `worker` on keys until cancelled, `concurrency` at a time.
 
-        An `ApiError` or `InvalidObject` leads to `retry`, any other error ends the run; a key
-        that was cut short is in the queue again.  Must not run twice at once.
+        An `ApiError` or `InvalidObject` leads to `retry`, any other error ends the run; an
+        interrupted key is queued again. Must not run twice at once.
         """
         slots = asyncio.Semaphore(concurrency)
         async with asyncio.TaskGroup() as group:
@@ -104,7 +104,7 @@ class WorkQueue(Generic[K]):
                 self._wait_for(key)
 
     def _tell(self, key: K, error: ApiError | InvalidObject) -> None:
-        """Warn of an error once until it is another one, or over; never of a lost race."""
+        """Log an error once until it changes or is over; conflicts only at debug level."""
         fields = {"object": str(key), "error": str(error)}
         if isinstance(error, Conflict) or self._told.get(key) == str(error):
             _log.debug("reconcile failed, will retry", extra=fields)
@@ -126,7 +126,7 @@ class WorkQueue(Generic[K]):
             await self._wake(wait)
 
     async def _wake(self, seconds: float | None) -> None:
-        """Wait until something was added, or so many seconds."""
+        """Wait for an `add`, or so many seconds."""
         if seconds is None:
             await self._changed.wait()
             return
@@ -143,7 +143,7 @@ class WorkQueue(Generic[K]):
             self._drop_stale()
 
     def _drop_stale(self) -> None:
-        """Keep one entry per key: a time far ahead that an `add` overtook would stay till then."""
+        """Keep one entry per key: an entry far ahead that was overtaken would stay until then."""
         live = (entry for entry in sorted(self._order, reverse=True) if not self._is_stale(entry))
         self._order = list({entry[2]: entry for entry in live}.values())
         heapq.heapify(self._order)

@@ -78,7 +78,7 @@ class Scene:
 
     async def trusted(self) -> TrustedCas:
         """Return whom the API server trusts."""
-        trust = await CaTrust(self.configurations, self.clock).look()
+        trust = await CaTrust(self.configurations, self.clock).trusted_cas()
         assert trust is not None
         return trust
 

@@ -220,7 +220,7 @@ class Service:
         tallies = Tallies(
             cache=self._cache,
             objects=self._objects,
-            observe=self._annotation_warnings.look,
+            observe=self._annotation_warnings.check,
             clock=self._clock,
             rng=self._rng,
         )

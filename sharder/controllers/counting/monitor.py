@@ -1,4 +1,4 @@
-"""Keep an eye on the tallies: act on what changes there, soon and no more often than needed.
+"""Act on changes of the tallies, soon and no more often than needed.
 
 The leader alone runs it (docs/placement.md, "The tally").
 """
@@ -18,40 +18,40 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.clock import Clock
 
 POLL_SECONDS: Final = 0.5
-"""Between two looks."""
+"""Between two checks."""
 
 MIN_PAUSE_SECONDS: Final = 2.0
-"""Before a pass is asked for again because of the same excess."""
+"""Before another pass is requested for the same excess."""
 
 RETRY_SECONDS: Final = 1.0
-"""Between two attempts at objects without owner because others have gone; with a look's time and
-the write's that makes less than 2 s."""
+"""Between two attempts at unassigned objects after departures; with the poll and the write this
+makes less than 2 s."""
 
 MAX_PAUSE_SECONDS: Final = 30.0
-"""The same in the end: not every excess can be undone, but a drain that has failed can."""
+"""The longest pause: not every excess can be undone, but a drain that failed can."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """A ring's tally at the last look."""
+    """A ring's tally at the last check."""
 
     tally: Tally
     placer: Placer | None = None
     changes: int = -1
     departures: int = 0
-    """Those after which objects without owner were tried again."""
+    """The departures after which unassigned objects were last retried."""
     tried_at: float = -inf
     excess: Mapping[ShardName, int] | None = None
-    """None: it was not even listed."""
+    """None before everything was listed."""
     asked_at: float = 0.0
     pause: float = MIN_PAUSE_SECONDS
-    """Seconds from then on in which the same excess is not asked for again."""
+    """Seconds from then on without another request for the same excess."""
     reported: tuple[bool, bool] | None = None
-    """Whether objects waited without owner, and for want of room."""
+    """Whether objects waited for an owner, and for capacity."""
 
 
 class TallyMonitor:
-    """Looks at every ring's tally as long as it runs."""
+    """Polls every ring's tally."""
 
     def __init__(
         self,
@@ -66,10 +66,10 @@ class TallyMonitor:
 
         Args:
             cache: Has the rings and their tallies.
-            resync: Has the ring passed over: a shard has too many, or all is counted at last.
-            recheck: Has its objects without owner tried again: there is room.
-            report: Has its status written.
-            clock: Tells when.
+            resync: Requests a pass: a shard has too many objects, or the first count is done.
+            recheck: Retries the ring's unassigned objects: there is capacity.
+            report: Requests a status update.
+            clock: For the times.
         """
         self._cache = cache
         self._resync = resync
@@ -79,7 +79,7 @@ class TallyMonitor:
         self._seen: dict[RingName, _Seen] = {}
 
     async def run(self) -> NoReturn:
-        """Look until cancelled."""
+        """Poll until cancelled."""
         while True:
             rings = self._cache.rings()
             self._seen = {ring: seen for ring, seen in self._seen.items() if ring in rings}
@@ -106,7 +106,7 @@ class TallyMonitor:
             self._report_waiting(snapshot, tally, seen)
 
     def _relieve(self, snapshot: RingSnapshot, seen: _Seen, now: float) -> None:
-        """Have the ring passed over if a shard has too many, or when it is listed first."""
+        """Request a pass if a shard has too many objects, or after the first list."""
         before, excess = seen.excess, excess_of(snapshot)
         seen.excess = excess
         if before is None or _grows(before, excess):
@@ -121,13 +121,13 @@ class TallyMonitor:
     def _retry_waiting(
         self, snapshot: RingSnapshot, tally: Tally, seen: _Seen, now: float
     ) -> None:
-        """Have objects that wait tried again if others have gone, the last ones included.
+        """Retry waiting objects after departures, including the last ones.
 
-        Those whose shard is gone wait as well, but nobody knows them by name: that takes a pass.
+        Objects whose shard is gone wait as well, but only a pass can find them.
         """
         standing_of = snapshot.members.standing_of
         orphaned = any(standing_of(shard) is Standing.GONE for shard in tally.by_shard())
-        # The same for what an evacuated shard still has: nobody had room for it.
+        # The same for the objects of an evacuating shard that found no capacity.
         if not snapshot.ring.spec.movement.paused:
             orphaned |= any(map(tally.staying_on, snapshot.placer.layout.evacuating))
         if not (tally.unassigned or orphaned):
@@ -137,7 +137,7 @@ class TallyMonitor:
             (self._resync if orphaned else self._recheck)(snapshot.name)
 
     def _report_waiting(self, snapshot: RingSnapshot, tally: Tally, seen: _Seen) -> None:
-        """Have the status written if objects begin or cease to wait, for room or otherwise."""
+        """Request a status update if objects start or stop waiting."""
         waiting = bool(tally.unassigned)
         reported = waiting, waiting and not snapshot.placer.has_room(tally)
         if reported != seen.reported:
@@ -146,5 +146,5 @@ class TallyMonitor:
 
 
 def _grows(before: Mapping[ShardName, int], excess: Mapping[ShardName, int]) -> bool:
-    """Tell whether some shard has more too many than before; less is being seen to."""
+    """Return whether any shard's excess grows; a shrinking excess is being drained."""
     return any(many > before.get(shard, 0) for shard, many in excess.items())

@@ -1,10 +1,9 @@
-"""Count the objects of a ring anew after some have come, gone or moved.
+"""Recount the objects of a ring after some were created, deleted or moved.
 
-For rings whose strategy follows: the others have a tally.  Nothing is remembered of an object, so
-a count is a list of metadata, page by page, at most every `COUNT_SECONDS`.  Behind it a watch
-waits for the first object that is created or deleted, and ends with it; that others move is told
-by who moves them.  So a ring in which nothing happens costs nothing (docs/protocol.md,
-"ControllerRing").
+For rings whose strategy follows: the others have a tally. Nothing is stored per object: a count is
+a list of metadata, page by page, at most every `COUNT_SECONDS`. Then a watch waits for the first
+created or deleted object, and ends with it; moves are reported by the mover. A ring without
+changes costs nothing (docs/protocol.md, "ControllerRing").
 """
 
 import asyncio
@@ -31,27 +30,27 @@ from sharder.runtime.reflector import closing
 from sharder.runtime.workqueue import WorkQueue
 
 COUNT_SECONDS: Final = COUNTS_SECONDS
-"""Between two counts of a ring: as often as its status is written for the sake of counts."""
+"""Between two counts of a ring: as often as its status is written for counts."""
 
 SETTLE_SECONDS: Final = 2.0
 """After the first change: objects move many at a time."""
 
 BACKOFF: Final = Backoff(base=30.0, cap=300.0)
-"""Between attempts at a count that failed; what cannot be read is reported by the resync."""
+"""Between attempts at a failed count; the resync reports what cannot be read."""
 
 WATCH_BACKOFF: Final = Backoff(base=1.0, cap=60.0)
 
 CONCURRENCY: Final = 2
-"""Rings that are counted at a time."""
+"""Rings that are counted at the same time."""
 
 
 @dataclass(slots=True)
 class _Newest:
-    """The newest objects of a list, to tell those that are created later."""
+    """The newest objects of a list, to recognise those that are created later."""
 
     created: str = ""
     uids: set[str] = field(default_factory=set)
-    """Of all that were created in that second."""
+    """The uids of all objects created in that second."""
 
     def note(self, obj: PartialObject) -> None:
         created = obj.metadata.creation_timestamp or ""
@@ -69,7 +68,7 @@ class _Newest:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A list that was counted, and where to go on from."""
+    """A counted list, and where to continue from."""
 
     snapshot: RingSnapshot
     store: Store[PartialObject]
@@ -78,7 +77,7 @@ class _Listed:
 
 
 class ObjectCount:
-    """Counts rings, each when something has happened to its objects."""
+    """Counts a ring when its objects have changed."""
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class ObjectCount:
         clock: Clock,
         rng: Rng,
     ) -> None:
-        """`publish` is told each count."""
+        """`publish` gets each count."""
         self._cache = cache
         self._objects = objects
         self._publish = publish
@@ -97,17 +96,17 @@ class ObjectCount:
         self._rng = rng
         self._queue = WorkQueue[RingName](clock=clock, rng=rng, backoff=BACKOFF)
         self._counted: dict[RingName, float] = {}
-        """When each ring was counted last."""
+        """When each ring was last counted."""
         self._watches: dict[RingName, list[asyncio.Task[None]]] = {}
 
     def moved(self, ring: RingName) -> None:
-        """Take note that an object of the ring has come, gone or moved."""
+        """Recount the ring soon: an object was created, deleted or moved."""
         self._end(ring)
         due = self._counted.get(ring, -inf) + COUNT_SECONDS - self._clock.monotonic()
         self._queue.add_after(ring, max(SETTLE_SECONDS, due))
 
     def passed(self, ring: RingName) -> None:
-        """Take note that the resync has counted the ring: from then on it is to be watched."""
+        """Watch the ring for changes: the resync has counted it."""
         if ring not in self._watches:
             self._queue.add_after(ring, COUNT_SECONDS)
 
@@ -134,7 +133,7 @@ class ObjectCount:
         ]
 
     async def _count(self, snapshot: RingSnapshot, stats: ResyncStats) -> list[_Listed]:
-        """Count all main objects in scope; return the lists by which that was done."""
+        """Count all main objects in scope; return the lists that were counted."""
         found = []
         selector = selector_text(snapshot.ring.spec.object_selector)
         list_scope = scope_of(snapshot.namespaces, self._cache.known_namespaces())
@@ -157,7 +156,7 @@ class ObjectCount:
         return found
 
     async def _await_change(self, name: RingName, listed: _Listed) -> None:
-        """Wait until an object is created or deleted; without the right to watch, for nothing."""
+        """Wait until an object is created or deleted; end at once without the right to watch."""
         version, failures = listed.version, 0
         while True:
             try:
@@ -178,7 +177,7 @@ class ObjectCount:
             await self._clock.sleep(WATCH_BACKOFF.delay(max(1, failures), self._rng))
 
     def _counts(self, name: RingName, listed: _Listed, event: WatchEvent[PartialObject]) -> bool:
-        """Tell whether there is one object more or less in scope; others change all the time."""
+        """Return whether the number of objects in scope changes; other updates are frequent."""
         match event:
             case Removed(obj):
                 pass

@@ -1,4 +1,4 @@
-"""What a pass over a ring finds, and what it does."""
+"""What a pass over a ring finds and does."""
 
 from collections import Counter
 from datetime import datetime
@@ -14,19 +14,19 @@ from sharder.core.status.stats import ObjectStats, ResyncReport
 
 
 class ResyncResult(NamedTuple):
-    """What is told of a whole pass."""
+    """The result of a whole pass."""
 
     stats: ObjectStats
-    """Of all objects that were looked at: not all of a ring whose strategy sticks."""
+    """Counts of all objects of the pass: not all of a ring whose strategy sticks."""
     report: ResyncReport
 
 
 class ResyncStats:
-    """Counts main objects as they pass by, and the steps that are carried out."""
+    """Counts main objects and the steps that were written."""
 
     def __init__(self, snapshot: RingSnapshot) -> None:
         self.fault: str | None = None
-        """What the ring's strategy did wrong first."""
+        """The first error of the ring's strategy."""
         self._snapshot = snapshot
         self._by_shard = Counter[ShardName]()
         self._unassigned = self._unowned = self._draining = 0
@@ -38,7 +38,7 @@ class ResyncStats:
         return self._unassigned + self._by_shard.total()
 
     def note(self, obj: PartialObject, step: Step) -> None:
-        """Count an object where it is; one that is assigned now will pass by again."""
+        """Count an object where it is; one that is assigned now will be listed again."""
         if isinstance(step, Assign):
             return
         if isinstance(step, Keep) and step.fault:
@@ -56,7 +56,7 @@ class ResyncStats:
         self._unowned += not works
 
     def left(self, obj: PartialObject) -> None:
-        """Count an object that was to be assigned, and could not be written."""
+        """Count an object whose assignment could not be written."""
         self._count(obj)
 
     def carried_out(self, obj: PartialObject, step: Step) -> None:
@@ -72,11 +72,11 @@ class ResyncStats:
                 pass
 
     def failed(self, error: Exception) -> None:
-        """Count a write that was given up."""
+        """Count a write that was given up after conflicts."""
         self._conflicts += isinstance(error, Conflict)
 
     def result(self, *, time: datetime, seconds: float) -> ResyncResult:
-        """Return everything; the pass ended at `time` after `seconds`."""
+        """Return all counts; the pass ended at `time` after `seconds`."""
         stats = ObjectStats(
             objects=self.objects,
             unassigned=self._unassigned,

@@ -33,7 +33,7 @@ class _Running(NamedTuple):
 
 @dataclass(slots=True)
 class _State:
-    """What is kept of a ring."""
+    """State of one ring."""
 
     tally: Tally
     scope: tuple[object, ...] = ()
@@ -41,20 +41,20 @@ class _State:
     list_scope: ListScope = ()
     wanted: set[Part] = field(default_factory=set)
     unlisted: set[Part] = field(default_factory=set)
-    """Those of the wanted ones that have not been counted yet."""
+    """The wanted parts that have not been counted yet."""
     given_up: set[Part] = field(default_factory=set)
-    """Those of them that cannot be listed: the others do not wait for them."""
+    """The unlisted parts that cannot be listed: the others do not wait for them."""
     running: dict[Part, _Running] = field(default_factory=dict)
-    """The wanted ones, and others until these show what those do."""
+    """The wanted parts, and previous ones until the wanted ones cover their objects."""
 
 
 class Tallies:
-    """Keeps the watches that the tallies of all rings need."""
+    """Runs the watches that feed the tallies of all rings."""
 
     def __init__(
         self, *, cache: ClusterCache, objects: Objects, observe: Observe, clock: Clock, rng: Rng
     ) -> None:
-        """`observe` is shown objects in scope, again whenever they change."""
+        """`observe` gets objects in scope, again whenever they change."""
         self._cache = cache
         self._clock = clock
         self._ports = Ports(cache=cache, objects=objects, observe=observe, clock=clock, rng=rng)
@@ -64,7 +64,7 @@ class Tallies:
         self._changed = asyncio.Event()
 
     def subscriber(self) -> Subscriber:
-        """Return what to subscribe to the world."""
+        """Return the subscriber for the cluster cache."""
         return Subscriber(
             ring=self._ring_changed,
             steps=lambda _: None,
@@ -87,7 +87,7 @@ class Tallies:
                 await self._changed.wait()
 
     def _ring_changed(self, ring: RingName) -> None:
-        """Take note at once: the snapshot was built this very moment."""
+        """Record the namespaces now: the snapshot was built this very moment."""
         snapshot = self._cache.snapshot(ring)
         counts = snapshot is not None and snapshot.tally is not None
         self._stale[ring] = self._cache.known_namespaces() if counts else frozenset()
@@ -102,7 +102,7 @@ class Tallies:
                     running.counting.recheck()  # of namespaces that are not selected
 
     def _adjust(self, ring: RingName, known: frozenset[str], group: asyncio.TaskGroup) -> None:
-        """Start and end watches, if what they cover has changed."""
+        """Start and stop watches if the ring's scope has changed."""
         snapshot = self._cache.snapshot(ring)
         tally = None if snapshot is None else snapshot.tally
         state = self._rings.get(ring)
@@ -131,9 +131,8 @@ class Tallies:
     ) -> None:
         """Watch what is in scope now.
 
-        Namespaces that are new were empty, and those that are deleted are: what comes and goes in
-        them is shown by the watches that go on.  Those that are selected by other labels may hold
-        anything: it is listed.
+        New namespaces were empty, and deleted ones are: the running watches show their changes.
+        Namespaces that are selected because of changed labels can hold anything and are listed.
         """
         come = snapshot.namespaces - state.namespaces
         came_full = {n for n in come if not self._cache.began_empty(snapshot.name, n)}
@@ -170,19 +169,19 @@ class Tallies:
         self._settle(state, group)
 
     def _give_up(self, state: _State, group: asyncio.TaskGroup, part: Part) -> None:
-        """Count without a part; the resync says that it cannot be read."""
+        """Continue without a part that cannot be listed; the resync reports it."""
         if part in state.unlisted:
             state.given_up.add(part)
             self._settle(state, group)
 
     def _take_up(self, state: _State, part: Part) -> None:
-        """Wait for a part after all: half of a list would make others look too many."""
+        """Wait for a part again: half of a list would make other shards look too full."""
         if part in state.given_up:
             state.given_up.discard(part)
             state.tally.synced = False
 
     def _settle(self, state: _State, group: asyncio.TaskGroup) -> None:
-        """Drop what others show by now."""
+        """Stop watches whose objects are covered by the wanted parts."""
         for part in state.running.keys() - state.wanted:
             if not any(part.overlaps(other) for other in state.unlisted):
                 state.running.pop(part).task.cancel()
@@ -203,7 +202,7 @@ def _parts_of(snapshot: RingSnapshot, list_scope: ListScope) -> Iterator[Part]:
 
 
 def _spans(part: Part, snapshot: RingSnapshot) -> bool:
-    """Tell whether one watch shows objects in scope and others, by their namespaces."""
+    """Return whether one watch shows objects in and out of scope, by their namespaces."""
     if part.resource in snapshot.cluster_scoped:
         return part.resource == _NAMESPACES
     return not part.within.namespace
@@ -215,7 +214,7 @@ def _end(state: _State) -> None:
 
 
 def stats_of(snapshot: RingSnapshot) -> ObjectStats | None:
-    """Return what the ring's tally says, None without one, or before everything was listed."""
+    """Return the counts of the ring's tally, None without one or before the first list."""
     tally = snapshot.tally
     if tally is None or not tally.synced:
         return None

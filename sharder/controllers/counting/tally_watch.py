@@ -1,7 +1,7 @@
-"""Feed a ring's tally from one watch, and remember what is too early to be counted.
+"""Feed a ring's tally from one watch, and buffer objects of unknown namespaces.
 
-Namespaces are watched apart: an object may be shown before anybody can tell whether its namespace
-is in scope.  Of such a one is kept how it will count, as of the others.
+Namespaces have a watch of their own: an object can arrive before its namespace, so its entry is
+buffered until the scope is known.
 """
 
 from collections.abc import Callable
@@ -25,19 +25,19 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import Polled, follow
 
 GIVE_UP_SECONDS = 10.0
-"""After which the other resources of a ring are placed without what cannot be listed."""
+"""After so long the other resources of a ring are placed without a part that cannot be listed."""
 
 Observe = Callable[[RingSnapshot, PartialObject], None]
 
 
 class Part(NamedTuple):
-    """What one watch shows."""
+    """The objects that one watch shows."""
 
     resource: GroupResource
     within: ListRequest
 
     def overlaps(self, other: "Part") -> bool:
-        """Tell whether both may show the same object."""
+        """Return whether both can show the same object."""
         one, another = self.within, other.within
         return self.resource == other.resource and (
             one.holds(another.namespace) or another.holds(one.namespace)
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """What every watch needs."""
+    """What all watches share."""
 
     cache: ClusterCache
     objects: Objects
@@ -56,7 +56,7 @@ class Ports:
 
 
 class TallyWatch:
-    """One part of a ring's tally, and the watch that feeds it."""
+    """One part of a ring's tally, and its watch."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class TallyWatch:
             ring: Whose objects are counted.
             part: Which of them.
             tally: Where they are counted.
-            is_known: Tells of a namespace whether it has been seen, and the ring's snapshot was
+            is_known: Returns whether a namespace was seen, and the ring's snapshot was
                 built with it.
-            listed: Is told whenever the whole part has been counted.
-            unreadable: Is told, maybe again and again, that it cannot be listed.
-            listing: Is told when a list of it begins.
+            listed: Called whenever the whole part was counted.
+            unreadable: Called, possibly often, while the part cannot be listed.
+            listing: Called when a list of the part starts.
         """
         self._unreadable = unreadable
         self._listing = listing
@@ -93,19 +93,20 @@ class TallyWatch:
         self._is_known = is_known
         self._listed = listed
         self._early: dict[str, Entries] = {}
-        """Objects of namespaces that are not known yet, by namespace."""
+        """Objects of unknown namespaces, by namespace."""
         self._is_listing = False
         self._unseen = set[int]()
-        """What the list that is under way has not shown yet."""
+        """What the current list has not shown yet."""
 
     async def run(self) -> NoReturn:
-        """Follow for ever; what is not served has no objects."""
+        """Watch until cancelled; a resource that is not served has no objects."""
         failures, clock = 0, self._ports.clock
         while True:
             began = clock.monotonic()
             try:
                 resource = await self._ports.objects.find(self._part.resource)
-                # What has no namespaces is shown by another part, as soon as the World knows.
+                # Cluster-scoped objects belong to another part, which follows with the next
+                # snapshot.
                 if resource.namespaced or self._part.within in WHOLE:
                     await self._follow(resource)
             except NotFound:
@@ -117,7 +118,7 @@ class TallyWatch:
             await clock.sleep(UNSERVED.delay(failures, self._ports.rng))
 
     def recheck(self) -> None:
-        """Count what was too early, as far as its namespace is known now."""
+        """Count buffered objects whose namespaces are known by now."""
         if self._is_listing:
             return
         snapshot = self._ports.cache.snapshot(self._ring)
@@ -156,7 +157,7 @@ class TallyWatch:
                         self._see(obj, is_there=False)
 
     def _on_error(self, error: ApiError | None) -> None:
-        """Let the next list begin anew; end the watch of what is gone, or may not be listed."""
+        """Restart with a new list; end the watch of a resource that is gone or forbidden."""
         if error is not None:
             self._is_listing = False
             self._note(error)
@@ -164,7 +165,7 @@ class TallyWatch:
             raise error
 
     def _note(self, error: ApiError) -> None:
-        """Give the part up that may not be listed, or could not be for a while."""
+        """Give the part up if it is forbidden, or failed for a while."""
         now = self._ports.clock.monotonic()
         if self._failing_since is None:
             self._failing_since = now
@@ -172,7 +173,7 @@ class TallyWatch:
             self._unreadable(self._part)
 
     def _list(self, obj: PartialObject) -> bool:
-        """Count an object of a page at once, and let nobody keep it."""
+        """Count an object of a page; return False, so that none is kept."""
         if not self._is_listing:
             self._begin()
         found = self._entry(obj)
@@ -188,7 +189,7 @@ class TallyWatch:
         self._early = {}
 
     async def _finish(self) -> None:
-        """Forget what was not listed, in steps: the webhook answers in between."""
+        """Remove what was not listed, in steps that leave the loop to admission."""
         if not self._is_listing:  # nothing was there
             self._begin()
         for _ in self._tally.removing(self._part, self._unseen):
@@ -206,7 +207,7 @@ class TallyWatch:
             self._tally.see(self._part, identity, None if found is None else found[1])
 
     def _entry(self, obj: PartialObject) -> tuple[int, Entry] | None:
-        """Return how an object counts, None if it is not in scope, or too early."""
+        """Return how an object counts, None if it is out of scope or buffered."""
         snapshot = self._ports.cache.snapshot(self._ring)
         if snapshot is None or not snapshot.matches(obj):
             return None

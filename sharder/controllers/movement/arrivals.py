@@ -1,8 +1,8 @@
-"""Bring the objects of namespaces that have come into a ring's scope to their shards.
+"""Reconcile only the namespaces that were added to a ring's scope.
 
-Namespaces come all the time, and a pass over all objects of the ring for each would never let the
-leader rest.  So these namespaces alone are listed; a namespace that has left the scope needs
-nothing at all (docs/protocol.md, "Moving objects").
+Namespaces are added all the time, and a pass over the whole ring for each would keep the leader
+busy for ever. So only these namespaces are listed; a namespace that leaves the scope needs nothing
+(docs/protocol.md, "Moving objects").
 """
 
 from collections.abc import Callable
@@ -22,14 +22,14 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.workqueue import WorkQueue
 
 GATHER_SECONDS = 0.2
-"""How long namespaces are gathered: many come at a time, their first objects a moment later."""
+"""How long namespaces are gathered: many are created together, their objects a moment later."""
 
 CONCURRENCY = 4
 """Rings at a time."""
 
 
 class Arrivals:
-    """Passes over the namespaces that have come, ring by ring."""
+    """Passes over added namespaces, ring by ring."""
 
     def __init__(
         self,
@@ -69,17 +69,17 @@ class Arrivals:
         self._come: dict[RingName, frozenset[str]] = {}
 
     def add(self, ring: RingName, come: frozenset[str]) -> None:
-        """Pass over these namespaces of the ring too; without any there is nothing to do."""
+        """Add namespaces of a ring; without any there is nothing to do."""
         if come:
             self._come[ring] = self._come.get(ring, frozenset()) | come
             self._queue.add_after(ring, GATHER_SECONDS)
 
     async def run(self) -> None:
-        """Pass over what has come until cancelled."""
+        """Run passes until cancelled."""
         await self._queue.run(self.reconcile, concurrency=CONCURRENCY)
 
     async def reconcile(self, name: RingName) -> float | None:
-        """Pass over what has come into one ring; return in how many seconds to do so again."""
+        """Pass over the added namespaces of one ring; return the seconds until the next pass."""
         snapshot, come = self._cache.snapshot(name), self._come.pop(name, frozenset())
         if snapshot is None:
             return None

@@ -1,7 +1,7 @@
-"""The exceptions of one resource of a ring: objects without owner, or being drained.
+"""The unassigned, or the draining, objects of one resource of a ring.
 
-What is remembered is bounded for each ring, whatever happens in the cluster: the resync looks
-after all else (docs/protocol.md, "Exceptions").
+Memory is bounded for each ring, whatever happens in the cluster: the resync handles the rest
+(docs/protocol.md, "Exceptions").
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,37 +12,37 @@ from sharder.core.names import ObjectRef, ShardName
 from sharder.runtime.clock import Clock
 
 MAX_REMEMBERED = 10_000
-"""Exceptions of one sort that are remembered of a ring: some 4 MB."""
+"""Objects of each kind that are remembered of a ring: some 4 MB."""
 
 
 class Limit:
-    """How many more a ring may remember."""
+    """How many more objects a ring can remember."""
 
     def __init__(self, left: int = MAX_REMEMBERED) -> None:
         self.left = left
 
 
 class Seen(NamedTuple):
-    """When an exception was first seen, on our own clock, and the shard that has the object."""
+    """When an object was first seen, on our clock, and its shard."""
 
     since: float
     shard: ShardName
 
 
 class Observer(Protocol):
-    """Is told of exceptions as they come and go."""
+    """Follows objects as they enter and leave a backlog."""
 
     def noted(self, ref: ObjectRef, seen: Seen) -> None:
-        """An exception was seen, maybe not for the first time."""
+        """An object was added or updated."""
         ...
 
     def dropped(self, ref: ObjectRef) -> None:
-        """It is over, as far as anybody knows."""
+        """An object was removed."""
         ...
 
 
 class Backlog:
-    """Exceptions, the oldest first; another thread may read `count` and `age`."""
+    """Objects, the oldest first; another thread may read `count` and `age`."""
 
     def __init__(self, clock: Clock, limit: Limit, observer: Observer | None = None) -> None:
         self._clock = clock
@@ -58,16 +58,16 @@ class Backlog:
         return ref in self._seen
 
     def count(self) -> int:
-        """Return how many there are."""
+        """Return the number of objects."""
         return len(self._seen)
 
     def age(self) -> float:
-        """Return for how many seconds the oldest has been there, 0 without any."""
+        """Return the age of the oldest object in seconds, 0 without any."""
         oldest = self._oldest
         return 0.0 if oldest is None else self._clock.monotonic() - oldest
 
     def older_than(self, seconds: float) -> Iterator[tuple[ObjectRef, Seen]]:
-        """Yield the exceptions that have been there for longer, the oldest first."""
+        """Yield objects that have been there for longer, the oldest first."""
         end = self._clock.monotonic() - seconds
         for ref, seen in self._seen.items():
             if seen.since >= end:
@@ -75,17 +75,17 @@ class Backlog:
             yield ref, seen
 
     def shard(self, ref: ObjectRef) -> ShardName | None:
-        """Return the shard of an exception, None if that is not remembered."""
+        """Return the shard of an object, None if it is not remembered."""
         seen = self._seen.get(ref)
         return None if seen is None else seen.shard
 
     def since(self, ref: ObjectRef) -> float | None:
-        """Return when an exception was first seen, None if that is not remembered."""
+        """Return when an object was first seen, None if it is not remembered."""
         seen = self._seen.get(ref)
         return None if seen is None else seen.since
 
     def note(self, ref: ObjectRef, shard: ShardName) -> bool:
-        """Remember an exception; return False if there is no room."""
+        """Add or update an object; return False at the limit."""
         known = self._seen.get(ref)
         if known is None:
             if self._limit.left <= 0:
@@ -93,23 +93,23 @@ class Backlog:
             self._limit.left -= 1
         seen = Seen(known.since if known else self._clock.monotonic(), shard)
         self._seen[ref] = seen
-        self._look()
+        self._update_oldest()
         if self._observer is not None:
             self._observer.noted(ref, seen)
         return True
 
     def drop(self, ref: ObjectRef) -> None:
-        """Forget what is no exception any more."""
+        """Remove an object."""
         if self._seen.pop(ref, None) is not None:
             self._limit.left += 1
-            self._look()
+            self._update_oldest()
             if self._observer is not None:
                 self._observer.dropped(ref)
 
     def replace(
         self, within: ListRequest, now: Mapping[ObjectRef, ShardName]
     ) -> dict[ObjectRef, ShardName]:
-        """Take a new list for what was known of a slice; return what is in it no more."""
+        """Replace the objects of one request by a new list; return those that are gone."""
         gone = {
             ref: seen.shard
             for ref, seen in self._seen.items()
@@ -122,10 +122,10 @@ class Backlog:
         return gone
 
     def keep(self, wanted: Callable[[ObjectRef], bool]) -> None:
-        """Forget all others."""
+        """Remove all objects that are not wanted."""
         for ref in [ref for ref in self._seen if not wanted(ref)]:
             self.drop(ref)
 
-    def _look(self) -> None:
+    def _update_oldest(self) -> None:
         first = next(iter(self._seen.values()), None)
         self._oldest = None if first is None else first.since

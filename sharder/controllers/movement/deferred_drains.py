@@ -1,7 +1,7 @@
-"""The drains of one pass for which the ring's budget had no room when they were decided.
+"""The drains of one pass that the ring's budget deferred.
 
-A pass waits for room a few seconds only: what is stranded meanwhile is for the next one
-(docs/protocol.md, "Budgets").
+A pass waits for its budget a few seconds only; the rest waits for the next pass (docs/protocol.md,
+"Budgets").
 """
 
 from collections.abc import Iterator
@@ -15,21 +15,21 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.clock import Clock
 
 MAX_WAITING = 1_000
-"""Objects that a pass keeps: some 4 MB; the others are met by the next one."""
+"""Objects that a pass keeps: some 4 MB; the next pass finds the others."""
 
 WAIT_SECONDS = 10.0
-"""From the first refusal on; a pass is not made longer than that for room."""
+"""Counted from the first refusal: a pass is not extended further for its budget."""
 
 RETRY_SECONDS = 0.2
-"""Between two looks whether there is room; an acknowledgement takes about as long."""
+"""Between two checks of the budget; an acknowledgement takes about as long."""
 
 MIN_SECONDS, MAX_SECONDS = 1.0, 15.0
-"""Before the next pass over a ring for which there was no room to the end; as long as after a
-change at most, for orphans do not wait for budgets."""
+"""Before the next pass if the budget was still spent at the end; at most as long as after a
+change, because rescues do not wait for budgets."""
 
 
 class DeferredDrain(NamedTuple):
-    """An object whose drain was withheld; it is decided again before it is written."""
+    """An object whose drain was deferred; it is decided again before the write."""
 
     resource: Resource
     obj: PartialObject
@@ -37,7 +37,7 @@ class DeferredDrain(NamedTuple):
 
 
 class DeferredDrains:
-    """Who waits, since when, and whether that is worth it yet."""
+    """The deferred drains, and whether waiting for them is worth it."""
 
     def __init__(self, snapshot: RingSnapshot, *, mover: Mover, clock: Clock) -> None:
         self._snapshot = snapshot
@@ -50,7 +50,7 @@ class DeferredDrains:
     def add(
         self, resource: Resource, obj: PartialObject, decide: Decide, withheld: DrainDeferred
     ) -> None:
-        """Keep an object for later, if there is room for it."""
+        """Keep an object for later, up to the limit."""
         if self._until is None:
             self._until = self._clock.monotonic() + WAIT_SECONDS
         if sum(map(len, self._waiters.values())) >= MAX_WAITING:
@@ -60,20 +60,20 @@ class DeferredDrains:
         waiters.append(DeferredDrain(resource, obj, decide))
 
     def take(self) -> Iterator[DeferredDrain]:
-        """Return those for whose drain there seems to be room, in the order they came in."""
+        """Yield the drains that the budget seems to allow, in their order."""
         for shard in list(self._waiters):
             if self._wait(shard) <= 0:
                 yield from self._waiters.pop(shard)
 
     def lasts(self) -> bool:
-        """Tell whether there may be room for one that waits before the pass has to end."""
+        """Return whether the budget can allow a drain before the pass has to end."""
         if self._until is None:
             return False
         left = self._until - self._clock.monotonic()
         return left > 0 and any(self._wait(shard) < left for shard in self._waiters)
 
     def again_in(self) -> float | None:
-        """Return in how many seconds the next pass may do more, None if this one did all."""
+        """Return in how many seconds the next pass can do more, None if nothing was deferred."""
         if not self._waiters and not self._left_out:
             return None
         wait = min((self._wait(shard) for shard in self._waiters), default=0.0)

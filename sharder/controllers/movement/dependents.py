@@ -1,4 +1,4 @@
-"""Bring single controlled objects to the shard on which their owners are now."""
+"""Move single controlled objects to the shards of their owners."""
 
 from collections.abc import Sequence, Set
 from functools import partial
@@ -18,7 +18,7 @@ from sharder.runtime.task_pool import batch
 
 
 class DependentsFollower:
-    """Reads the owners of controlled objects, each once, and plans after them; by one snapshot."""
+    """Reads each owner of controlled objects once, and plans by one snapshot."""
 
     def __init__(self, snapshot: RingSnapshot, *, objects: Objects, mover: Mover) -> None:
         self._snapshot = snapshot
@@ -28,16 +28,16 @@ class DependentsFollower:
         self._owners = Owners()
         self._reservations = Reservations(snapshot)
         self._waiting = set[str]()
-        """Owners that have just lost their own owner, by uid."""
+        """Uids of owners that just lost their owner label."""
         self.left_behind = dict[str, ObjectRef]()
-        """Owners of what could not be written, by uid: they are to wait for it."""
+        """Owners whose dependents could not be written, by uid: they wait."""
         self._unread = dict[str, ApiError | InvalidObject]()
 
     async def run(self, controlled: Resource, found: Sequence[PartialObject]) -> None:
-        """Take each object one step on; one that fails keeps no other.
+        """Move each object one step; a failure affects no other object.
 
         Raises:
-            ApiError: it is not known which resource an owner is of.
+            ApiError: the resource of an owner is unknown.
         """
         references = {
             reference.uid: (reference, obj.metadata.namespace)
@@ -55,17 +55,17 @@ class DependentsFollower:
                 await writes.add(self._move(controlled, obj))
 
     async def _main_kinds(self, wanted: Set[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
-        """Return the main resources by group and kind; any may control, whatever it lists.
+        """Return the main resources by group and kind; any of them can be a controller.
 
         Raises:
-            ApiError: one that is `wanted` may be among those that could not be looked up.
+            ApiError: one of the `wanted` resources could not be discovered.
         """
         kinds, unknown = dict[tuple[str, str], Resource](), list[ApiError]()
         for entry in self._snapshot.resources:
             try:
                 main = await self._objects.find(entry.id)
             except NotFound:
-                # None of its objects exist that could have an owner label.
+                # No object of it exists that could have an owner label.
                 continue
             except ApiError as error:
                 unknown.append(error)
@@ -76,7 +76,7 @@ class DependentsFollower:
         return kinds
 
     async def _learn(self, main: Resource, reference: OwnerReference, namespace: str) -> None:
-        """Take note of where an owner is; one that is gone counts with the hash of its key."""
+        """Record where an owner is; a deleted one counts with the hash of its key."""
         ref = ObjectRef(namespace if main.namespaced else "", reference.name)
         try:
             owner = await read(self._objects, main, ref)
@@ -105,7 +105,7 @@ class DependentsFollower:
         try:
             await self._mover.move(self._snapshot, resource, obj, partial(self._plan, uid))
         except (ApiError, InvalidObject, BackingOff):
-            # It is tried again after its back-off.
+            # It is retried after its back-off.
             if reference is not None and self._failures.keeps_owner(key):
                 self.left_behind[uid] = ObjectRef(obj.metadata.namespace, reference.name)
 

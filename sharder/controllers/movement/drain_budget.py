@@ -1,7 +1,6 @@
-"""Ask each ring's budget before a drain is written, and keep it up to date.
+"""Check each ring's budget before a drain is written, and keep it up to date.
 
-Every drain goes through here, whoever wants it; what is no drain is never kept waiting
-(docs/protocol.md, "Budgets").
+Every drain goes through here; other steps never wait (docs/protocol.md, "Budgets").
 """
 
 from collections.abc import Iterator
@@ -19,30 +18,30 @@ from sharder.runtime.clock import Clock
 
 
 class DrainDeferred(SharderError):  # noqa: N818 - reads as a fact, like the others
-    """The ring's budget is spent: the drain was not written, and may be later."""
+    """The ring's budget is spent: the drain was not written."""
 
     def __init__(self, shard: ShardName, why: str) -> None:
         super().__init__(why)
         self.shard = shard
-        """Who would have been asked."""
+        """The shard of the drain."""
 
 
 class DeferredCounter(Protocol):
-    """Counts what was withheld."""
+    """Counts deferred drains."""
 
     def withheld(self, ring: RingName, limit: str) -> None:
-        """A drain was refused by this limit."""
+        """A drain was deferred by this limit."""
         ...
 
 
 class Sent:
-    """Whether a write is on its way, so that a lost answer leaves open what it did."""
+    """Whether a write was sent, because a lost answer leaves its result open."""
 
     def __init__(self) -> None:
         self.is_sent = False
 
     def now(self) -> None:
-        """Note that the write is sent."""
+        """Record that the write is sent."""
         self.is_sent = True
 
 
@@ -56,9 +55,9 @@ class DrainBudget:
         self._leavers: dict[RingName, Leavers[ObjectKey]] = {}
 
     def refusal(self, snapshot: RingSnapshot, shard: ShardName) -> Refusal | None:
-        """Return why the shard may not be asked to let go of one more that leads others.
+        """Return why one more leading object of the shard must not be drained now, None if it can.
 
-        None if it may; what leads none may be asked for more often.
+        Other objects can be drained more often.
         """
         limits, now = snapshot.ring.spec.movement, self._clock.monotonic()
         refusal = self._of(snapshot.name).refusal(shard, limits, now)
@@ -68,11 +67,11 @@ class DrainBudget:
     def begun(self, snapshot: RingSnapshot, key: ObjectKey, step: Step) -> Iterator[Sent]:
         """Account for the step that the body writes.
 
-        A write that failed gives its place back, unless it may have been carried out all the
-        same: its answer was lost, or not waited for.
+        A failed write returns its place, unless it may have been carried out all the same: its
+        answer was lost or not awaited.
 
         Raises:
-            Withheld: it is a drain, and there is no room for it.
+            DrainDeferred: it is a drain, and the budget is spent.
         """
         sent, budget = Sent(), self._of(snapshot.name)
         if not isinstance(step, Drain):
@@ -94,22 +93,22 @@ class DrainBudget:
                 self._leaving(snapshot.name).end(key)
 
     def gone(self, key: ObjectKey) -> None:
-        """Note that an object is not there any more, or has nobody to let go of it."""
+        """Record that an object is deleted, or is no longer drained."""
         self._of(key.ring).closed(key)
         self._leaving(key.ring).end(key)
 
     def forget(self, ring: RingName) -> None:
-        """Drop what is known of a ring that is gone."""
+        """Forget a deleted ring."""
         self._budgets.pop(ring, None)
         self._leavers.pop(ring, None)
 
     def of(self, resource_key: ResourceKey) -> "OpenDrains":
-        """Return what keeps the budget up to date with a resource's drains, as they are seen."""
+        """Return the observer that keeps the budget up to date with a resource's drains."""
         ring = resource_key.ring
         return OpenDrains(self._of(ring), self._leaving(ring), resource_key, self._clock)
 
     def _begin(self, snapshot: RingSnapshot, key: ObjectKey, shard: ShardName) -> None:
-        """Take a place for a drain, or raise `DrainDeferred`."""
+        """Take a place in the budget, or raise `DrainDeferred`."""
         limits, now = snapshot.ring.spec.movement, self._clock.monotonic()
         budget, leavers = self._of(snapshot.name), self._leaving(snapshot.name)
         leads = snapshot.roles[key.resource] is Role.LEADING
@@ -131,7 +130,7 @@ class DrainBudget:
 
 
 class OpenDrains:
-    """Tells a ring's budget what the watches see."""
+    """Updates a ring's budget with what the watches show."""
 
     def __init__(
         self,
@@ -151,7 +150,7 @@ class OpenDrains:
         self._budget.opened(key, seen.shard, seen.since, now)
 
     def dropped(self, ref: ObjectRef) -> None:
-        """It is not any more."""
+        """It is no longer drained."""
         self._budget.closed(ObjectKey(self._flow, ref))
 
     def seen_over(self, ref: ObjectRef) -> None:
@@ -159,7 +158,7 @@ class OpenDrains:
         self._leavers.seen_over(ObjectKey(self._flow, ref))
 
     def arrived(self, ref: ObjectRef) -> None:
-        """It has an owner again, or is gone."""
+        """It has an owner again, or was deleted."""
         self._leavers.end(ObjectKey(self._flow, ref))
 
     def asked(self, ref: ObjectRef) -> ShardName | None:
@@ -170,5 +169,5 @@ class OpenDrains:
         return self._leavers.shard(ObjectKey(self._flow, ref), self._clock.monotonic())
 
     def any(self) -> bool:
-        """Tell whether objects of the ring that lead others are on their way."""
+        """Return whether leading objects of the ring are between two shards."""
         return self._leavers.any(self._clock.monotonic())

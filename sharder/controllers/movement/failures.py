@@ -1,7 +1,7 @@
-"""Objects that could not be written: each is left alone for a while, and people are told.
+"""Back off objects that could not be written, and report them.
 
-One object that a policy refuses, or whose label another webhook takes off, stops neither its ring
-nor any other object (docs/protocol.md, "Moving objects").
+An object that a policy rejects, or whose label another webhook removes, stops neither its ring nor
+any other object (docs/protocol.md, "Moving objects").
 """
 
 import logging
@@ -27,10 +27,10 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import GroupedErrorLog
 
 MAX_REMEMBERED = 10_000
-"""Objects with a back-off; the resync alone tries what fails beyond."""
+"""Objects with a back-off; beyond this number only the resync retries."""
 
 MAX_TIMES = 3
-"""Failures in a row after which what an object controls does not keep it any more: some 10 s."""
+"""Failures in a row after which dependents no longer keep their owner waiting: some 10 s."""
 
 WRITE_FAILED, LABEL_REMOVED = "ShardWriteFailed", "ShardLabelRemoved"
 """Reasons of Events."""
@@ -38,15 +38,15 @@ WRITE_FAILED, LABEL_REMOVED = "ShardWriteFailed", "ShardLabelRemoved"
 _log = logging.getLogger(__name__)
 
 Report = Callable[[RingName, str | None], None]
-"""Told what keeps the ring's objects from where they belong, None if nothing does any more."""
+"""Called with what keeps the ring's objects from moving, None when that is over."""
 
 
 class BackingOff(SharderError):  # noqa: N818 - reads as a fact, like the others
-    """The last write to this object failed a moment ago: it is not due yet."""
+    """The last write to this object failed a moment ago."""
 
 
 class LabelReverted(Rejected):
-    """The API server took our write, but the label is not there: another webhook removed it."""
+    """The API server accepted our write, but the label is missing: another webhook removed it."""
 
 
 class FailureCounter(Protocol):
@@ -65,7 +65,7 @@ class _Failure:
 
 
 class Failures:
-    """How often each object has failed in a row, and how long it is left alone."""
+    """The failures in a row and the back-off of each object."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Failures:
         report: Report,
         retry: Retry,
     ) -> None:
-        """Without `recorder` nobody is told: another replica does that."""
+        """Without `recorder` nothing is reported: another replica does that."""
         self._clock = clock
         self._rng = rng
         self._recorder = recorder
@@ -92,31 +92,31 @@ class Failures:
         return key in self._failures
 
     def wait(self, key: ObjectKey) -> float:
-        """Return for how many seconds the object is left alone yet; 0 if it may be written."""
+        """Return for how many seconds the object still backs off, 0 if it can be written."""
         failure = self._failures.get(key)
         return 0.0 if failure is None else max(0.0, failure.until - self._clock.monotonic())
 
     def keeps_owner(self, key: ObjectKey) -> bool:
-        """Tell whether the owner of a controlled object that failed is to wait for it.
+        """Return whether the owner of a failed controlled object has to wait for it.
 
-        Not for ever: one child that nobody can write must not leave its owner without a shard.
+        Not for ever: a child that cannot be written must not leave its owner unassigned.
         """
         failure = self._failures.get(key)
         return failure is not None and failure.times < MAX_TIMES
 
     def is_stubborn(self, key: ObjectKey) -> bool:
-        """Tell whether so many writes in a row have failed that the next one is like to fail."""
+        """Return whether so many writes in a row failed that the next one will probably fail."""
         failure = self._failures.get(key)
         return failure is not None and failure.times >= MAX_TIMES
 
     def put_off(self, key: ObjectKey, seconds: float) -> None:
-        """Have an object tried again later that waits for others: nothing of it has failed."""
+        """Retry an object later that waits for others: it has not failed itself."""
         if key not in self._failures and len(self._failures) < MAX_REMEMBERED:
             self._failures[key] = _Failure(until=self._clock.monotonic() + seconds)
         self._retry(key, seconds)
 
     def insist(self, key: ObjectKey) -> None:
-        """Raise `BackingOff` unless the object may be written."""
+        """Raise `BackingOff` while the object backs off."""
         seconds = self.wait(key)
         if seconds > 0:
             raise BackingOff(f"{key.resource} {key.ref} is backing off for another {seconds:.1f}s")
@@ -124,10 +124,10 @@ class Failures:
     async def failed(
         self, key: ObjectKey, obj: PartialObject, error: ApiError | InvalidObject
     ) -> None:
-        """Leave the object alone for twice as long as the last time, and have it tried again.
+        """Double the object's back-off, and retry it then.
 
-        Each reason is told once, as an Event on the object, until it succeeds; that the server
-        is busy, only if it is so twice in a row.
+        Each reason is reported once, as an Event on the object, until a write succeeds; a busy
+        server only after two failures in a row.
         """
         ring, resource = key.resource_key
         self._counter.failed(ring, resource)
@@ -152,7 +152,7 @@ class Failures:
             await self._recorder.warn(obj, reason, f"ring {ring} cannot move the object: {error}")
 
     def over(self, key: ObjectKey) -> None:
-        """Note that the object was written, or needs nothing any more."""
+        """Record that the object was written, or needs no write."""
         if self._failures.pop(key, None) is not None:
             self._note_rights(key, None)
             if self._error_log.over(key):
@@ -163,7 +163,7 @@ class Failures:
                 _log.info("objects can be moved again", extra=fields)
 
     def _log_failure(self, key: ObjectKey, error: ApiError | InvalidObject) -> None:
-        """Tell of the first object of a resource that fails so, and how many there are."""
+        """Log the first object of a resource that fails this way, and the number of failures."""
         kind = key.resource_key, type(error)
         times = self._error_log.failed(kind, key, self._clock.monotonic())
         if times is not None:
@@ -178,14 +178,14 @@ class Failures:
             _log.warning("cannot move objects", extra=fields)
 
     def forget(self, resource_key: ResourceKey) -> None:
-        """Drop what is known of a resource that is no resource of the ring any more."""
+        """Forget a resource that was removed from the ring."""
         for key in [key for key in self._failures if key.resource_key == resource_key]:
             self.over(key)
 
     def _note_rights(self, key: ObjectKey, error: ApiError | InvalidObject | None) -> None:
-        """Keep one text for each resource, until the last of its objects is no more forbidden.
+        """Keep one text per resource until none of its objects is forbidden.
 
-        A text that followed the objects would write the ring's status again and again.
+        A text per object would write the ring's status again and again.
         """
         ring, resource = key.resource_key
         text, keys = self._forbidden.get(key.resource_key, ("", set[ObjectKey]()))

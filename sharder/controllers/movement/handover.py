@@ -1,10 +1,8 @@
-"""Carry single objects over: those that their shard has let go, that have no owner, or failed.
+"""Hand over single objects: released ones, unassigned ones, and ones that failed before.
 
-An object is read again before anything is decided, so whoever found it need not be right.  What
-an object without owner controls is relabelled first, then the object is assigned, so that the new
-shard never meets children that still belong to the old one (docs/protocol.md, "Moving objects").
-
-Read single objects again before anything is decided about them.
+Each object is read again before a decision, so outdated events do no harm. Its dependents are
+relabelled first, then it is assigned, so that the new shard never meets children that belong to
+the old one (docs/protocol.md, "Moving objects").
 """
 
 from collections import defaultdict
@@ -30,7 +28,7 @@ from sharder.runtime.task_pool import batch
 
 
 class Handover:
-    """Takes what waits one step on, many objects of a resource at once."""
+    """Moves pending objects one step, many of a resource at once."""
 
     def __init__(
         self,
@@ -44,7 +42,7 @@ class Handover:
         locks: Locks,
         rng: Rng,
     ) -> None:
-        """`on_fault` is told what a ring's strategy did wrong; a pass tells when that is over."""
+        """`on_fault` gets errors of a ring's strategy; a pass reports their end."""
         self._cache = cache
         self._objects = objects
         self._mover = mover
@@ -54,32 +52,32 @@ class Handover:
         self._locks = locks
         self._rng = rng
         self._reported_faults: dict[RingName, RingSnapshot] = {}
-        """By which a fault of the ring's strategy was last told."""
+        """The snapshot with which an error of the ring's strategy was last reported."""
         self._failed_reads = defaultdict[ResourceKey, int](int)
-        """How often in a row something that concerns all objects could not be read."""
+        """Failed reads in a row that concern all objects of a resource."""
 
     async def run(self) -> None:
-        """Carry over until cancelled."""
+        """Hand over until cancelled."""
         await self._pending.run(self.carry_over)
 
     def forget(self, resource_key: ResourceKey) -> None:
-        """Drop what waits of a resource that is no resource of the ring any more."""
+        """Forget a resource that was removed from the ring."""
         self._pending.forget(resource_key)
         self._failures.forget(resource_key)
         self._failed_reads.pop(resource_key, None)
         self._reported_faults.pop(resource_key.ring, None)
 
     async def carry_over(self, resource_key: ResourceKey) -> float | None:
-        """Take on all objects that are due; return in how many seconds another is.
+        """Move all due objects; return the seconds until the next one is due.
 
         Raises:
-            ApiError: something that concerns all of them could not be read; they wait on.
+            ApiError: something that concerns all of them could not be read; they stay pending.
         """
         role = self._role(resource_key)
         if role is None:
             self.forget(resource_key)
             return None
-        # Where both move owners with what they control, wait for the resync.
+        # Wait for the resync where both move owners together with their dependents.
         async with nullcontext() if role is Role.MAIN else self._locks[resource_key.ring]:
             snapshot = self._cache.snapshot(resource_key.ring)
             if snapshot is not None and self._role(resource_key) is role:
@@ -98,7 +96,7 @@ class Handover:
                 left = await self._move(snapshot, resource_key, shards)
         except Superseded:
             if self._cache.snapshot(resource_key.ring) is snapshot:
-                # No new snapshot has come: we lead no more, or do not see the Leases.
+                # Without a newer snapshot we lost leadership, or do not see the Leases.
                 left = dict.fromkeys(shards, AGAIN_SECONDS)
         except ApiError:
             self._failed_reads[resource_key] += 1
@@ -117,7 +115,7 @@ class Handover:
         resource_key: ResourceKey,
         shards: Mapping[ObjectRef, ShardName],
     ) -> dict[ObjectRef, float]:
-        """Return those that wait for others, and for how many seconds."""
+        """Return the objects that wait for others, and for how many seconds."""
         resource = await self._objects.find(resource_key.resource)
         objects, mover, failures = self._objects, self._mover, self._failures
         reader = ObjectReader(
@@ -143,7 +141,7 @@ class Handover:
         return left
 
     def _report_fault(self, snapshot: RingSnapshot, fault: str) -> None:
-        """Tell the first fault: it may be another one with every object."""
+        """Report the first error: each object can cause another one."""
         known = self._reported_faults.get(snapshot.name)
         if known is None or not known.places_like(snapshot):
             self._reported_faults[snapshot.name] = snapshot
@@ -151,15 +149,14 @@ class Handover:
 
 
 LIST_FROM = 10
-"""So many objects of one namespace are rather listed than read one by one.
+"""From so many objects of one namespace on, they are listed and not read one by one.
 
-Only where nearly everything has an owner, so that the list of what has none is short: not so
-controlled resources.
+Not for controlled resources: there most objects lack an owner label, and the list would be long.
 """
 
 
 class ObjectReader:
-    """Finds those of a resource's objects that need a step: without owner, or failed before."""
+    """Finds the objects of a resource that need a step: unassigned, or failed before."""
 
     def __init__(
         self,
@@ -170,7 +167,7 @@ class ObjectReader:
         failures: Failures,
         limit: int,
     ) -> None:
-        """`limit` bounds the requests under way at once."""
+        """`limit` bounds the concurrent requests."""
         self._snapshot = snapshot
         self._resource = resource
         self._objects = objects
@@ -180,7 +177,7 @@ class ObjectReader:
         self._found = list[PartialObject]()
 
     async def run(self, refs: Collection[ObjectRef]) -> list[PartialObject]:
-        """Return the objects that need a step; that others need none is noted.
+        """Return the objects that need a step; record that the others need none.
 
         Raises:
             ApiError: the objects of a namespace could not be listed.
@@ -195,7 +192,7 @@ class ObjectReader:
         return self._found
 
     def _to_list(self, refs: Collection[ObjectRef]) -> dict[str, set[ObjectRef]]:
-        """Return by namespace what is listed; what failed may have an owner."""
+        """Return the objects to list by namespace; failed ones can have an owner."""
         by_namespace = defaultdict[str, set[ObjectRef]](set)
         if self._role is not Role.CONTROLLED:
             for ref in refs:
@@ -228,7 +225,7 @@ class ObjectReader:
         return ObjectKey(ResourceKey(self._snapshot.name, self._resource.id), ref)
 
     def _unread(self, ref: ObjectRef) -> PartialObject:
-        """Return what is known of an object that cannot be read, for people to be told of it."""
+        """Return an unreadable object as the object of an Event."""
         group, version = self._resource.id.group, self._resource.version
         return PartialObject(
             api_version=f"{group}/{version}" if group else version,

@@ -1,10 +1,10 @@
-"""Hold the Lease of a shard whose objects are taken, so that it cannot come back meanwhile.
+"""Hold the Lease of a shard while its objects are taken, so that it cannot return meanwhile.
 
-A shard that let go of its Lease may acquire it again at any moment, with a hundred writes under
-way that take its objects.  Whoever finds the Lease held waits for the holder's duration: so the
-leader holds it while it takes objects, and gives it back as it was.  Holding it also tells from
-the API server itself that the shard is not back, however old our view is (docs/protocol.md, "What
-the leader does to Leases").
+A shard that released its Lease can acquire it again at any moment, with a hundred writes under way
+that take its objects. A candidate waits for the holder's duration, so the leader holds the Lease
+while it takes objects and then restores it. The write also confirms at the API server that the
+shard has not returned, however old our view is (docs/protocol.md, "What the leader does to
+Leases").
 """
 
 import asyncio
@@ -30,37 +30,37 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.lease_lock import Leases
 
 IDLE_SECONDS = 1.0
-"""A Lease that nobody has needed for so long is given back."""
+"""A Lease that was unused for so long is released."""
 
 HOLD = 2 * DEFAULT_DURATION
-"""For how long a Lease is held at a time: much longer than a request may take.  So long a shard
-waits at most if we are killed before we give its Lease back."""
+"""How long a Lease is held at a time: much longer than a request takes.  If we are killed
+meanwhile, a shard waits at most so long."""
 
 REST = Backoff(base=5.0, cap=2 * HOLD.total_seconds())
-"""For how long a Lease is left alone after holds in a row during which nothing could be written:
-objects that nobody can write must not keep their shard away.  At first it is just enough for a
-shard to try, as the objects of a dead one wait for a broken connection."""
+"""How long a Lease backs off after holds in a row without a successful write: objects that cannot
+be written must not keep their shard away.  At first this is just enough for a shard to try,
+because the objects of a dead shard can wait for a broken connection."""
 
 QUIET_SECONDS = 20.0
-"""For how long objects that could not be written do not have a Lease held that was given back: a
-shard that is back asks for it every 2 s."""
+"""How long after a release failed objects cause no new hold: a returned shard requests its Lease
+every 2 s."""
 
 REQUEST_SECONDS = 10.0
-"""How long a write may take, and more."""
+"""The longest time for a write, and more."""
 
 _log = logging.getLogger(__name__)
 
 
 class ShardReturned(SharderError):  # noqa: N818 - reads as a fact, like the others
-    """The shard holds its Lease again: nothing may be taken from it."""
+    """The shard holds its Lease again: none of its objects may be taken."""
 
 
 class _Rest(NamedTuple):
-    """A Lease that is left alone."""
+    """A Lease that backs off."""
 
     until: float
     fruitless: int = 0
-    """How often in a row it was held while nothing could be written."""
+    """Holds in a row without a successful write."""
 
 
 @dataclass(slots=True)
@@ -68,14 +68,14 @@ class _HeldLease:
     """A Lease that we hold."""
 
     found: LeaseSpec
-    """How it is given back."""
+    """The spec to restore."""
     lease: Lease
     until: float
-    """Monotonic seconds at which somebody else may acquire it."""
+    """Monotonic seconds at which others can acquire it."""
     used: float
     users: int = 0
     useful: bool = False
-    """Whether anything was written since the Lease was last written."""
+    """Whether an object was written since the last write of the Lease."""
 
 
 class LeaseGuard:
@@ -88,22 +88,21 @@ class LeaseGuard:
         self._held: dict[ObjectRef, _HeldLease] = {}
         self._resting: dict[ObjectRef, _Rest] = {}
         self._quiet: dict[ObjectRef, float] = {}
-        """Until when what could not be written takes no new hold."""
+        """Until when failed objects cause no new hold."""
         self._locks = WeakValueDictionary[ObjectRef, asyncio.Lock]()
 
     @asynccontextmanager
     async def holding(
         self, ref: ObjectRef, *, again: bool = False
     ) -> AsyncIterator[Callable[[], None]]:
-        """Keep the shard with this Lease away while the body writes; no Lease, no hold.
+        """Keep the shard of this Lease away while the body writes; without a Lease do nothing.
 
-        Yields what raises `Unavailable` if that does not last for a request any more.  Who tries
-        `again` what could not be written takes no hold soon after one was given back: the shard
-        may want it.
+        Yields a check that raises `Unavailable` if the hold ends too soon for a request. A retry
+        (`again`) causes no new hold soon after a release: the shard may want its Lease.
 
         Raises:
-            ShardIsBack: it holds its Lease.
-            ApiError: the Lease could not be written, or is left alone for a while.
+            ShardReturned: it holds its Lease.
+            ApiError: the Lease could not be written, or backs off.
         """
         async with self._lock(ref):
             held_lease = await self._fresh(ref, again=again)
@@ -112,7 +111,7 @@ class LeaseGuard:
             return
         held_lease.users += 1
         try:
-            yield partial(self._insist, ref, held_lease)
+            yield partial(self._check, ref, held_lease)
             held_lease.useful = True
             self._resting.pop(ref, None)
         finally:
@@ -120,35 +119,35 @@ class LeaseGuard:
             held_lease.used = self._clock.monotonic()
 
     async def run(self) -> None:
-        """Give back what is not needed any more, until cancelled; then give back all."""
+        """Release unused Leases until cancelled; then release all."""
         try:
             while True:
                 await self._clock.sleep(IDLE_SECONDS / 2)
-                await self._give_back_idle()
+                await self._release_idle()
         finally:
             if self._held:
-                # Writes that were cut short may be on their way yet.
+                # Cancelled writes can still be under way.
                 await self._clock.sleep(IDLE_SECONDS)
-                await self._give_back_all()
+                await self._release_all()
 
-    async def _give_back_all(self) -> None:
-        """Give back what there is time for; the rest runs out by itself."""
+    async def _release_all(self) -> None:
+        """Release what there is time for; the rest expires."""
         try:
             async with asyncio.timeout(IDLE_SECONDS):
                 for ref, held_lease in list(self._held.items()):
-                    await self._give_back(ref, held_lease)
+                    await self._release(ref, held_lease)
         except TimeoutError:
-            # Raised from here it would take the place of the cancellation.
+            # Raised here, it would replace the cancellation.
             _log.info("leases not released before shutdown", extra={"why": "stopping"})
 
-    def _insist(self, ref: ObjectRef, held_lease: _HeldLease) -> None:
+    def _check(self, ref: ObjectRef, held_lease: _HeldLease) -> None:
         if held_lease.until - self._clock.monotonic() <= REQUEST_SECONDS:
             raise Unavailable(f"lease {ref} expires too soon for another write")
 
     def _lock(self, ref: ObjectRef) -> asyncio.Lock:
         return self._locks.setdefault(ref, asyncio.Lock())
 
-    async def _give_back_idle(self) -> None:
+    async def _release_idle(self) -> None:
         now = self._clock.monotonic()
         known = self._resting.items()
         self._resting = {ref: rest for ref, rest in known if now < rest.until + REST.cap}
@@ -156,10 +155,10 @@ class LeaseGuard:
         for ref, held_lease in list(self._held.items()):
             async with self._lock(ref):
                 if not held_lease.users and now - held_lease.used >= IDLE_SECONDS:
-                    await self._give_back(ref, held_lease)
+                    await self._release(ref, held_lease)
 
     async def _fresh(self, ref: ObjectRef, *, again: bool) -> _HeldLease | None:
-        """Return our claim with at least half of its time left, None if there is no Lease."""
+        """Return our hold with at least half of its time left, None without a Lease."""
         now, held_lease = self._clock.monotonic(), self._held.get(ref)
         if held_lease is not None and held_lease.until - now > HOLD.total_seconds() / 2:
             return held_lease
@@ -170,12 +169,12 @@ class LeaseGuard:
         try:
             return await self._hold(ref, held_lease)
         except ApiError:
-            # Whoever waits behind us would wait for the same answer.
+            # The next callers would wait for the same answer.
             self._resting[ref] = _Rest(self._clock.monotonic() + IDLE_SECONDS, rest.fruitless)
             raise
 
     async def _hold(self, ref: ObjectRef, held_lease: _HeldLease | None) -> _HeldLease | None:
-        lease = held_lease.lease if held_lease is not None else self._seen(ref)
+        lease = held_lease.lease if held_lease is not None else self._known(ref)
         while lease is not None:
             if not is_given_up(lease):
                 self._held.pop(ref, None)
@@ -208,7 +207,7 @@ class LeaseGuard:
         return held_lease
 
     def _ours(self, lease: Lease) -> LeaseSpec:
-        """Return the spec with which we hold the Lease; to renew it is no transition."""
+        """Return the spec with which we hold the Lease; a renewal is no transition."""
         now, known = format_time(self._clock.now()), lease.spec
         is_ours = known.holder_identity == SHARDER_IDENTITY
         return structs.replace(
@@ -230,8 +229,8 @@ class LeaseGuard:
         except NotFound:
             return None
 
-    async def _give_back(self, ref: ObjectRef, held_lease: _HeldLease) -> None:
-        """Give a Lease back as it was found; if that fails the shard waits until it runs out."""
+    async def _release(self, ref: ObjectRef, held_lease: _HeldLease) -> None:
+        """Restore a Lease; if that fails, the shard waits until it expires."""
         del self._held[ref]
         self._quiet[ref] = self._clock.monotonic() + QUIET_SECONDS
         if not held_lease.useful:
@@ -247,7 +246,7 @@ class LeaseGuard:
 
 
 def _written(lease: Lease, spec: LeaseSpec) -> Json:
-    """Return the patch; with the label, or somebody would write that in between."""
+    """Return the patch; with the label, which another client would write otherwise."""
     return {
         "metadata": {
             "resourceVersion": lease.metadata.resource_version,

@@ -1,8 +1,8 @@
-"""Carry one step out: one guarded write, decided again at the moment it is sent.
+"""Write one step: one guarded write, decided again at the moment it is sent.
 
-Between a decision and its write the world goes on.  So each attempt asks again whether this
-process still leads and whether the snapshot still stands; a write that lost a race reads the
-object again and is decided anew (docs/protocol.md, "Moving objects").
+The cluster changes between a decision and its write. So each attempt checks again whether this
+process leads and whether the snapshot is current; after a conflict the object is read and decided
+again (docs/protocol.md, "Moving objects").
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
 
 MAX_ATTEMPTS = 5
-"""Lost races on one object before it is left to the back-off: somebody writes it all the time."""
+"""Conflicts on one object before it backs off: another client keeps updating it."""
 
 _log = logging.getLogger(__name__)
 
@@ -38,18 +38,18 @@ Decide = Callable[[PartialObject], Step]
 
 
 class Superseded(SharderError):  # noqa: N818 - reads as a fact, like the others
-    """What a pass was decided from does not stand any more: begin anew."""
+    """The basis of a decision is outdated: start again."""
 
 
 class Counter(FailureCounter, Protocol):
-    """Counts the steps that were carried out, and those that were not."""
+    """Counts the steps that were written, and those that failed."""
 
     def moved(self, ring: RingName, resource: GroupResource) -> None:
-        """An object was given to a shard."""
+        """An object was assigned."""
         ...
 
     def drained(self, ring: RingName, resource: GroupResource) -> None:
-        """A shard was asked to let go of an object."""
+        """A drain was requested."""
         ...
 
 
@@ -80,10 +80,10 @@ class Mover:
             leads: Tells whether we may write at this moment.
             failures: Leave alone what could not be written.
             drains: The budgets.
-            orphans: What is known of objects without owner.
+            orphans: What is known of unassigned objects.
             counter: Counts.
             moved: Called after each write with the ring's name.
-            limit: Of writes under way at once.
+            limit: Of concurrent writes.
         """
         self._cache = cache
         self._objects = objects
@@ -103,14 +103,14 @@ class Mover:
     async def move(
         self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, decide: Decide
     ) -> Step:
-        """Bring the object one step on; return the step that was carried out.
+        """Move the object one step; return the step that was written.
 
-        A drain for which the ring's budget has no room is none: `Keep` says why.
+        A deferred drain is returned as `Keep` with the reason.
 
         Raises:
-            Superseded: we lead no more, or the ring has changed: nothing was written.
-            HeldBack: the last write to this object failed a moment ago: nothing was written.
-            ApiError: the write failed; the object will be tried again.
+            Superseded: we lost leadership, or the ring has changed: nothing was written.
+            BackingOff: the last write to this object failed a moment ago: nothing was written.
+            ApiError: the write failed; the object will be retried.
             InvalidObject: the same.
         """
         try:
@@ -121,13 +121,13 @@ class Mover:
     async def try_to_move(
         self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, decide: Decide
     ) -> Step:
-        """Do the same for who waits until there is room.
+        """Do the same for callers that wait for the budget.
 
         Raises:
-            Withheld: the ring's budget has no room for the drain: nothing was written.
-            Superseded: we lead no more, or the ring has changed: nothing was written.
-            HeldBack: the last write to this object failed a moment ago: nothing was written.
-            ApiError: the write failed; the object will be tried again.
+            DrainDeferred: the ring's budget is spent: nothing was written.
+            Superseded: we lost leadership, or the ring has changed: nothing was written.
+            BackingOff: the last write to this object failed a moment ago: nothing was written.
+            ApiError: the write failed; the object will be retried.
             InvalidObject: the same.
         """
         key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
@@ -147,7 +147,7 @@ class Mover:
 
     @asynccontextmanager
     async def _turn(self, key: ObjectKey) -> AsyncIterator[bool]:
-        """Wait until nobody else writes the object; tell whether somebody did."""
+        """Wait for other writers of the object; yield whether there were any."""
         lock = self._turns.setdefault(key, asyncio.Lock())
         waited = lock.locked()
         async with lock:
@@ -161,7 +161,7 @@ class Mover:
         obj: PartialObject,
         decide: Decide,
     ) -> Step:
-        """Write until no race is lost; `NotFound` if the object is gone."""
+        """Write until there is no conflict; `NotFound` if the object was deleted."""
         ref = key.ref
         for _ in range(MAX_ATTEMPTS):
             step = self._allowed(snapshot, resource, obj, decide(obj))
@@ -175,7 +175,7 @@ class Mover:
                     self._drains.begun(snapshot, key, step) as sent,
                     reserving(snapshot, resource, obj, step) as uncount,
                 ):
-                    # Whoever waits for a Lease waits without a slot: the others go on.
+                    # Waiting for a Lease takes no slot: other objects continue.
                     async with (
                         self._keeping_away(snapshot, resource, obj, step) as insist,
                         self._slots,
@@ -203,7 +203,7 @@ class Mover:
     def _allowed(
         self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
     ) -> Step:
-        """Leave to the leader what only the leader may do."""
+        """Leave steps to the leader that only the leader may write."""
         if self.takes or isinstance(step, Keep):
             return step
         is_controlled = snapshot.roles[resource.id] is Role.CONTROLLED
@@ -212,12 +212,12 @@ class Mover:
         return Keep("it has an owner; left to the leader")
 
     def _expect_gone(self, snapshot: RingSnapshot, obj: PartialObject, step: Step) -> None:
-        """Make sure that the shard that is taken for gone was not seen since the snapshot.
+        """Check that the shard that counts as gone was not seen since the snapshot.
 
-        A ring's members are followed up at a bounded pace; this one may be at work again.
+        A ring's members are updated at a bounded pace; this shard can be at work again.
 
         Raises:
-            Superseded: it was.
+            Superseded: it was seen.
         """
         owner = snapshot.owner_of(obj)
         if owner is None or not isinstance(step, Assign | Relabel):
@@ -228,7 +228,7 @@ class Mover:
     def _keeping_away(
         self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
     ) -> AbstractAsyncContextManager[Callable[[], None]]:
-        """Keep the shard away whose object is taken: no resourceVersion of ours tells of it."""
+        """Keep the shard of a taken object away: no resourceVersion guards against its return."""
         owner = snapshot.owner_of(obj)
         namespace = None if owner is None else snapshot.members.namespaces.get(owner)
         if self._lease_guard is None or owner is None or namespace is None:
@@ -242,23 +242,23 @@ class Mover:
         return self._lease_guard.holding(ref, again=self.failures.is_stubborn(key))
 
     def refusal(self, snapshot: RingSnapshot, shard: ShardName) -> Refusal | None:
-        """Return why a drain of the shard would be withheld now, None if it would not."""
+        """Return why a drain of the shard would be deferred now, None if it would not."""
         return self._drains.refusal(snapshot, shard)
 
     def wait(self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject) -> float:
-        """Return for how many seconds a main object without owner is not to be given away yet.
+        """Return for how many seconds a main object without owner must not be assigned yet.
 
-        Those who decide ask, before what it controls is moved.  0 for one that has an owner.
+        Checked before its dependents move. 0 for an object with an owner.
         """
         if snapshot.owner_of(obj) is not None:
             return 0.0
         return self._orphans.wait(ResourceKey(snapshot.name, resource.id), obj)
 
     def check(self, snapshot: RingSnapshot) -> RingSnapshot:
-        """Return the ring's snapshot of now; a step of `snapshot` may be written by it.
+        """Return the ring's current snapshot, which permits steps of `snapshot`.
 
         Raises:
-            Superseded: we lead no more, or the ring has changed.
+            Superseded: we lost leadership, or the ring has changed.
         """
         current = self._cache.snapshot(snapshot.name)
         if current is None or not self._leads() or not self._cache.is_current(snapshot):
@@ -268,7 +268,7 @@ class Mover:
     def _done(
         self, snapshot: RingSnapshot, resource: Resource, result: PartialObject, step: Step
     ) -> None:
-        """Count the step, if the response shows it: another webhook may have undone it."""
+        """Count the step if the response shows it: another webhook can have reverted it."""
         self._moved(snapshot.name)
         match step:
             case Assign(shard) | Relabel(shard) if snapshot.owner_of(result) == shard:
@@ -286,7 +286,7 @@ class Mover:
 
 
 def _pass() -> None:
-    """No Lease has to be held."""
+    """Check nothing: no Lease is held."""
 
 
 def _undone(label: str, resource: Resource, result: PartialObject) -> LabelReverted:
@@ -297,7 +297,7 @@ def _undone(label: str, resource: Resource, result: PartialObject) -> LabelRever
 
 
 def patch_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Json | None:
-    """Return the patch that carries the step out, None for a step without a write."""
+    """Return the patch for the step, None for a step without a write."""
     match step:
         case Assign(shard) | Relabel(shard):
             return assign(snapshot, obj.metadata, shard)

@@ -1,4 +1,4 @@
-"""What the watches of one resource of a ring have seen, and what is to be looked at for it."""
+"""The unassigned and the draining objects of one resource of a ring, and what they need."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
@@ -19,33 +19,33 @@ Event: TypeAlias = Listed[PartialObject] | Changed[PartialObject] | Removed[Part
 
 
 class Size(Protocol):
-    """What is shown of a backlog; another thread may ask."""
+    """The size of a backlog; any thread may ask."""
 
     def count(self) -> int:
-        """Return how many objects there are."""
+        """Return the number of objects."""
         ...
 
     def age(self) -> float:
-        """Return the age of the oldest in seconds, 0 if there are none."""
+        """Return the age of the oldest object in seconds, 0 without any."""
         ...
 
 
 class Series(Protocol):
-    """Where backlogs are shown."""
+    """The metrics of backlogs."""
 
     def show_backlogs(
         self, ring: RingName, resource: GroupResource, *, unassigned: Size, draining: Size
     ) -> None:
-        """Show the exceptions of a resource from now on."""
+        """Show the backlogs of a resource from now on."""
         ...
 
     def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
-        """Show them no more; no error if they are not shown."""
+        """Hide them; no error if they are not shown."""
         ...
 
 
 class Limits(NamedTuple):
-    """What the resources of a ring may remember together, by sort."""
+    """What the resources of a ring can remember together."""
 
     unassigned: Limit
     draining: Limit
@@ -61,7 +61,7 @@ class _Ended(NamedTuple):
 
 
 class ObjectBacklog:
-    """Objects without owner and objects that are being drained, as far as they are in scope."""
+    """Unassigned and draining objects in scope."""
 
     def __init__(
         self,
@@ -77,13 +77,13 @@ class ObjectBacklog:
         """Begin with nothing.
 
         Args:
-            resource_key: What is looked at.
-            role: What its objects are to the ring.
-            snapshot: Returns the ring as it is at the moment, None if it is gone.
-            pending: Where objects wait to be looked at.
-            clock: To tell the age of exceptions by.
-            limits: How many are remembered.
-            drains: Is told of objects that are being drained, and knows who was asked.
+            resource_key: The ring and the resource.
+            role: The role of the resource in the ring.
+            snapshot: Returns the ring's current snapshot, None if it is gone.
+            pending: The queue of objects to check.
+            clock: For the ages.
+            limits: How many objects are remembered.
+            drains: The budget, which knows the recent drains.
         """
         self.role = role
         self._flow = resource_key
@@ -94,19 +94,20 @@ class ObjectBacklog:
         self._ended: dict[ObjectRef, _Ended] = {}
         """Objects that have ceased to drain, the oldest first."""
         self._overflowed = clock.monotonic()
-        """When something without owner was last seen that could not be remembered."""
+        """When an unassigned object was last seen that could not be remembered."""
         self._listed = clock.monotonic()
-        """When what is being drained was last listed."""
-        self._restless_until = 0.0
-        """Until when drains are to be expected."""
+        """When draining objects were last listed."""
+        self._drains_expected_until = 0.0
+        """Until when drains are expected."""
         self.expect_drains()
         self.unassigned = Backlog(clock, limits.unassigned)
         self.draining = Backlog(clock, limits.draining, drains)
 
     def is_in_scope(self, obj: PartialObject) -> bool:
-        """Tell whether the ring looks after the object; one that nothing controls may follow none.
+        """Return whether the object is in the ring's scope.
 
-        What is not in scope leaves no trace here, however much of it there is.
+        An object of a controlled resource also needs a controller. Objects out of scope leave no
+        trace here, however many there are.
         """
         snapshot = self._snapshot()
         if snapshot is None or not snapshot.selects(obj, self.role):
@@ -114,24 +115,24 @@ class ObjectBacklog:
         return self.role is not Role.CONTROLLED or obj.metadata.controller is not None
 
     def take_unassigned(self, within: ListRequest, event: Event) -> None:
-        """Keep up with what has no owner, and have it looked at."""
+        """Update the unassigned objects, and enqueue them."""
         match event:
             case Listed(items):
                 refs = [obj.metadata.ref for obj in items]
                 gone = self.unassigned.replace(within, dict.fromkeys(refs, UNKNOWN))
                 self._note_overflow(refs)
                 self._settle(gone)
-                self._look(refs)
+                self._enqueue(refs)
             case Changed(obj) if self.is_in_scope(obj):
                 if not self.unassigned.note(obj.metadata.ref, UNKNOWN):
                     self._note_overflow([obj.metadata.ref])
-                self._look([obj.metadata.ref])
+                self._enqueue([obj.metadata.ref])
             case Changed(obj) | Removed(obj):
                 self.unassigned.drop(obj.metadata.ref)
                 self._settle([obj.metadata.ref])
 
     def take_draining(self, within: ListRequest, event: Event) -> None:
-        """Keep up with what is being drained; what ceases to be is released."""
+        """Update the draining objects; one that stops draining is released."""
         match event:
             case Listed(items):
                 now = {obj.metadata.ref: self._shard_of(obj) for obj in items}
@@ -149,18 +150,18 @@ class ObjectBacklog:
                 self._drains.seen_over(ref)
 
     def keep_namespaces(self, namespaces: frozenset[str]) -> None:
-        """Forget what lies in other namespaces."""
+        """Forget objects in other namespaces."""
         for backlog in (self.unassigned, self.draining):
             backlog.keep(lambda ref: not ref.namespace or ref.namespace in namespaces)
 
     def wait(self, obj: PartialObject) -> float:
-        """Return for how many seconds an object without owner is left alone yet.
+        """Return for how many seconds an unassigned object has to wait.
 
         No shard works on an object that was acknowledged.  For others the time counts from when we
         first saw them so; what cannot be remembered waits for the next pass.
         """
         ref, now = obj.metadata.ref, self._clock.monotonic()
-        if self._was_let_go(obj, now):
+        if self._was_released(obj, now):
             return 0.0
         since = self.unassigned.since(ref)
         if since is None:
@@ -179,39 +180,39 @@ class ObjectBacklog:
             return ended.version in {None, obj.metadata.resource_version}
         if self._drains.asked(ref) is not None:
             return True
-        # Where drains are listed, the object itself may tell before the next list does.
+        # If drains are polled, the object itself can be newer than the last list.
         is_over = snapshot is not None and not snapshot.is_draining(obj)
         return is_over and ref in self.draining and now < self._listed + UNSEEN_SECONDS
 
     def expect_drains(self) -> None:
-        """Take note that objects may be wanted elsewhere."""
-        self._restless_until = self._clock.monotonic() + POLL_SECONDS
+        """Expect drains: objects may be wanted elsewhere."""
+        self._drains_expected_until = self._clock.monotonic() + POLL_SECONDS
 
     def is_moving(self) -> bool:
-        """Tell whether objects may be let go at any moment."""
-        is_restless = self._clock.monotonic() < self._restless_until
-        return is_restless or bool(self.draining.count()) or self._drains.any()
+        """Return whether objects can be released at any moment."""
+        is_expecting = self._clock.monotonic() < self._drains_expected_until
+        return is_expecting or bool(self.draining.count()) or self._drains.any()
 
     def recheck(self) -> None:
-        """Have all objects without owner looked at."""
-        self._look(list(self.unassigned))
+        """Enqueue all unassigned objects."""
+        self._enqueue(list(self.unassigned))
 
     def clear(self) -> None:
         """Forget everything."""
         for backlog in (self.unassigned, self.draining):
             backlog.keep(lambda _: False)
 
-    def _look(self, refs: list[ObjectRef]) -> None:
-        """Have objects looked at, if there is a shard for them and they could be remembered."""
+    def _enqueue(self, refs: list[ObjectRef]) -> None:
+        """Enqueue remembered objects if there is an available shard."""
         snapshot = self._snapshot()
         if snapshot is not None and snapshot.members.available:
             known = {ref: self._drains.asked(ref) for ref in refs if ref in self.unassigned}
             released = {ref: shard for ref, shard in known.items() if shard is not None}
-            self._pending.release(self._flow, released)
-            self._pending.look(self._flow, [ref for ref in known if ref not in released])
+            self._pending.add_released(self._flow, released)
+            self._pending.add_unassigned(self._flow, [ref for ref in known if ref not in released])
 
     def _note_overflow(self, refs: Collection[ObjectRef]) -> None:
-        """Take note that something has lost its owner of which no more can be remembered."""
+        """Record that an unassigned object could not be remembered."""
         if any(ref not in self.unassigned for ref in refs):
             self._overflowed = self._clock.monotonic()
 
@@ -231,14 +232,14 @@ class ObjectBacklog:
         self._pending.release(self._flow, shards)
 
     def _settle(self, refs: Collection[ObjectRef]) -> None:
-        """Take note of what has an owner again, or is gone."""
+        """Record objects that have an owner again, or are deleted."""
         self._pending.settle(self._flow, refs)
         for ref in refs:
             self._drains.arrived(ref)
             self._ended.pop(ref, None)
 
     def _shard_of(self, obj: PartialObject) -> ShardName:
-        """Return the owner; who lets go in two writes may take the owner label off first."""
+        """Return the shard; one that releases in two writes can remove the owner label first."""
         snapshot = self._snapshot()
         owner = None if snapshot is None else snapshot.owner_of(obj)
         return owner or self.draining.shard(obj.metadata.ref) or UNKNOWN

@@ -1,8 +1,8 @@
-"""Which objects without owner may be given away: not what has just lost its label.
+"""Delay unassigned objects that just lost their owner label.
 
-While no webhook answers anybody may take an owner label off, and the shard may be at work on the
-object until its watch has told it.  Whose it was nobody knows any more, so the object waits until
-its last owner has surely stopped (docs/protocol.md, "Objects that lost their owner label").
+While no webhook answers, any client can remove an owner label, and the shard may work on the
+object until its watch shows that. The last owner is unknown then, so the object waits until it has
+surely stopped (docs/protocol.md, "Objects that lost their owner label").
 """
 
 from datetime import UTC, datetime, timedelta
@@ -13,35 +13,35 @@ from sharder.core.api.meta import PartialObject
 from sharder.runtime.clock import Clock
 
 UNSEEN_SECONDS: float = 3.0
-"""After which a shard has seen that it lost an object, and stopped: a second for the watch of a
-busy API server, and two for what was being written as the event came.  The SDK cancels at once."""
+"""After so long a shard has seen the loss of an object, and stopped: a second for the watch of a
+busy API server, and two for writes that were under way.  The SDK cancels at once."""
 
 
 class ObjectBacklog(Protocol):
-    """What is known of the objects of one resource."""
+    """The backlog of one resource."""
 
     def wait(self, obj: PartialObject) -> float:
-        """Return for how many seconds an object without owner is left alone yet."""
+        """Return for how many seconds an unassigned object has to wait."""
         ...
 
 
 class Orphans:
-    """What is known of the objects of all resources."""
+    """The backlogs of all resources."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._known: dict[ResourceKey, ObjectBacklog] = {}
 
     def watch(self, resource_key: ResourceKey, backlogs: ObjectBacklog) -> None:
-        """Ask `backlogs` about the objects of a resource from now on."""
+        """Use this backlog for a resource from now on."""
         self._known[resource_key] = backlogs
 
     def forget(self, resource_key: ResourceKey) -> None:
-        """Ask nobody any more."""
+        """Forget the backlog of a resource."""
         self._known.pop(resource_key, None)
 
     def wait(self, resource_key: ResourceKey, obj: PartialObject) -> float:
-        """Return for how many seconds a main object without owner is left alone yet."""
+        """Return for how many seconds an unassigned main object has to wait."""
         if is_new(obj, self._clock.now()):
             return 0.0
         known = self._known.get(resource_key)
@@ -49,9 +49,9 @@ class Orphans:
 
 
 def is_new(obj: PartialObject, now: datetime) -> bool:
-    """Tell whether an object was created a moment ago: it never had an owner.
+    """Return whether an object was created a moment ago: it never had an owner.
 
-    Where the API server's clock is far from ours nothing is new.
+    Nothing is new if the clocks of the API server and this process differ much.
     """
     try:
         created = datetime.fromisoformat(obj.metadata.creation_timestamp or "")

@@ -1,7 +1,7 @@
-"""Tell people of drains that their shard does not acknowledge.
+"""Report drains that their shard does not acknowledge.
 
-Nothing is taken by force: whoever works on an object may be doing so yet (docs/protocol.md,
-"Overdue drains").
+Nothing is taken by force: the shard may still work on the object (docs/protocol.md, "Overdue
+drains").
 """
 
 import logging
@@ -28,23 +28,23 @@ OVERDUE = "DrainOverdue"
 """Reason of the Event."""
 
 CHECK_SECONDS = 1.0
-"""Between two looks."""
+"""Between two checks."""
 
 MAX_EVENTS = 20
-"""Of one ring in a minute; the other drains are told of in the next ones."""
+"""Events of one ring in a minute; the other drains follow in the next minutes."""
 
 COUNT_SECONDS = 10.0
-"""A count that changes is told no more often, so that it does not write the status all the time;
-that there are some, or none any more, is told at once."""
+"""A changed count is reported no more often, so that it does not rewrite the status all the time;
+the first overdue drain, and the end of the last one, are reported at once."""
 
 _log = logging.getLogger(__name__)
 
 
 class OverdueSeries(Protocol):
-    """Where it is shown how many there are."""
+    """The gauge of overdue drains."""
 
     def show_overdue(self, ring: RingName, resource: GroupResource, *, drains: int) -> None:
-        """Show that so many drains are overdue; `hide_backlogs` shows it no more."""
+        """Show the number of overdue drains, until `hide_backlogs`."""
         ...
 
 
@@ -54,7 +54,7 @@ class _Reported(NamedTuple):
 
 
 class OverdueDrains:
-    """Looks at all drains every second."""
+    """Checks all drains every second."""
 
     def __init__(
         self,
@@ -77,21 +77,21 @@ class OverdueDrains:
         self._last = defaultdict[RingName, _Reported](lambda: _Reported(None, 0.0))
         self._events = defaultdict[RingName, Lately](Lately)
         self._recorded: dict[ObjectKey, float] = {}
-        """Drains with an Event, by when they were first seen."""
+        """Drains with an Event, by the time when they were first seen."""
 
     def of(self, ring: RingName) -> Overdue | None:
-        """Return which drains of a ring are overdue, None if none is."""
+        """Return the overdue drains of a ring, None without any."""
         return self._overdue.get(ring)
 
     async def run(self, draining: Callable[[], Mapping[ResourceKey, Backlog]]) -> NoReturn:
-        """Look until cancelled at what is being drained of each resource."""
+        """Check the draining objects of each resource until cancelled."""
         while True:
             backlogs = draining()
             await self._record(self._scan(backlogs))
             await self._clock.sleep(CHECK_SECONDS)
 
     def _scan(self, backlogs: Mapping[ResourceKey, Backlog]) -> list[tuple[ObjectKey, Seen]]:
-        """Count what is overdue; return what is to be told on the objects themselves."""
+        """Count overdue drains; return those that need an Event."""
         self._forget(backlogs)
         unreported = list[tuple[ObjectKey, Seen]]()
         counts, first = Counter[RingName](), dict[RingName, tuple[float, ObjectKey]]()
@@ -121,7 +121,7 @@ class OverdueDrains:
         return [(ObjectKey(resource_key, ref), seen) for ref, seen in backlog.older_than(seconds)]
 
     def _forget(self, backlogs: Mapping[ResourceKey, Backlog]) -> None:
-        """Forget drains that are over, though the object may be drained again by now."""
+        """Forget drains that ended, even if the object is drained again by now."""
         self._recorded = {
             key: since
             for key, since in self._recorded.items()
@@ -175,7 +175,7 @@ class OverdueDrains:
 
 
 def timeout_of(spec: MovementSpec) -> float:
-    """Return after how many seconds a drain is overdue; 0, also for what is none: never."""
+    """Return after how many seconds a drain is overdue; 0, also for an invalid value, is never."""
     try:
         return max(0.0, parse_duration(spec.drain_timeout).total_seconds())
     except ValueError:

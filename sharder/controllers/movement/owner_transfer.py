@@ -1,6 +1,6 @@
-"""Take single objects of main resources one step on, and before each what it controls.
+"""Move single objects of main resources one step, each after its dependents.
 
-One transfer takes many objects of one resource at once, so that what they control is listed once
+One transfer moves many objects of one resource at once, so that their dependents are listed once
 (docs/protocol.md, "Moving objects").
 """
 
@@ -24,13 +24,13 @@ from sharder.runtime.task_pool import batch
 
 
 class OwnerTransfer:
-    """Moves objects that nobody works on after what they control; by one snapshot."""
+    """Moves released and orphaned objects after their dependents, by one snapshot."""
 
     def __init__(
         self, snapshot: RingSnapshot, *, objects: Objects, mover: Mover, failures: Failures
     ) -> None:
         self.fault: str | None = None
-        """What the ring's strategy did wrong first."""
+        """The first error of the ring's strategy."""
         self._snapshot = snapshot
         self._objects = objects
         self._mover = mover
@@ -38,20 +38,20 @@ class OwnerTransfer:
         self._reservations = Reservations(snapshot)
         self._stuck = dict[str, float]()
         self._lost = dict[str, PartialObject]()
-        """Objects that somebody else has given away meanwhile, by uid."""
+        """Objects that another client has assigned meanwhile, by uid."""
 
     async def run(
         self, main: Resource, found: list[PartialObject], shards: Mapping[ObjectRef, ShardName]
     ) -> dict[ObjectRef, float]:
-        """Take each object one step on; one that fails is kept back and no other.
+        """Move each object one step; a failure holds back that object only.
 
         Args:
             main: The resource of the objects.
             found: The objects as they are now.
-            shards: Who has let go of each, as far as it is known.
+            shards: The shard that released each object, where known.
 
         Returns:
-            Those that wait for what they control, and for how many seconds.
+            Objects that wait for their dependents, and for how many seconds.
         """
         try:
             return await self._run(main, found, shards)
@@ -84,14 +84,14 @@ class OwnerTransfer:
         }
 
     async def _give(self, main: Resource, obj: PartialObject) -> None:
-        """Give a main object away; note whether somebody else was faster."""
+        """Assign a main object; record if another client was faster."""
         uid = obj.metadata.uid
         step = await self._move(main, obj, self._reservations.keep, uid)
         if step is not None and not isinstance(step, Assign):
             self._lost[uid] = obj
 
     async def _rejoin(self, entry: RingResource) -> None:
-        """Bring what lost objects control to where these are by now."""
+        """Move the dependents of lost objects to their owners' current shards."""
         for controlled in entry.controlled_resources:
             if self._snapshot.roles[controlled.id] is not Role.CONTROLLED:
                 continue
@@ -112,9 +112,9 @@ class OwnerTransfer:
     def _left(
         self, placed: Mapping[str, PartialObject], shards: Mapping[ObjectRef, ShardName]
     ) -> set[ShardName]:
-        """Return the shards on which something may lie that `placed` control.
+        """Return the shards that can hold dependents of `placed`.
 
-        Who let go first, and who has got the object since and is gone.
+        The shard that released the object, and one that got it since and is gone.
         """
         left = set[ShardName]()
         for obj in placed.values():
@@ -125,8 +125,8 @@ class OwnerTransfer:
     async def _move_controlled(
         self, entry: RingResource, owners: Mapping[str, PartialObject], shards: set[ShardName]
     ) -> None:
-        """Move what `owners` control and still lies on `shards`, which they have left."""
-        # Where it is not known who has let go, what was controlled may lie anywhere.
+        """Move the dependents of `owners` that are still on `shards`."""
+        # If the releasing shard is unknown, dependents can be anywhere.
         names = "" if UNKNOWN in shards else ",".join(sorted(shards))
         labels = f"{self._snapshot.owner_label} in ({names})" if names else ""
         for controlled in entry.controlled_resources:
@@ -135,7 +135,7 @@ class OwnerTransfer:
             try:
                 await self._move_followers(controlled, owners, labels)
             except NotFound:
-                # Nothing of it exists that the owners would have to wait for.
+                # It has no objects that the owners could wait for.
                 continue
 
     async def _move_followers(
@@ -151,7 +151,7 @@ class OwnerTransfer:
     async def _followers(
         self, resource: Resource, owners: Mapping[str, PartialObject], labels: str
     ) -> AsyncGenerator[PartialObject, None]:
-        """Yield what `owners` control, of what matches."""
+        """Yield the matching dependents of `owners`."""
         for namespace in _namespaces_of(resource, owners):
             async for child in self._objects.of(resource, labels, namespace=namespace).stream():
                 if _controller_of(child) in owners:
@@ -160,7 +160,7 @@ class OwnerTransfer:
     async def _move(
         self, resource: Resource, obj: PartialObject, decide: Decide, owner_uid: str
     ) -> Step | None:
-        """Move an owner or what it controls; a failure keeps that owner back and no other."""
+        """Move an owner or a dependent; a failure holds back that owner only."""
         try:
             return await self._mover.move(self._snapshot, resource, obj, decide)
         except (ApiError, InvalidObject, BackingOff):
@@ -182,13 +182,13 @@ class OwnerTransfer:
 
 
 def _controller_of(child: PartialObject) -> str:
-    """Return the uid of what controls the object, empty if nothing does."""
+    """Return the uid of the object's controller, empty without one."""
     reference = child.metadata.controller
     return "" if reference is None else reference.uid
 
 
 def _namespaces_of(resource: Resource, owners: Mapping[str, PartialObject]) -> Iterator[str]:
-    """Yield where to look for what the owners control; the empty one stands for everywhere."""
+    """Yield the namespaces of the dependents; the empty one stands for all."""
     namespaces = {owner.metadata.namespace for owner in owners.values()}
     if not resource.namespaced or "" in namespaces or len(namespaces) > MAX_NAMESPACES:
         yield ""

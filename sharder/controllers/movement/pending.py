@@ -1,8 +1,7 @@
-"""Objects that wait for their next step, each once, whoever has found it.
+"""Objects that wait for their next step, each once.
 
-The objects of one resource of a ring are taken together, so that what they control is listed once
-for many; each has a time of its own before which it is not looked at (docs/protocol.md, "Moving
-objects").
+The objects of one resource of a ring are handled together, so that their dependents are listed
+once for many; each object has its own due time (docs/protocol.md, "Moving objects").
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,20 +14,21 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.workqueue import Worker, WorkQueue
 
 BACKOFF = Backoff(base=2.0, cap=300.0)
-"""Between attempts at what could not be written or read (docs/protocol.md, "Moving objects")."""
+"""Between attempts at objects that could not be written or read (docs/protocol.md, "Moving
+objects")."""
 
 GATHER_SECONDS = 0.05
-"""How long acknowledgements are gathered, so that children are listed once for many."""
+"""How long acknowledgements are gathered, so that dependents are listed once for many."""
 
 UNASSIGNED_SECONDS = 0.2
-"""Patience with an object without owner: the watch of drains tells soon who has let it go, and
-then less must be listed."""
+"""Delay of an unassigned object: the watch of drains soon shows which shard released it, and then
+less has to be listed."""
 
 CONCURRENCY = 64
-"""Resources taken on at once: one that waits for its ring's resync keeps no other waiting."""
+"""Resources that are handled at once: one that waits for its ring's resync delays no other."""
 
 UNKNOWN = ShardName("")
-"""Stands for the shard of an object of which nobody knows who has let it go."""
+"""The shard of an object if the releasing shard is unknown."""
 
 
 class _Due(NamedTuple):
@@ -38,29 +38,31 @@ class _Due(NamedTuple):
 
 
 class PendingObjects:
-    """A queue of resources, and of each the objects with the shards that have let go of them."""
+    """A queue of resources; each has objects with the shards that released them."""
 
     def __init__(self, *, clock: Clock, rng: Rng, grace: float = 0.0) -> None:
-        """`grace` is for how many seconds others are given the chance to do the work."""
+        """`grace` is for how many seconds another replica gets the chance to do the work."""
         self._clock = clock
         self._grace = grace
         self._queue = WorkQueue[ResourceKey](clock=clock, rng=rng, backoff=BACKOFF)
         self._objects: dict[ResourceKey, dict[ObjectRef, _Due]] = {}
 
-    def release(self, resource_key: ResourceKey, shards: Mapping[ObjectRef, ShardName]) -> None:
-        """Take on objects that these shards have let go."""
+    def add_released(
+        self, resource_key: ResourceKey, shards: Mapping[ObjectRef, ShardName]
+    ) -> None:
+        """Add released objects with their shards."""
         for ref, shard in shards.items():
             self._wait(resource_key, ref, shard, self._grace + GATHER_SECONDS, held=False)
 
-    def look(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> None:
-        """Take on objects that have no owner."""
+    def add_unassigned(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> None:
+        """Add unassigned objects."""
         for ref in refs:
             self._wait(resource_key, ref, UNKNOWN, self._grace + UNASSIGNED_SECONDS, held=False)
 
     def settle(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> None:
-        """Drop those of which nobody knows but that they had no owner, for they have one now.
+        """Drop objects that have an owner now, unless a shard is known to have released them.
 
-        Where others do the work, all of them: it has been done.
+        With a grace period drop all of them: another replica has done the work.
         """
         objects = self._objects.get(resource_key, {})
         for ref in refs:
@@ -71,7 +73,7 @@ class PendingObjects:
                 del objects[ref]
 
     def retry(self, key: ObjectKey, seconds: float) -> None:
-        """Take the object on again, and not before so many seconds have passed."""
+        """Retry the object in so many seconds, not before."""
         self._wait(key.resource_key, key.ref, UNKNOWN, seconds, held=True)
 
     def put_back(
@@ -80,12 +82,12 @@ class PendingObjects:
         shards: Mapping[ObjectRef, ShardName],
         left: Mapping[ObjectRef, float],
     ) -> None:
-        """Let those that are `left` of what was taken wait on, for so many seconds each."""
+        """Return those that are `left` to the queue, each for so many seconds."""
         for ref, seconds in left.items():
             self._wait(resource_key, ref, shards[ref], seconds, held=True)
 
     def take(self, resource_key: ResourceKey) -> dict[ObjectRef, ShardName]:
-        """Return the objects that are due, and forget them."""
+        """Return the due objects, and remove them."""
         objects, now = self._objects.get(resource_key, {}), self._clock.monotonic()
         due = {ref: known.shard for ref, known in objects.items() if known.due <= now}
         for ref in due:
@@ -100,11 +102,11 @@ class PendingObjects:
         return max(0.0, min(known.due for known in objects.values()) - self._clock.monotonic())
 
     def forget(self, resource_key: ResourceKey) -> None:
-        """Drop a resource that is no resource of the ring any more."""
+        """Forget a resource that was removed from the ring."""
         self._objects.pop(resource_key, None)
 
     async def run(self, worker: Worker[ResourceKey]) -> None:
-        """Hand resources to `worker` until cancelled."""
+        """Run `worker` on resources until cancelled."""
         await self._queue.run(worker, concurrency=CONCURRENCY)
 
     def _wait(
@@ -116,10 +118,10 @@ class PendingObjects:
         *,
         held: bool,
     ) -> None:
-        """Add an object, or what is news of one that waits.
+        """Add an object, or update one that waits.
 
-        One that was held back keeps its time, so that it does not come before it however often
-        it is written; any other comes when it is first due.
+        An object that was held back keeps its time however often it is written; any other keeps
+        its earliest time.
         """
         objects, due = (
             self._objects.setdefault(resource_key, {}),
@@ -127,7 +129,7 @@ class PendingObjects:
         )
         known = objects.get(ref)
         if known is not None:
-            # Who is known to have let go stays known.
+            # A known releasing shard stays known.
             shard = shard or known.shard
             if known.held or held:
                 due = max(known.due, due) if held else known.due

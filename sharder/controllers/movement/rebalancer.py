@@ -40,7 +40,7 @@ MAX_PLANNED: Final = 20
 """Moves of a dry run that the status lists."""
 
 REST_INTERVALS: Final = 2
-"""Intervals in which an object that was moved is left alone, as `docs/rebalancing.md` promises."""
+"""Intervals in which a moved object is left alone, as `docs/rebalancing.md` promises."""
 
 RENEW_SECONDS: Final = 24 * 3600.0
 """After so long all namespaces are taken together anew: loads that many of them have changed a
@@ -49,30 +49,30 @@ little are no longer what they were."""
 EVEN: Final = "no move makes the shards more even: each has its share of the objects"
 
 TURN_SECONDS: Final = 0.005
-"""For how long a look keeps all else waiting at a time: the webhook answers beside it."""
+"""The longest slice of work without a pause for admission."""
 
 _log = logging.getLogger(__name__)
 
 
 class Series(Protocol):
-    """Where rebalancing is shown."""
+    """The metrics of rebalancing."""
 
     def rebalanced(self, ring: RingName) -> None:
-        """A shard was asked to let go of an object to balance the load."""
+        """A drain was requested to balance the load."""
         ...
 
     def show_planned_moves(self, ring: RingName, moves: int) -> None:
-        """Show how many moves the last look has found."""
+        """Show how many moves the last run has found."""
         ...
 
     def hide_planned_moves(self, ring: RingName) -> None:
-        """Show them no more; no error if they are not shown."""
+        """Hide them; no error if they are not shown."""
         ...
 
 
 @dataclass(slots=True)
 class _State:
-    """What is kept of a ring."""
+    """State of one ring."""
 
     finished_at: float | None = None
     moved: dict[str, float] = field(default_factory=dict)
@@ -85,12 +85,12 @@ class _State:
     together_at: float = 0.0
     """When all namespaces were taken together."""
     asked: int = 0
-    """Objects that were asked for since a look has come to its end."""
+    """Drains that were requested since the last complete run."""
     last: LastRebalance | None = None
 
 
 class Rebalancer:
-    """Looks at the balance of one ring, by the ring's name."""
+    """Rebalances one ring, by the ring's name."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Rebalancer:
         series: Series,
         clock: Clock,
     ) -> None:
-        """`on_change` is called with a ring when there is something new to say about it."""
+        """`on_change` is called with a ring that has a new result."""
         self._cache = cache
         self._objects = objects
         self._mover = mover
@@ -112,12 +112,12 @@ class Rebalancer:
         self._rings: dict[RingName, _State] = {}
 
     def last(self, ring: RingName) -> LastRebalance | None:
-        """Return what came of the last look, None if there was none."""
+        """Return the result of the last run, None without one."""
         state = self._rings.get(ring)
         return None if state is None else state.last
 
     async def reconcile(self, name: RingName) -> float | None:
-        """Look at the balance if it is time; return in how many seconds to look again.
+        """Rebalance if it is due; return the seconds until the next time.
 
         Raises:
             ApiError: some objects could not be read.
@@ -168,7 +168,7 @@ class Rebalancer:
         self._report(snapshot, state, outcome, moves=moves)
 
     async def _run_in_turns(self, snapshot: RingSnapshot, steps: Steps[T]) -> T:
-        """Take one step after the other, let others have their turn, and stop if it is in vain."""
+        """Run the steps with pauses, and stop if the ring has changed."""
         began = self._clock.monotonic()
         while True:
             try:
@@ -219,9 +219,9 @@ class Rebalancer:
         moves: tuple[Move, ...],
         by_kind: dict[tuple[str, str], Resource],
     ) -> int:
-        """Ask for the objects; return how many were asked for in this interval.
+        """Request the drains; return how many were requested in this interval.
 
-        A look that was superseded may have asked for some already.
+        A superseded run may have requested some already.
         """
         budget = snapshot.ring.spec.rebalance.max_moves_per_interval - state.asked
         async with batch(self._mover.limit) as writes:
@@ -257,7 +257,7 @@ class Rebalancer:
     def _report(
         self, snapshot: RingSnapshot, state: _State, outcome: Outcome, *, moves: int
     ) -> None:
-        """Say what came of the look, unless that was said before."""
+        """Report the result, unless it is the same as before."""
         self._series.show_planned_moves(snapshot.name, len(outcome.moves))
         dry_run = snapshot.ring.spec.rebalance.dry_run
         planned = [
@@ -280,7 +280,7 @@ class Rebalancer:
 
 
 def _interval(spec: RebalanceSpec) -> float:
-    """Return the seconds between two looks; the CRD refuses what cannot be understood."""
+    """Return the seconds between two runs; the CRD rejects invalid values."""
     try:
         return max(1.0, parse_duration(spec.interval).total_seconds())
     except ValueError:

@@ -1,4 +1,4 @@
-"""What is about to be written counts from now on: nobody else is given the same room."""
+"""Reserve capacity in the tally while a write is in flight."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,9 +16,9 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 def reserving(
     snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
 ) -> Iterator[Callable[[], None]]:
-    """Count a main object as it will be, at once, and as it was if the write fails.
+    """Count a main object as it will be; restore its count if the write fails.
 
-    What is given is called if nothing is written after all.
+    Yields a function to call if nothing was written after all.
     """
     reservation = None
     if snapshot.roles[resource.id] is not Role.CONTROLLED:
@@ -44,4 +44,4 @@ def _undo(tally: Tally, identity: int, promised: Assumption | None) -> None:
 
 
 def _nothing() -> None:
-    """Undo nothing, where nothing is counted."""
+    """Undo nothing: nothing was reserved."""

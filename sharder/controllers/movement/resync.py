@@ -1,12 +1,12 @@
-"""Bring every object of a ring to the shard that the ring wants.
+"""Bring every object of a ring to its shard.
 
-Only the leader runs this: when what steps depend on has changed (shards, what they say, the ring;
-of its namespaces those that are new are passed over alone), when a shard has too many objects or
-all have been counted, and once per sync period.  A pass over a ring that counts looks at what may
-have to move, else at all objects.
+Only the leader runs this: when the input of decisions has changed (shards, their annotations, the
+ring; only new namespaces have a pass of their own), when a shard has too many objects, after the
+first count, and once per sync period. A pass over a counted ring lists the objects that may have
+to move, otherwise all objects.
 
-Memory does not grow with the number of objects: of the main objects only those are remembered
-that wait for a drain and control others (docs/protocol.md, "Moving objects").
+Memory does not grow with the number of objects: main objects are remembered only if they wait for
+a drain and control others (docs/protocol.md, "Moving objects").
 """
 
 import asyncio
@@ -31,25 +31,25 @@ from sharder.ports import Objects
 from sharder.runtime.clock import Clock
 
 AGAIN_SECONDS = 1.0
-"""After a pass that was superseded: the change itself has queued the ring at once."""
+"""After a superseded pass: the change itself has queued the ring at once."""
 
 EXPIRED_SECONDS = 5.0
-"""After a pass of which a list took so long that etcd had forgotten its beginning.  That is no
-fault, so the wait does not grow: the objects of a dead shard may be among those not seen."""
+"""After a pass with a list so long that etcd compacted its beginning.  That is no failure, so the
+wait does not grow: the objects of a dead shard can be among those not seen."""
 
 LATE_SECONDS = 15.0
-"""After a pass over a ring whose shards had changed: what was admitted before, by a webhook that
-did not know yet, may be stored only now.  Longer than webhook and request may take together.
-After one that took objects from shards that are gone, too: a replica may give them more."""
+"""After a pass over a ring whose shards changed, or that took objects from gone shards: an
+admission by an outdated webhook may be stored only now.  Longer than webhook and request can take
+together."""
 
 _log = logging.getLogger(__name__)
 
 Locks = defaultdict[RingName, asyncio.Lock]
-"""One per ring: who holds it may move owners together with what they control."""
+"""One lock per ring; its holder may move owners together with their dependents."""
 
 
 class Stopwatch(Protocol):
-    """Takes the time of passes."""
+    """Records the duration of passes."""
 
     def resynced(self, ring: RingName, seconds: float) -> None:
         """A pass over all objects of the ring has ended."""
@@ -81,12 +81,12 @@ class Resync:
             objects: What is read.
             mover: Writes.
             locks: Shared with the hand-over.
-            annotation_warnings: Is told of labels and annotations that cannot be understood.
-            report: Is told what could not be read.
-            on_fault: Is told what the ring's strategy did wrong.
-            passed: Is told the ring after each whole pass.
-            stopwatch: Takes the times.
-            clock: Likewise.
+            annotation_warnings: Records invalid labels and annotations.
+            report: Called with what could not be read.
+            on_fault: Called with the error of the ring's strategy.
+            passed: Called with the ring after each whole pass.
+            stopwatch: Records the durations.
+            clock: For the times.
             sync_period: Seconds between two passes over a ring in which nothing changes.
         """
         self._cache = cache
@@ -101,14 +101,14 @@ class Resync:
         self._clock = clock
         self._sync_period = sync_period
         self._since: dict[RingName, tuple[Members, float]] = {}
-        """By which members each ring's last passes were decided, and when the first one was."""
+        """The members of each ring's last passes, and when the first of these passes ended."""
         self.results: dict[RingName, ResyncResult] = {}
-        """What each ring's last whole pass has found and done."""
+        """The result of each ring's last whole pass."""
 
     async def reconcile(self, name: RingName) -> float | None:
-        """Pass over the ring's objects; return in how many seconds to do so again.
+        """Pass over the ring's objects; return the seconds until the next pass.
 
-        A pass whose snapshot is replaced ends at once, to begin anew.
+        A pass whose snapshot was replaced ends at once and starts again.
 
         Raises:
             ApiError: some objects could not be read.
@@ -154,12 +154,12 @@ class Resync:
         return min(usual, lists.deferred.again_in() or usual)
 
     def recounted(self, name: RingName, stats: ObjectStats) -> None:
-        """Take newer figures of a ring than those of its last whole pass."""
+        """Replace the counts of a ring's last pass by newer ones."""
         if name in self.results:
             self.results[name] = self.results[name]._replace(stats=stats)
 
     def _next_in(self, name: RingName, members: Members, *, rescued: int) -> float:
-        """Return in how many seconds to pass again; whatever passes come in between."""
+        """Return the seconds until the next pass, independent of passes in between."""
         now = self._clock.monotonic()
         if rescued or name not in self._since or self._since[name][0] != members:
             self._since[name] = members, now

@@ -1,6 +1,6 @@
-"""Go over a ring's objects, list by list, and move those that need it; all by one snapshot.
+"""List a ring's objects and move those that need it, by one snapshot.
 
-Ask shards that have too many objects to let go of those that are drawn to them least.
+`ExcessDrainer` drains the least drawn objects of shards that have too many.
 """
 
 from collections.abc import AsyncGenerator, Awaitable
@@ -34,7 +34,7 @@ AT_ONCE = 100
 
 
 class ResyncLists:
-    """What the parts of a pass have in common: how it reads and moves, and what came of it."""
+    """Reads and moves the objects of one pass, and collects its results."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class ResyncLists:
         annotation_warnings: AnnotationWarnings,
         clock: Clock,
     ) -> None:
-        """`list_scope` shows everything in scope; what lies outside costs little then."""
+        """`list_scope` includes everything in scope; other objects cost little then."""
         self.stats = ResyncStats(snapshot)
         self.deferred = DeferredDrains(snapshot, mover=mover, clock=clock)
         self.problem: str | None = None
         self.expired: Expired | None = None
-        """A list took too long, which is nobody's fault: not all objects were seen."""
+        """A list expired, so some objects were not seen; this is no failure."""
         self.left_behind = dict[str, ObjectRef]()
-        """Owners of what could not be written, by uid: they are to wait for it."""
+        """Owners whose dependents could not be written, by uid: they wait."""
         self._snapshot = snapshot
         self._objects = objects
         self._mover = mover
@@ -62,12 +62,12 @@ class ResyncLists:
         self._clock = clock
 
     async def move_main(self, resource: Resource, labels: str, decide: Decide) -> None:
-        """Move objects of a main resource, and take note of each on the way."""
+        """Move objects of a main resource, and record each of them."""
 
         def noting(obj: PartialObject) -> Step:
             step = decide(obj)
             self.stats.note(obj, step)
-            self._annotation_warnings.look(self._snapshot, obj)
+            self._annotation_warnings.check(self._snapshot, obj)
             return step
 
         await self.move_all(resource, labels, decide, first=noting)
@@ -75,9 +75,9 @@ class ResyncLists:
     async def move_all(
         self, resource: Resource, labels: str, decide: Decide, *, first: Decide | None = None
     ) -> None:
-        """Move what matches.
+        """Move the matching objects.
 
-        `first` is asked instead of `decide` whether there is anything to do with an object.
+        `first`, if given, decides instead of `decide` whether an object needs a move.
         """
         first, role = first or decide, self._snapshot.roles[resource.id]
         with naming_the_rule(resource.id):
@@ -88,10 +88,10 @@ class ResyncLists:
                         await writes.add(self.move(resource, obj, decide))
 
     async def move_controlled(self, resource: Resource, labels: str, decide: Decide) -> None:
-        """Move what matches; what would leave a shard that works goes by its owner as read now.
+        """Move the matching objects; read the owner first if one would leave a working shard.
 
-        What is known of owners is as old as their list.  One that came since, or is of a resource
-        that does not list what it controls, may be at work where that is.
+        The known owners are as old as their list. A newer one, or one of a resource that does not
+        list what it controls, can be at work on the object's shard.
         """
         leaving, role = list[PartialObject](), self._snapshot.roles[resource.id]
 
@@ -129,7 +129,7 @@ class ResyncLists:
                 yield obj
 
     async def move(self, resource: Resource, obj: PartialObject, decide: Decide) -> None:
-        """Move one object; one that cannot be written is tried again by itself."""
+        """Move one object; one that cannot be written is retried by itself."""
         try:
             step = await self._mover.try_to_move(self._snapshot, resource, obj, decide)
         except DrainDeferred as error:
@@ -150,7 +150,7 @@ class ResyncLists:
             self.left_behind[reference.uid] = ObjectRef(obj.metadata.namespace, reference.name)
 
     async def wait(self) -> None:
-        """Move what was withheld as soon as there is room, as long as it is worth waiting."""
+        """Write deferred drains as soon as the budget allows, while waiting is worth it."""
         while self.deferred.lasts():
             await self._clock.sleep(RETRY_SECONDS)
             self._mover.check(self._snapshot)
@@ -159,7 +159,7 @@ class ResyncLists:
                     await writes.add(self.move(resource, obj, decide))
 
     async def noting(self, resource: GroupResource, work: Awaitable[None]) -> None:
-        """Let the other resources go on when one cannot be read."""
+        """Continue with the other resources if one cannot be read."""
         try:
             await work
         except Expired as error:
@@ -168,7 +168,7 @@ class ResyncLists:
             self.unreadable(resource, error)
 
     def unreadable(self, resource: GroupResource, error: ApiError) -> None:
-        """Remember the first problem; `resource` or what it controls cannot be looked after."""
+        """Record the first problem."""
         hint = "; correct spec.resources, or install it" if isinstance(error, NotFound) else ""
         self.problem = self.problem or f"cannot read {resource}: {error}{hint}"
 
@@ -179,16 +179,16 @@ class ResyncLists:
 
 
 class ExcessDrainer:
-    """The part of a pass that undoes what is above a ceiling."""
+    """Drains the objects above a ceiling."""
 
     def __init__(self, snapshot: RingSnapshot, lists: ResyncLists, *, limit: int) -> None:
-        """`limit` bounds the writes under way at once."""
+        """`limit` bounds the concurrent writes."""
         self._snapshot = snapshot
         self._lists = lists
         self._limit = limit
 
     async def run(self) -> None:
-        """Relieve one shard after the other."""
+        """Drain the excess of one shard after the other."""
         for shard, excess in excess_of(self._snapshot).items():
             await self._relieve(shard, excess)
 
@@ -207,7 +207,7 @@ class ExcessDrainer:
         shard: ShardName,
         displaced: LeastDrawn[tuple[Resource, PartialObject]],
     ) -> None:
-        """Consider what the shard has of a resource; what leaves it anyhow relieves it no more."""
+        """Offer the shard's objects of a resource; those that leave it anyway do not count."""
         resource = await self._lists.find(main.id)
         with naming_the_rule(resource.id):
             async for obj in self._lists.stream(resource, f"{self._snapshot.owner_label}={shard}"):

@@ -1,8 +1,8 @@
 """One pass over all objects of a ring, decided from one snapshot.
 
-Rescue first, then relieve shards that have too many, then follow the placement.  Memory does not
-grow with the number of objects: of the main objects only those are remembered that wait for a
-drain and control others (docs/protocol.md, "Moving objects").
+First rescue objects without a working shard, then drain full shards, then follow the placement.
+Memory does not grow with the number of objects: main objects are remembered only if they wait for
+a drain and control others (docs/protocol.md, "Moving objects").
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from sharder.core.names import GroupResource
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 NAMESPACES = GroupResource("", "namespaces")
-"""The resource of which an object is its own namespace."""
+"""Each object of this resource is its own namespace."""
 
 LOST: Final = Keep("its last owner may still be working on it")
 
@@ -39,43 +39,41 @@ class ResyncPass:
     """One pass over a ring's objects, all decided from one snapshot."""
 
     def __init__(self, snapshot: RingSnapshot, lists: ResyncLists, *, mover: Mover) -> None:
-        """`lists` has what came of it in the end."""
+        """`lists` collects the results."""
         self._snapshot = snapshot
         self._lists = lists
         self._reservations = Reservations(snapshot)
         self._relief = ExcessDrainer(snapshot, self._lists, limit=mover.limit)
         self._mover = mover
         self._has_lost = False
-        """Whether an object that leads others had just lost its owner label.  It has nothing moved
-        ahead of it, so this pass gives away none without owner: the hand-over does."""
+        """Whether a leading object just lost its owner label.  Its dependents have not moved, so
+        this pass assigns no unassigned leading object: the hand-over does."""
         names = ",".join(sorted(snapshot.members.available))
         self._stranded = f"{snapshot.owner_label} notin ({names})"
         self._settled = f"{snapshot.owner_label} in ({names})"
-        # Where objects are counted, only these may have to move: those without a working shard,
-        # those that were asked for, and those for which or for whose shard people ask.
+        # In a counted ring only these can have to move: objects without a working shard, draining
+        # ones, pinned ones, and those of evacuating shards.
         asked = [f"{self._settled},{key}" for key in (snapshot.drain_label, snapshot.pin_label)]
         if evacuating := sorted(snapshot.placer.layout.evacuating):
             asked.append(f"{snapshot.owner_label} in ({','.join(evacuating)})")
         sticks = snapshot.tally is not None
         self._following = asked if sticks else [self._settled]
-        # In this order: what lets go between two lists is in the second one at least.
+        # In this order an object that is released between two lists is in the second one.
         self._displacing = [*asked, self._stranded] if sticks else [""]
 
     async def run(self, lock: asyncio.Lock) -> None:
-        """Rescue what nobody works on, then relieve full shards, then follow the placement.
+        """Rescue orphaned objects, then drain full shards, then follow the placement.
 
-        What the ring's budget has withheld is waited for last, and not for long.
-
-        `lock` keeps the hand-over away while owners and what they control are moved.
+        Deferred drains are retried last, and not for long. `lock` keeps the hand-over away while
+        owners and their dependents are moved.
         """
         await self._run(lock, self._snapshot.resources, self._relief.run)
 
     async def run_over_arrivals(self, lock: asyncio.Lock) -> None:
-        """Do the same with namespaces that have come into scope, which the sweep covers.
+        """Do the same for namespaces that were added to the scope, which `lists` covers.
 
-        What has no namespace is not looked at: none of it has come, unless it is a Namespace; or
-        it leads objects that have.  Nor are full shards relieved: that is a matter of all that
-        they have.
+        Cluster-scoped objects are not new, unless they are Namespaces or lead objects in them.
+        Full shards are not drained: that depends on all their objects.
         """
         alone = [
             resource
@@ -104,7 +102,7 @@ class ResyncPass:
         await self._lists.wait()
 
     async def _rescue(self, main: RingResource, lock: asyncio.Lock) -> None:
-        """Give objects that nobody works on to their shard; what they control goes first."""
+        """Assign objects without a working shard; their dependents move first."""
         resource = await self._lists.find(main.id)
         if self._snapshot.roles[main.id] is not Role.LEADING:
             await self._lists.move_main(
@@ -120,14 +118,14 @@ class ResyncPass:
             )
 
     def _put_off(self, main: Resource) -> None:
-        """Leave owners whose controlled objects could not be written to the hand-over."""
+        """Leave owners whose dependents could not be written to the hand-over."""
         for ref in self._lists.left_behind.values():
             where = ref if main.namespaced else ref._replace(namespace="")
             key = ObjectKey(ResourceKey(self._snapshot.name, main.id), where)
             self._mover.failures.put_off(key, BACKOFF.base)
 
     async def _displaced(self, main: RingResource) -> Owners:
-        """Learn who waits for a drain, of all resources that control what `main` controls."""
+        """Return who waits for a drain, of all resources that control the same as `main`."""
         owners, controlled = Owners(), set(main.controlled_resources)
         for other in self._snapshot.resources:
             if controlled & set(other.controlled_resources):
@@ -138,7 +136,7 @@ class ResyncPass:
         return owners
 
     async def _learn(self, resource: Resource, owners: Owners) -> None:
-        """Read all objects, or where they are counted those that may be displaced."""
+        """Read all objects, or in a counted ring those that can be displaced."""
         with naming_the_rule(resource.id):
             for labels in self._displacing:
                 async for obj in self._lists.stream(resource, labels):
@@ -150,7 +148,7 @@ class ResyncPass:
                         owners.note(self._snapshot, obj, self._reservations.plan(obj))
 
     async def _gather(self, main: RingResource, owners: Owners) -> None:
-        """Bring what the main objects control to where these are, or will be in a moment."""
+        """Move the dependents of the main objects to their owners' shards."""
         decide = partial(plan_controlled, self._snapshot, owners=owners)
         for controlled in main.controlled_resources:
             if self._snapshot.roles[controlled.id] is not Role.CONTROLLED:
@@ -160,17 +158,17 @@ class ResyncPass:
                 for labels in (self._stranded, self._settled):
                     await self._lists.move_controlled(resource, labels, decide)
             except NotFound as error:
-                # Nothing of it exists that the main objects would have to wait for.
+                # It has no objects that the main objects could wait for.
                 self._lists.unreadable(controlled.id, error)
 
     def _plan_free(self, resource: Resource, obj: PartialObject) -> Step:
-        """Leave an object that has just lost its owner label to the hand-over."""
+        """Leave an object that just lost its owner label to the hand-over."""
         if self._mover.wait(self._snapshot, resource, obj) > 0:
             return LOST
         return plan_main(self._snapshot, obj)
 
     def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
-        """Leave an object that let go a moment ago to the hand-over: its children go first."""
+        """Leave an object that was just released to the hand-over: its dependents move first."""
         if owners.waits(obj):
             return Keep("its shard has just released it, its controlled objects move first")
         if self._snapshot.owner_of(obj) is None and self._has_lost:
@@ -180,11 +178,11 @@ class ResyncPass:
         return self._reservations.keep(obj)
 
     async def _follow(self, main: RingResource) -> None:
-        """Ask shards to let go of what belongs elsewhere, and take such requests back."""
+        """Drain objects that belong elsewhere, and withdraw outdated drains."""
         resource = await self._lists.find(main.id)
         for labels in self._following:
             await self._lists.move_main(resource, labels, partial(plan_owned, self._snapshot))
 
 
 async def _nothing() -> None:
-    """Relieve no shard."""
+    """Drain no shard."""

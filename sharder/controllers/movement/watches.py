@@ -1,7 +1,7 @@
-"""Watch for objects that are not as they should be: without owner, or being drained.
+"""Watch for unassigned and draining objects.
 
-Hardly any object is, so these watches cost little.  They only say where to look: `HandOver` reads
-each object before it does anything (docs/protocol.md, "Exceptions").
+There are few of them, so these watches cost little. They only show what to check: `Handover` reads
+each object before it acts (docs/protocol.md, "Exceptions").
 """
 
 import asyncio
@@ -44,11 +44,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _State:
-    """What is kept of a ring."""
+    """State of one ring."""
 
     scope: tuple[object, ...] = ()
     placed: RingSnapshot | None = None
-    """By which objects are placed as far as we know."""
+    """The snapshot by which objects are placed, as far as we know."""
     list_scope: ListScope = ()
     tasks: dict[Watch, asyncio.Task[None]] = field(default_factory=dict)
     backlogs: dict[ResourceKey, ObjectBacklog] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class _State:
 
 
 class OrphanWatches:
-    """Keeps the watches that the rings need, and has looked at what they show."""
+    """Runs the watches of the rings, and enqueues what they show."""
 
     def __init__(
         self,
@@ -81,18 +81,18 @@ class OrphanWatches:
         Args:
             cache: Has the rings.
             objects: What is watched.
-            pending: Where objects wait to be looked at.
-            forget: Called with a resource that is no resource of its ring any more.
-            watching: Notes which watches are refused.
+            pending: The queue of objects to check.
+            forget: Called with a resource that was removed from its ring.
+            watching: Records which watches are forbidden.
             on_change: Called when that changes for a ring.
-            moved: Called when a main object of a ring begins or ceases to be an exception.
-            drains: Is told of objects that are being drained.
-            orphans: Asks what is known of objects without owner.
-            overdue: Looks for those that are for too long, if anybody is to.
-            series: Shows how many exceptions there are.
-            clock: To tell their age by.
+            moved: Called when the unassigned or draining main objects of a ring change.
+            drains: The budgets, which follow the draining objects.
+            orphans: Use the backlogs of unassigned objects.
+            overdue: Reports overdue drains, if given.
+            series: Shows the backlogs.
+            clock: For their ages.
             rng: For the jitter of back-offs.
-            roles: What is watched are resources of these.
+            roles: Only resources of these roles are watched.
         """
         self._cache = cache
         self._roles = frozenset(roles)
@@ -113,17 +113,17 @@ class OrphanWatches:
         self._changed = asyncio.Event()
 
     def ring_changed(self, ring: RingName) -> None:
-        """Look again at what is to be watched of a ring."""
+        """Update the watches of a ring."""
         self._stale.add(ring)
         self._changed.set()
 
     def recheck(self, ring: RingName) -> None:
-        """Have all that is known to have no owner looked at: there is room again."""
+        """Enqueue all unassigned objects of a ring: there is capacity again."""
         for backlogs in self._rings.get(ring, _State()).backlogs.values():
             backlogs.recheck()
 
     def overdue(self, ring: RingName) -> Overdue | None:
-        """Return which drains of a ring are overdue, None if none is."""
+        """Return the overdue drains of a ring, None without any."""
         return None if self._overdue is None else self._overdue.of(ring)
 
     async def run(self) -> None:
@@ -145,7 +145,7 @@ class OrphanWatches:
                     self._series.hide_backlogs(*resource_key)
 
     def _adjust(self, ring: RingName, group: asyncio.TaskGroup) -> None:
-        """Start and end watches, if what they cover has changed."""
+        """Start and stop watches if the ring's scope has changed."""
         snapshot = self._cache.snapshot(ring)
         if snapshot is None:
             self._end(self._rings.pop(ring, _State()))
@@ -170,14 +170,14 @@ class OrphanWatches:
             state.tasks[watch] = task
 
     def _expect_drains(self, state: _State, snapshot: RingSnapshot) -> None:
-        """Take note where objects may be wanted elsewhere: whoever leads asks for them then."""
+        """Expect drains if the placement has changed: the leader requests them then."""
         if state.placed is not None and not snapshot.places_like(state.placed):
             for seen in state.backlogs.values():
                 seen.expect_drains()
         state.placed = snapshot
 
     def _draining(self) -> dict[ResourceKey, Backlog]:
-        """Return what is being drained of the main resources of all rings."""
+        """Return the draining main objects of all rings."""
         return {
             resource_key: seen.draining
             for state in self._rings.values()
@@ -186,14 +186,14 @@ class OrphanWatches:
         }
 
     def _end(self, state: _State) -> None:
-        """Leave nothing of a ring that is gone."""
+        """Remove everything of a deleted ring."""
         for task in state.tasks.values():
             task.cancel()
         for resource_key in list(state.backlogs):
             self._drop(state, resource_key)
 
     def _see(self, snapshot: RingSnapshot, state: _State) -> None:
-        """Remember exceptions of the ring's resources and of no others."""
+        """Keep a backlog for each of the ring's resources, and for no others."""
         for resource_key, seen in list(state.backlogs.items()):
             if snapshot.roles.get(resource_key.resource) is not seen.role:
                 self._drop(state, resource_key)
@@ -223,7 +223,7 @@ class OrphanWatches:
         self._forget(resource_key)
 
     async def _watch(self, watch: Watch, state: _State) -> None:
-        """Follow for ever; begin anew where the resource is not served as it was.
+        """Watch until cancelled; start again if the resource changes.
 
         The resync reports a resource that cannot be read.
         """
@@ -248,7 +248,7 @@ class OrphanWatches:
     async def _follow(
         self, watch: Watch, resource: Resource, part: ListRequest, seen: ObjectBacklog
     ) -> None:
-        """Follow one request, by lists alone where it may not be watched."""
+        """Watch one request, or poll it without the right to watch."""
         take = seen.take_draining if watch.draining else seen.take_unassigned
         backlog = seen.draining if watch.draining else seen.unassigned
         request, (ring, _) = object(), watch.resource_key
@@ -295,6 +295,6 @@ def _never() -> bool:
 
 
 def _raise_if_not_served(error: ApiError | None) -> None:
-    """End the watch of a resource that is gone, or served in other versions only."""
+    """End the watch of a resource that is gone or has another version."""
     if isinstance(error, NotFound):
         raise error

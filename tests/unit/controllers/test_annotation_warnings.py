@@ -37,7 +37,7 @@ async def telling() -> AsyncIterator[tuple[AnnotationWarnings, FakeRecorder, Fak
 async def test_a_mistake_is_told_once_however_often_it_is_seen() -> None:
     async with telling() as (annotation_warnings, recorder, clock):
         for _ in range(3):
-            annotation_warnings.look(snapshot(), mistaken("nonsense"))
+            annotation_warnings.check(snapshot(), mistaken("nonsense"))
             await clock.advance(2)
 
     assert [(about.name, reason) for about, reason, _ in recorder.warnings] == [("w", MALFORMED)]
@@ -47,7 +47,7 @@ async def test_a_mistake_is_told_once_however_often_it_is_seen() -> None:
 async def test_another_mistake_is_told_as_well_and_so_is_one_that_comes_back() -> None:
     async with telling() as (annotation_warnings, recorder, clock):
         for load in ("nonsense", "more=nonsense", "cpu=1", "nonsense"):
-            annotation_warnings.look(snapshot(), mistaken(load))
+            annotation_warnings.check(snapshot(), mistaken(load))
             await clock.advance(2)
 
     assert len(recorder.warnings) == 3
@@ -55,8 +55,8 @@ async def test_another_mistake_is_told_as_well_and_so_is_one_that_comes_back() -
 
 async def test_a_mistake_that_is_mended_before_it_was_told_is_not_told() -> None:
     async with telling() as (annotation_warnings, recorder, clock):
-        annotation_warnings.look(snapshot(), mistaken("nonsense"))
-        annotation_warnings.look(snapshot(), mistaken("cpu=1"))
+        annotation_warnings.check(snapshot(), mistaken("nonsense"))
+        annotation_warnings.check(snapshot(), mistaken("cpu=1"))
         await clock.advance(2)
 
     assert recorder.warnings == []
@@ -68,7 +68,7 @@ async def test_nothing_that_may_be_large_is_kept_of_an_object() -> None:
     labels = {str(number): "x" * 60 for number in range(1000)}
     meta = msgspec.structs.replace(there.metadata, labels=labels)
 
-    annotation_warnings.look(snapshot(), msgspec.structs.replace(there, metadata=meta))
+    annotation_warnings.check(snapshot(), msgspec.structs.replace(there, metadata=meta))
 
     ((kept, text),) = annotation_warnings._unreported.values()
     assert (kept.api_version, kept.kind) == (there.api_version, there.kind)
@@ -81,7 +81,7 @@ async def test_who_never_tells_remembers_little() -> None:
     annotation_warnings = AnnotationWarnings(FakeRecorder(), FakeClock())
 
     for number in range(module.MAX_UNREPORTED + 10):
-        annotation_warnings.look(snapshot(), mistaken("nonsense", f"w-{number}"))
+        annotation_warnings.check(snapshot(), mistaken("nonsense", f"w-{number}"))
 
     assert (
         len(annotation_warnings._known)
@@ -96,7 +96,7 @@ async def test_more_than_can_be_told_at_a_time_are_told_when_they_are_seen_again
     async with telling() as (annotation_warnings, recorder, clock):
         for _ in range(3):
             for number in range(many):
-                annotation_warnings.look(snapshot(), mistaken("nonsense", f"w-{number}"))
+                annotation_warnings.check(snapshot(), mistaken("nonsense", f"w-{number}"))
             await clock.advance(2)
 
     assert len(recorder.warnings) == many
@@ -106,7 +106,7 @@ async def fill(annotation_warnings: AnnotationWarnings, clock: FakeClock) -> Non
     """Let as many mistakes be told as are remembered."""
     ring = snapshot()
     for number in range(module.MAX_REMEMBERED):
-        annotation_warnings.look(ring, mistaken("nonsense", f"w-{number}"))
+        annotation_warnings.check(ring, mistaken("nonsense", f"w-{number}"))
         if number % module.MAX_UNREPORTED == module.MAX_UNREPORTED - 1:
             await clock.advance(2)
 
@@ -114,7 +114,7 @@ async def fill(annotation_warnings: AnnotationWarnings, clock: FakeClock) -> Non
 async def test_more_than_can_be_remembered_are_not_told_again_and_again() -> None:
     async with telling() as (annotation_warnings, recorder, clock):
         for _ in range(2):
-            annotation_warnings.look(snapshot(), mistaken("nonsense", "one-more"))
+            annotation_warnings.check(snapshot(), mistaken("nonsense", "one-more"))
             await fill(annotation_warnings, clock)
 
     assert len(recorder.warnings) == module.MAX_REMEMBERED
@@ -124,7 +124,7 @@ async def test_what_is_gone_makes_room_for_another() -> None:
     async with telling() as (annotation_warnings, recorder, clock):
         await fill(annotation_warnings, clock)
         await clock.advance(module.FORGET_SECONDS)
-        annotation_warnings.look(snapshot(), mistaken("nonsense", "one-more"))
+        annotation_warnings.check(snapshot(), mistaken("nonsense", "one-more"))
         await clock.advance(2)
 
     assert recorder.warnings[-1][0].name == "one-more"

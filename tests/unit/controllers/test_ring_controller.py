@@ -289,7 +289,7 @@ async def test_the_configuration_is_applied_once_per_spec() -> None:
         bench = Bench(cluster)
         for seconds in (0, 100, SYNC_PERIOD, 10):
             await cluster.clock.advance(seconds)
-            await bench.controller.look()
+            await bench.controller.find_changed()
             await bench.reconcile()
             applied.append(bench.configurations.applies)
         await cluster.put_ring(ring(generation=2))
@@ -311,13 +311,13 @@ async def test_a_configuration_that_others_wrote_or_relabelled_is_applied_again(
     async with cluster.watched(A):
         bench = Bench(cluster)
         await bench.reconcile()
-        quiet = await bench.controller.look()
+        quiet = await bench.controller.find_changed()
         found = list[list[RingName]]()
         for metadata in ({"annotations": {"a": "b"}}, {"labels": {RING_LABEL: None}}):
             await bench.configurations.store.patch(ObjectRef("", NAME), {"metadata": metadata})
-            found.append(await bench.controller.look())
+            found.append(await bench.controller.find_changed())
             await bench.reconcile()
-        after = await bench.controller.look()
+        after = await bench.controller.find_changed()
 
     assert (quiet, found, after) == ([], [[DEMO], [DEMO]], [])
     assert bench.configurations.applies == 3
@@ -333,7 +333,7 @@ async def test_a_copy_of_a_configuration_is_not_taken_for_it() -> None:
         copy: Json = {"metadata": {"name": "copy", "labels": labels}}
         await bench.configurations.apply(copy)
 
-        assert await bench.controller.look() == []
+        assert await bench.controller.find_changed() == []
 
 
 async def test_a_ring_that_was_made_anew_is_applied_anew() -> None:
@@ -432,7 +432,7 @@ async def test_a_configuration_that_is_changed_as_we_delete_it_is_left_for_the_n
         bench.configurations.store.lose(Conflict("changed"))
         await bench.reconcile()
 
-        assert await bench.controller.look() == []
+        assert await bench.controller.find_changed() == []
 
 
 async def test_what_is_left_of_rings_that_went_while_nobody_led_is_found() -> None:
@@ -444,7 +444,7 @@ async def test_what_is_left_of_rings_that_went_while_nobody_led_is_found() -> No
         await bench.add_configuration("gone", **OURS)
         await bench.add_configuration("of-somebody-else")
 
-        assert await bench.controller.look() == ["gone"]
+        assert await bench.controller.find_changed() == ["gone"]
 
 
 async def test_no_ring_is_taken_for_gone_before_all_are_known() -> None:
@@ -453,7 +453,7 @@ async def test_no_ring_is_taken_for_gone_before_all_are_known() -> None:
     await bench.add_configuration(DEMO, **OURS)
 
     with pytest.raises(Unavailable, match="cannot list controllerrings"):
-        await bench.controller.look()
+        await bench.controller.find_changed()
     with pytest.raises(Unavailable, match="cannot list controllerrings"):
         await bench.controller.reconcile(DEMO)
 
@@ -867,7 +867,7 @@ async def test_a_ring_that_cannot_be_read_keeps_its_configuration_and_is_told_of
         if is_known:
             await cluster.break_ring(name)
             await cluster.settle()
-        left_over = await bench.controller.look()
+        left_over = await bench.controller.find_changed()
         again = [await bench.reconcile(name), await bench.reconcile(name)]
         after = await bench.configurations.store.list()
 

@@ -498,7 +498,7 @@ async def test_rings_that_wait_for_their_resync_do_not_starve_the_others() -> No
         secret = await cluster.add(SECRETS, "s", owner=A, draining=True)
         for name in busy:
             await cluster.locks[name].acquire()
-            cluster.pending.release(ResourceKey(name, SECRETS), {secret.metadata.ref: A})
+            cluster.pending.add_released(ResourceKey(name, SECRETS), {secret.metadata.ref: A})
         await cluster.clock.advance(SOON)
         await cluster.acknowledge(secret, SECRETS)
         await cluster.clock.advance(SOON)

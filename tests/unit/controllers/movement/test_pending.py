@@ -47,9 +47,9 @@ async def test_what_is_released_together_is_taken_together() -> None:
     taker = Taker()
 
     async with taker.taking() as waiting:
-        waiting.release(RESOURCE_KEY, {X: A})
+        waiting.add_released(RESOURCE_KEY, {X: A})
         await taker.clock.advance(GATHER_SECONDS / 2)
-        waiting.release(RESOURCE_KEY, {Y: B})
+        waiting.add_released(RESOURCE_KEY, {Y: B})
         await taker.clock.advance(1)
 
     assert taker.taken == [(0.05, {X: A}), (0.075, {Y: B})]
@@ -59,7 +59,7 @@ async def test_an_object_without_owner_is_looked_at_after_a_moment() -> None:
     taker = Taker()
 
     async with taker.taking() as waiting:
-        waiting.look(RESOURCE_KEY, [X, Y])
+        waiting.add_unassigned(RESOURCE_KEY, [X, Y])
         await taker.clock.advance(1)
 
     assert taker.taken == [(UNASSIGNED_SECONDS, {X: UNKNOWN, Y: UNKNOWN})]
@@ -69,9 +69,9 @@ async def test_who_is_known_to_have_let_go_stays_known_whoever_comes_first() -> 
     taker = Taker()
 
     async with taker.taking() as waiting:
-        waiting.look(RESOURCE_KEY, [X])
-        waiting.release(RESOURCE_KEY, {X: A, Y: B})
-        waiting.look(RESOURCE_KEY, [Y])
+        waiting.add_unassigned(RESOURCE_KEY, [X])
+        waiting.add_released(RESOURCE_KEY, {X: A, Y: B})
+        waiting.add_unassigned(RESOURCE_KEY, [Y])
         await taker.clock.advance(1)
 
     assert taker.taken == [(GATHER_SECONDS, {X: A, Y: B})]
@@ -82,7 +82,7 @@ async def test_what_is_written_all_the_time_comes_all_the_same() -> None:
 
     async with taker.taking() as waiting:
         for _ in range(10):
-            waiting.look(RESOURCE_KEY, [X])
+            waiting.add_unassigned(RESOURCE_KEY, [X])
             await taker.clock.advance(UNASSIGNED_SECONDS / 4)
 
     assert [at for at, _ in taker.taken] == [UNASSIGNED_SECONDS, 2 * UNASSIGNED_SECONDS]
@@ -94,8 +94,8 @@ async def test_what_is_held_back_does_not_come_before_its_time() -> None:
     async with taker.taking() as waiting:
         waiting.retry(ObjectKey(RESOURCE_KEY, X), 10)
         for _ in range(20):
-            waiting.look(RESOURCE_KEY, [X])
-            waiting.release(RESOURCE_KEY, {X: A})
+            waiting.add_unassigned(RESOURCE_KEY, [X])
+            waiting.add_released(RESOURCE_KEY, {X: A})
             await taker.clock.advance(1)
 
     assert taker.taken[0] == (10.0, {X: A})
@@ -105,7 +105,7 @@ async def test_what_waits_already_can_be_held_back() -> None:
     taker = Taker()
 
     async with taker.taking() as waiting:
-        waiting.release(RESOURCE_KEY, {X: A})
+        waiting.add_released(RESOURCE_KEY, {X: A})
         waiting.retry(ObjectKey(RESOURCE_KEY, X), 10)
         await taker.clock.advance(20)
 
@@ -126,7 +126,7 @@ async def test_nothing_is_left_of_a_resource_that_is_forgotten() -> None:
     taker = Taker()
 
     async with taker.taking() as waiting:
-        waiting.release(RESOURCE_KEY, {X: A})
+        waiting.add_released(RESOURCE_KEY, {X: A})
         waiting.forget(RESOURCE_KEY)
         await taker.clock.advance(20)
 
@@ -138,7 +138,7 @@ async def test_what_has_an_owner_by_now_is_not_taken() -> None:
     taker = Taker()
 
     async with taker.taking() as waiting:
-        waiting.look(RESOURCE_KEY, [X, Y])
+        waiting.add_unassigned(RESOURCE_KEY, [X, Y])
         waiting.settle(RESOURCE_KEY, [X, ObjectRef("ns", "unknown")])
         await taker.clock.advance(1)
 
@@ -149,7 +149,7 @@ async def test_what_was_let_go_or_has_failed_is_taken_whatever_it_has_by_now() -
     taker = Taker()
 
     async with taker.taking() as waiting:
-        waiting.release(RESOURCE_KEY, {X: A})
+        waiting.add_released(RESOURCE_KEY, {X: A})
         waiting.retry(ObjectKey(RESOURCE_KEY, Y), 2)
         waiting.settle(RESOURCE_KEY, [X, Y])
         await taker.clock.advance(5)
