@@ -22,6 +22,31 @@ def ignore(_error: ApiError | None) -> None:
     """Ignore errors: the default `OnError`."""
 
 
+MAX_REMEMBERED: Final = 10_000
+"""Keys whose last report is remembered."""
+
+
+class Once(Generic[K]):
+    """The last text reported for each key, so that each text is reported once in a row."""
+
+    def __init__(self, limit: int = MAX_REMEMBERED) -> None:
+        """Beyond `limit` keys nothing is reported, so that forged keys cannot flood a log."""
+        self._limit = limit
+        self._texts: dict[K, str] = {}
+
+    def is_new(self, key: K, text: str) -> bool:
+        """Return whether to report the text; it is remembered until `forget`."""
+        known = self._texts.get(key)
+        if known == text or (known is None and len(self._texts) >= self._limit):
+            return False
+        self._texts[key] = text
+        return True
+
+    def forget(self, key: K) -> None:
+        """Report the next text of the key, whatever it is."""
+        self._texts.pop(key, None)
+
+
 class ErrorLog:
     """The state of one retried operation; logged only when it changes."""
 

@@ -1,6 +1,6 @@
 """A queue of keys to reconcile, now or later.
 
-Level-based: a key says what to reconcile, not what happened. A key is in work at most once and
+Level-based: a key says what to reconcile, not what happened.  A key is in work at most once and
 queued at most once (the earliest time wins); a key that is added while in work is reconciled again
 afterwards.
 
@@ -19,6 +19,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from sharder.core.errors import ApiError, Conflict, InvalidObject
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
+from sharder.runtime.error_log import Once
 
 _SPARE_ENTRIES: Final = 16
 """Stale entries that a small queue can keep, so that not every `add` sorts it."""
@@ -43,8 +44,7 @@ class WorkQueue(Generic[K]):
         self._sequence = itertools.count()
         self._working: set[K] = set()
         self._failures: dict[K, int] = {}
-        self._told: dict[K, str] = {}
-        """The error of each key that people know of."""
+        self._logged = Once[K]()
         self._changed = asyncio.Event()
 
     def add(self, key: K) -> None:
@@ -68,13 +68,13 @@ class WorkQueue(Generic[K]):
     def forget(self, key: K) -> None:
         """Reset the back-off of `key`; it stays queued."""
         self._failures.pop(key, None)
-        self._told.pop(key, None)
+        self._logged.forget(key)
 
     async def run(self, worker: Worker[K], *, concurrency: int) -> None:
         """Run `worker` on keys until cancelled, `concurrency` at a time.
 
         An `ApiError` or `InvalidObject` leads to `retry`, any other error ends the run; an
-        interrupted key is queued again. Must not run twice at once.
+        interrupted key is queued again.  Must not run twice at once.
         """
         slots = asyncio.Semaphore(concurrency)
         async with asyncio.TaskGroup() as group:
@@ -93,7 +93,7 @@ class WorkQueue(Generic[K]):
             if seconds is not None:
                 self.add_after(key, seconds)
         except (ApiError, InvalidObject) as error:
-            self._tell(key, error)
+            self._log_failure(key, error)
             settled = True
             self.retry(key)
         finally:
@@ -103,14 +103,13 @@ class WorkQueue(Generic[K]):
             if key in self._due:
                 self._wait_for(key)
 
-    def _tell(self, key: K, error: ApiError | InvalidObject) -> None:
+    def _log_failure(self, key: K, error: ApiError | InvalidObject) -> None:
         """Log an error once until it changes or is over; conflicts only at debug level."""
         fields = {"object": str(key), "error": str(error)}
-        if isinstance(error, Conflict) or self._told.get(key) == str(error):
+        if isinstance(error, Conflict) or not self._logged.is_new(key, str(error)):
             _log.debug("reconcile failed, will retry", extra=fields)
-            return
-        self._told[key] = str(error)
-        _log.warning("reconcile failed, will retry", extra=fields)
+        else:
+            _log.warning("reconcile failed, will retry", extra=fields)
 
     async def _next(self) -> K:
         while True:
