@@ -25,6 +25,7 @@ from typing_extensions import override
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.leader import AlwaysLeader, Leader
+from sharder.controllers.leader_controllers import LeaderPorts
 from sharder.controllers.ring_gauges import Gauges
 from sharder.core.api.lease import Lease, LeaseSpec, format_time
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
@@ -224,19 +225,20 @@ class Bench:
             excluded=frozenset({"kube-system"}), custom={},
         )  # fmt: skip
         metrics = Metrics(CollectorRegistry(), version="1", shard_states=list(ShardState))
-        self._gauges = Gauges(self.cache, metrics, self._clock)
+        self._gauges = Gauges(self.cache, metrics.rings, self._clock)
         registration = Registration(
             endpoint=Endpoint(url="https://localhost"), default_namespaces=LabelSelector(),
             excluded=frozenset(), sharders=frozenset(),
         )  # fmt: skip
-        self._leader = Leader(
+        ports = LeaderPorts(
             cache=self.cache, objects=objects, leases=self._leases, ring_status=Statuses(),
             configurations=objects, validations=objects, registration=lambda: registration,
-            recorder=objects, meter=metrics,
+            recorder=objects, metrics=metrics,
             annotation_warnings=AnnotationWarnings(objects, self._clock),
             holder=AlwaysLeader(self._clock), clock=self._clock, rng=rng, limit=100,
             sync_period=300.0,
         )  # fmt: skip
+        self._leader = Leader(ports)
 
     async def run(self) -> tuple[Ticks, Ticks]:
         """Return the ticks from the start until all is known, and while things change."""

@@ -1,7 +1,7 @@
 """What controllers need from the outside, as small protocols.
 
 `sharder.kube` implements them on a cluster, `tests/support/fakes.py` in memory; one contract test
-runs against both. Every call may raise the errors of `sharder.core.errors.ApiError`.
+runs against both.  Every call may raise the errors of `sharder.core.errors.ApiError`.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -105,7 +105,7 @@ class Appliable(Protocol[T_co]):
     async def apply(self, ref: ObjectRef, body: Json) -> T_co:
         """Apply `body` under the sharder's field manager, taking over conflicting fields.
 
-        This creates a missing object, which needs the right to this name only. `body` has
+        This creates a missing object, which needs the right to this name only.  `body` has
         apiVersion and kind; fields that it omits stay as they are.
         """
         ...
@@ -127,7 +127,7 @@ class Objects(Protocol):
     ) -> Store[PartialObject]:
         """Return the resource's objects that match the label and the field selector.
 
-        Over all namespaces unless one is given. Fields are `metadata.name` and
+        Over all namespaces unless one is given.  Fields are `metadata.name` and
         `metadata.namespace`: the server supports no others for every resource.
         """
         ...

@@ -49,7 +49,7 @@ class CaTrust:
     async def seconds(self, bundle: CertificateBundle) -> float | None:
         """Return for how many seconds all webhooks have trusted all CAs of the bundle.
 
-        None if some do not trust them. The time restarts with every change of the bundle and with
+        None if some do not trust them.  The time restarts with every change of the bundle and with
         every process: the next leader waits the full time again, which is safe.
         """
         trust, now = await self.trusted_cas(), self._clock.monotonic()

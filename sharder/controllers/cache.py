@@ -1,37 +1,36 @@
 """The cluster as this process last saw it: rings, Leases, namespaces, and a snapshot per ring.
 
-Every replica has one cache. Watches feed it, the webhook and the controllers read it; it decides
-and writes nothing. All of it runs on one event loop.
+Every replica has one cache.  Watches feed it, the webhook and the controllers read it; it decides
+and writes nothing.  All of it runs on one event loop.
 
-With little to do, a change and its snapshot appear as one step. When many rings or Leases change,
+With little to do, a change and its snapshot appear as one step.  When many rings or Leases change,
 the snapshots follow in slices, so that admission is answered in between: a snapshot can then be
 some milliseconds old, or some seconds if a ring's Leases change all the time.
 
 Writes must not use an outdated snapshot if objects have to be protected: `is_current` is False for
 a ring from the moment that such a change arrives until its snapshot includes it
-(`sharder/controllers/cache_events.py`). `Membership.is_back` reports a single returned shard at
-once.
+(see `cache_events.py`).  `Membership.is_back` reports a single returned shard at once.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
-from dataclasses import replace
+from contextlib import contextmanager
 from functools import partial
 
 from sharder.controllers.cache_events import RebuildThrottle, Subscriber, Subscribers
+from sharder.controllers.lease_feed import LeaseFeed
 from sharder.controllers.namespace_selection import NamespaceSelection
 from sharder.controllers.rest_mapper import RestMapper
+from sharder.controllers.snapshot_store import SnapshotStore
+from sharder.controllers.watch_health import LEASES, WatchHealth
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.api.selector import LabelSelector
-from sharder.core.errors import ApiError, Expired
-from sharder.core.leases.outages import Sight
+from sharder.core.errors import ApiError
 from sharder.core.leases.register import Membership
 from sharder.core.names import RingName
 from sharder.core.placement.strategy import CustomFunction
-from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Changed, Listed, Objects, Removed, Watchable
 from sharder.runtime.backoff import Rng
@@ -57,31 +56,38 @@ class ClusterCache:
     ) -> None:
         """Start empty.
 
-        Args:
-            objects: For the discovery of the rings' resources.
-            clock: To observe Leases by.
-            rng: For the jitter of back-offs.
-            default_namespaces: Selects namespaces for rings without a selector.
-            excluded: Namespaces that no ring selects.
-            custom: The installed strategies, by name.
+        `default_namespaces` selects for rings without a selector, `excluded` namespaces are never
+        selected, and `custom` has the installed strategies by name.
         """
         self._rest_mapper = RestMapper(objects)
         self._clock = clock
         self._rng = rng
         self._default = default_namespaces
-        self._custom = custom
         self.membership = Membership(clock.monotonic())
         self._rings: dict[RingName, ControllerRing] = {}
         self._rings_listed = asyncio.Event()
         self._selections = NamespaceSelection(excluded)
         self._unreadable: dict[RingName, UnreadableRing] = {}
         """Rings that cannot be decoded; `_rings` has the last state that could."""
-        self._snapshots: dict[RingName, RingSnapshot] = {}
-        self._unsynced = {"controllerrings", "leases", "namespaces"}
-        self._errors: dict[str, ApiError] = {}
-        self._sight = Sight(clock.monotonic())
+        self._snapshots = SnapshotStore(
+            membership=self.membership,
+            selections=self._selections,
+            rest_mapper=self._rest_mapper,
+            default_namespaces=default_namespaces,
+            custom=custom,
+            clock=clock,
+        )
+        self._health = WatchHealth(("controllerrings", LEASES, "namespaces"), clock)
         self._subscribers = Subscribers()
         self._throttle = RebuildThrottle(self._rebuild, self._subscribers.notify_leases, clock)
+        self._lease_feed = LeaseFeed(
+            membership=self.membership,
+            health=self._health,
+            throttle=self._throttle,
+            known=lambda: [lease for ring in self._rings for lease in self._leases(ring)],
+            on_synced=partial(self._synced, LEASES),
+            clock=clock,
+        )
 
     def snapshot(self, ring: RingName) -> RingSnapshot | None:
         """Return the ring's snapshot; None without such a ring, or before the first sync."""
@@ -89,7 +95,7 @@ class ClusterCache:
 
     def rings(self) -> tuple[RingName, ...]:
         """Return the names of all rings, in order."""
-        return tuple(sorted(self._snapshots))
+        return self._snapshots.rings()
 
     def knows(self, ring: RingName) -> bool:
         """Return whether the ring exists, with or without a snapshot."""
@@ -118,33 +124,30 @@ class ClusterCache:
 
     def not_synced(self) -> str | None:
         """Return what is missing and why, None once everything was listed."""
-        if not self._unsynced:
-            return None if self._throttle.caught_up else "not all rings have been reconciled yet"
-        reasons = [
-            f"{what}: {self._errors.get(what, 'no response yet')}" for what in self._unsynced
-        ]
-        return "cannot list " + "; ".join(sorted(reasons))
+        missing = self._health.missing()
+        if missing is None and not self._throttle.caught_up:
+            return "not all rings have been reconciled yet"
+        return missing
 
     def uncounted(self) -> tuple[RingName, ...]:
         """Return the rings whose objects are not counted yet, in order."""
-        tallies = ((name, self._snapshots[name].tally) for name in self.rings())
-        return tuple(name for name, tally in tallies if tally is not None and not tally.synced)
+        return self._snapshots.uncounted()
 
     def is_current(self, snapshot: RingSnapshot) -> bool:
         """Return whether steps decided from `snapshot` are still valid for objects in scope.
 
-        Namespaces come and go all the time and invalidate no step in other namespaces. No step is
+        Namespaces come and go all the time and invalidate no step in other namespaces.  No step is
         valid while the watch of Leases is broken, because shards can be back unseen, or while a
         change that may protect objects is pending; the next snapshot follows in any case.
         """
-        if "leases" in self._errors or self._throttle.is_pending(snapshot.name):
+        if not self._health.sees_leases() or self._throttle.is_pending(snapshot.name):
             return False
         current = self._snapshots.get(snapshot.name)
         return current is not None and current.epoch is snapshot.epoch
 
     def is_stale(self) -> bool:
         """Return whether Leases were out of sight so long that shards may have come and gone."""
-        return self._sight.is_stale(self._clock.monotonic())
+        return self._health.is_stale()
 
     def note_attempt(self, sent: float, answered: bool) -> None:  # noqa: FBT001 - an observer
         """Record a call to the API server that ends now and was sent at `sent` (monotonic).
@@ -152,9 +155,7 @@ class ClusterCache:
         For callers with regular requests: while the API server does not answer, no shard can
         renew.
         """
-        blind = self._sight.called(
-            sent, self._clock.monotonic(), answered=answered, watches="leases" not in self._errors
-        )
+        blind = self._health.called(sent, answered=answered)
         if blind is not None:
             self.membership.note_outage(*blind)
 
@@ -166,7 +167,7 @@ class ClusterCache:
             subscriber.steps(name)
             for lease in self._leases(name):
                 subscriber.lease(lease.metadata.ref)
-        for name in self._unreadable.keys() - self._snapshots.keys():
+        for name in self._unreadable.keys() - set(self.rings()):
             subscriber.ring(name)
         with self._subscribers.adding(subscriber):
             yield
@@ -183,7 +184,7 @@ class ClusterCache:
             group.create_task(self._follow_rings(rings), name="watch controllerrings")
             group.create_task(self._follow_leases(leases), name="watch leases")
             group.create_task(self._follow_namespaces(namespaces), name="watch namespaces")
-            group.create_task(self._follow_time(), name="standings")
+            group.create_task(self._lease_feed.follow_time(), name="standings")
             group.create_task(self._throttle.run(), name="late leases")
             group.create_task(self._learn_resources(), name="kinds")
 
@@ -233,41 +234,7 @@ class ClusterCache:
     async def _follow_leases(self, source: Watchable[Lease]) -> None:
         # The rings decide which Leases are kept, so they are listed first.
         await self._rings_listed.wait()
-        while True:
-            async with aclosing(self._follow(source, "leases")) as events:
-                async for event in events:
-                    now = self._clock.monotonic()
-                    self._sight.saw(now)
-                    if isinstance(event, Listed):
-                        self._errors.setdefault("leases", Expired("Leases are being listed"))
-                    await self._take_in(event, now)
-                    if self.membership.wants_list(now):
-                        break
-            # Until the next list, shards can be back unseen.
-            self._errors["leases"] = Expired("some Leases were forgotten")
-
-    async def _take_in(
-        self, event: Listed[Lease] | Changed[Lease] | Removed[Lease], now: float
-    ) -> None:
-        """Store Leases; `Membership.is_back` reports a returned shard at once."""
-        match event:
-            case Listed(items):
-                if "leases" in self._unsynced:
-                    # A shard that is unknown now may have worked until this moment.
-                    self.membership.begin(now)
-                before = [lease for ring in self._rings for lease in self._leases(ring)]
-                affected = set[RingName]()
-                for some in self.membership.replacing(items, now):
-                    affected |= some
-                    await asyncio.sleep(0)
-                self._errors.pop("leases", None)
-                kept = (item for item in items if self.membership.keeps(item.metadata.ref))
-                self._throttle.add(affected, *before, *kept)
-                self._synced("leases")
-            case Changed(lease):
-                self._throttle.add_paced(self.membership.see(lease, now), lease)
-            case Removed(lease):
-                self._throttle.add_paced(self.membership.forget(lease, now), lease)
+        await self._lease_feed.run(lambda: self._follow(source, LEASES))
 
     async def _follow_namespaces(self, source: Watchable[PartialObject]) -> None:
         async for event in self._follow(source, "namespaces"):
@@ -278,37 +245,17 @@ class ClusterCache:
                     self._synced("namespaces")
                 case Changed(namespace):
                     meta = namespace.metadata
-                    self._throttle.add_harmless(
-                        self._selections.change(meta.name, meta.labels or {})
-                    )
+                    changed = self._selections.change(meta.name, meta.labels or {})
+                    self._throttle.add_harmless(changed)
                 case Removed(namespace):
-                    self._throttle.add_harmless(
-                        self._selections.change(namespace.metadata.name, None)
-                    )
+                    changed = self._selections.change(namespace.metadata.name, None)
+                    self._throttle.add_harmless(changed)
 
     def _follow(
         self, source: Watchable[V], what: str
     ) -> AsyncGenerator[Listed[V] | Changed[V] | Removed[V], None]:
-        return follow(
-            source,
-            doing=f"watch {what}",
-            clock=self._clock,
-            rng=self._rng,
-            on_error=partial(self._note, what),
-        )
-
-    async def _follow_time(self) -> None:
-        """Rebuild rings whose standings change by the passing of time."""
-        judged = self._clock.monotonic()
-        while True:
-            due = self.membership.next_change(judged)
-            now = self._clock.monotonic()
-            if due is not None and due <= now:
-                rings, judged = self.membership.due(judged, now), now
-                self._throttle.add_harmless(rings)
-            else:
-                # An earlier change can become known in the meantime.
-                await self._clock.sleep(1.0 if due is None else min(1.0, max(0.05, due - now)))
+        doing, on_error = f"watch {what}", partial(self._note, what)
+        return follow(source, doing=doing, clock=self._clock, rng=self._rng, on_error=on_error)
 
     async def _learn_resources(self) -> None:
         """Retry discovery of resources that were not served or could not be read."""
@@ -319,32 +266,24 @@ class ClusterCache:
 
     def _note(self, what: str, error: ApiError | None) -> None:
         """Record the state of a watch; a broken watch of Leases counts as an outage."""
-        known = self._errors.pop(what, None)
-        if error is not None:
-            self._errors[what] = error
-        # A Lease that is unchanged after a relist was not renewed: this is no gap of ours.
-        if what == "leases" and not isinstance(error or known, Expired):
-            blind = self._sight.watched(self._clock.monotonic(), stands=error is None)
+        blind = self._health.noted(what, error)
+        if blind is not None:
             self.membership.note_outage(*blind)
 
     def _synced(self, what: str) -> None:
         """Build the first snapshots once everything was listed."""
-        if what in self._unsynced:
-            self._unsynced.discard(what)
-            if not self._unsynced:
-                self._throttle.begin(self._rings)
+        if self._health.synced(what):
+            self._throttle.begin(self._rings)
 
     def _rebuild(self, name: RingName) -> None:
         """Replace a ring's snapshot by one assignment, and notify the subscribers."""
         before, ring = self._snapshots.get(name), self._rings.get(name)
         was_asked = self._throttle.was_asked(name)
         if ring is None:
-            self._selections.forget(name)
-            if self._snapshots.pop(name, None) is not None:
+            if self._snapshots.remove(name) is not None:
                 self._subscribers.notify_ring(name, steps=True)
             return
-        after = self._build(ring, before)
-        self._snapshots[name] = after
+        after = self._snapshots.rebuild(ring)
         if before is None:
             self._subscribers.notify_ring(name, steps=True)
             self._throttle.notify_soon(self._leases(name))
@@ -359,36 +298,6 @@ class ClusterCache:
             self._subscribers.notify_scope(after.name, after.namespaces - before.namespaces)
         if after.placer is not before.placer:  # it was built anew
             self._subscribers.notify_ring(after.name, steps=False)
-
-    def _build(self, ring: ControllerRing, before: RingSnapshot | None) -> RingSnapshot:
-        """Return the ring's current snapshot: `before` itself if nothing has changed."""
-        namespaces = self._selections.of(ring.name, ring.spec.namespace_selector or self._default)
-        members = self.membership.members(
-            ring.name,
-            self._clock.monotonic(),
-            namespaces=ring.spec.shard_namespaces,
-            before=None if before is None else before.members,
-        )
-        served = tuple(self._rest_mapper.of(ring))
-        if (
-            before is not None
-            and before.ring is ring
-            and before.members is members
-            and len(before.kinds) == len(served)
-        ):
-            return (
-                before
-                if before.namespaces is namespaces
-                else replace(before, namespaces=namespaces)
-            )
-        return build(
-            ring,
-            members=members,
-            namespaces=namespaces,
-            served=served,
-            custom=self._custom,
-            previous=before,
-        )
 
     def _leases(self, ring: RingName) -> list[Lease]:
         return [sighting.lease for sighting in self.membership.observed_leases(ring)]

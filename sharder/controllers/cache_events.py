@@ -1,17 +1,17 @@
 """Rebuild changed rings in slices, and notify subscribers.
 
 A thousand Leases or namespaces can appear at the same moment, or one namespace can concern a
-thousand rings, and each change means a snapshot. Pauses in between leave the event loop to
+thousand rings, and each change means a snapshot.  Pauses in between leave the event loop to
 admission; meanwhile some rings are rebuilt and some are not.
 
-That is safe because there are two kinds of change. A change that may protect objects, such as
+That is safe because there are two kinds of change.  A change that may protect objects, such as
 another spec or a list of Leases, *blocks*: no step of the ring is written until its snapshot
-includes the change. Every other change (namespaces, counts, a Lease) only widens or narrows the
+includes the change.  Every other change (namespaces, counts, a Lease) only widens or narrows the
 work, so a step decided without it is late, not wrong.
 
 A client that can write Leases can change a ring's members any number of times per second, and each
-change invalidates the decisions under way. Such changes are therefore applied at a bounded pace
-per ring, so that long work, such as a rescue, makes progress. `Membership.is_back` reports a
+change invalidates the decisions under way.  Such changes are therefore applied at a bounded pace
+per ring, so that long work, such as a rescue, makes progress.  `Membership.is_back` reports a
 single returned shard at once.
 """
 
@@ -110,24 +110,24 @@ class RebuildThrottle:
         self._start()
 
     def notify_soon(self, leases: Iterable[Lease]) -> None:
-        """Tell of Leases whose ring is being followed up just now."""
+        """Report Leases whose ring is being rebuilt now."""
         self._leases.extend(leases)
 
     def is_pending(self, ring: RingName) -> bool:
-        """Tell whether the ring waits; who asked will need to be told when it does no more."""
+        """Return whether the ring waits for a blocking change; its end will be reported."""
         if ring not in self._blocking:
             return False
         self._asked.add(ring)
         return True
 
     def was_asked(self, ring: RingName) -> bool:
-        """Tell, once, whether somebody heard that the ring waits."""
-        doubted = ring in self._asked
+        """Return, once, whether `is_pending` was True for a caller."""
+        was_asked = ring in self._asked
         self._asked.discard(ring)
-        return doubted
+        return was_asked
 
     async def run(self) -> None:
-        """Do what had to wait, until cancelled."""
+        """Rebuild waiting rings until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._catch_up(), name="late rings")
             group.create_task(self._keep_pace(), name="paced rings")

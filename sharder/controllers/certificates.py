@@ -1,6 +1,6 @@
 """The webhook's own certificates: CA and serving certificate in one Secret.
 
-Every replica polls the Secret and serves its content, so that all serve the same. Any replica
+Every replica polls the Secret and serves its content, so that all serve the same.  Any replica
 repairs an unusable Secret; the leader replaces the CA, step by step (`sharder.tls.rotation`).
 Every write is guarded by the `resourceVersion` that was read: one replica wins, the others adopt
 its result.
@@ -116,16 +116,16 @@ class Certificates:
 
         Errors are retried at the next poll; the certificate in use stays in use.
         """
-        told = ""
+        logged = ""
         while True:
             await self._clock.sleep(POLL_SECONDS)
             try:
                 use(await self.ensure())
-                told = ""
+                logged = ""
             except (ApiError, ConfigError) as error:
-                if str(error) != told:
-                    told = str(error)
-                    _log.warning("certificate check failed, will retry", extra={"error": told})
+                if str(error) != logged:
+                    logged = str(error)
+                    _log.warning("certificate check failed, will retry", extra={"error": logged})
 
     async def _next(self, found: CertificateBundle, requested: Request | None) -> _Change:
         """Return the next change of a usable bundle."""

@@ -1,6 +1,6 @@
 """Reconcile the Leases of shards: write their state, take expired ones, delete orphaned ones.
 
-Only the leader runs this (docs/protocol.md, "Shards and their Leases"). Every write carries the
+Only the leader runs this (docs/protocol.md, "Shards and their Leases").  Every write carries the
 resourceVersion that it was decided from, so a shard that renews at the last moment wins.
 """
 
@@ -27,7 +27,8 @@ from sharder.core.leases.validity import MAX_LEASES
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
 from sharder.ports import Recorder
 from sharder.runtime.clock import Clock
-from sharder.runtime.lease_lock import Leases
+from sharder.runtime.error_log import Once
+from sharder.runtime.lease_record import Leases
 
 _log = logging.getLogger(__name__)
 
@@ -96,9 +97,9 @@ class LeaseController:
         self._leases = leases
         self._recorder = recorder
         self._clock = clock
-        self._reported: dict[ObjectRef, str] = {}
+        self._reported = Once[ObjectRef](MAX_REPORTED)
         """Problems of invalid Leases that have an Event."""
-        self._invalid: dict[ObjectRef, str] = {}
+        self._invalid = Once[ObjectRef](MAX_REPORTED)
         """Problems of shard annotations that have an Event."""
 
     async def reconcile(self, ref: ObjectRef) -> float | None:
@@ -108,8 +109,8 @@ class LeaseController:
         """
         observed = self._cache.membership.observed(ref)
         if observed is None:
-            self._reported.pop(ref, None)
-            self._invalid.pop(ref, None)
+            self._reported.forget(ref)
+            self._invalid.forget(ref)
             return None
         snapshot = self._cache.snapshot(ring_of(observed.lease))
         if snapshot is None:
@@ -118,7 +119,7 @@ class LeaseController:
         if problem is not None:
             await self._report_invalid(observed.lease, problem)
             return None
-        self._reported.pop(ref, None)
+        self._reported.forget(ref)
         await self._report_annotations(observed.lease)
         try:
             return await self._care_for(observed)
@@ -173,21 +174,19 @@ class LeaseController:
     async def _report_invalid(self, lease: Lease, problem: str) -> None:
         """Report the problem once; an invalid Lease is neither written nor deleted."""
         ref = lease.metadata.ref
-        if self._reported.get(ref) == problem or len(self._reported) >= MAX_REPORTED:
+        if not self._reported.is_new(ref, problem):
             return
-        self._reported[ref] = problem
         fields = {"ring": ring_of(lease), "object": str(ref), "why": problem}
         _log.warning("lease ignored as a shard", extra=fields)
         await self._recorder.warn(lease, "InvalidLease", f"ignored as a shard: {problem}")
 
     async def _report_annotations(self, lease: Lease) -> None:
         """Report invalid shard annotations once."""
-        ref, annotation_warnings = lease.metadata.ref, "; ".join(invalid_annotations(lease))
-        if not annotation_warnings:
-            self._invalid.pop(ref, None)
-        elif self._invalid.get(ref) != annotation_warnings:
-            self._invalid[ref] = annotation_warnings
-            await self._recorder.warn(lease, MALFORMED, annotation_warnings)
+        ref, problems = lease.metadata.ref, "; ".join(invalid_annotations(lease))
+        if not problems:
+            self._invalid.forget(ref)
+        elif self._invalid.is_new(ref, problems):
+            await self._recorder.warn(lease, MALFORMED, problems)
 
     async def _carry_out(self, care: Care, lease: Lease, now: datetime) -> None:
         meta = lease.metadata

@@ -1,6 +1,6 @@
 """Reconcile each ring's webhook configuration and status.
 
-Only the leader runs this. One reconcile handles one ring by name: it applies the configuration of
+Only the leader runs this.  One reconcile handles one ring by name: it applies the configuration of
 an existing ring and deletes that of a deleted one, so no garbage collector is needed and no write
 waits for a webhook without a ring.
 """

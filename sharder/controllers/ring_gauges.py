@@ -11,7 +11,7 @@ from sharder.core.placement.strategy import Strategy
 from sharder.runtime.clock import Clock
 
 
-class Series(Protocol):
+class RingMetrics(Protocol):
     """Where the gauges are."""
 
     def calculated(self, ring: RingName) -> None:
@@ -54,9 +54,9 @@ class Series(Protocol):
 class Gauges:
     """Updates the metrics of rings and shards; invalid Leases have none."""
 
-    def __init__(self, cache: ClusterCache, series: Series, clock: Clock) -> None:
+    def __init__(self, cache: ClusterCache, metrics: RingMetrics, clock: Clock) -> None:
         self._cache = cache
-        self._series = series
+        self._metrics = metrics
         self._clock = clock
         self._strategies: dict[RingName, Strategy] = {}
         self._shown: dict[ObjectRef, RingName] = {}
@@ -73,19 +73,19 @@ class Gauges:
     def _show_ring(self, name: RingName) -> None:
         self._show_snapshot(name)
         unreadable = self._cache.unreadable(name) is not None
-        self._series.set_unreadable(name, unreadable=unreadable)
+        self._metrics.set_unreadable(name, unreadable=unreadable)
 
     def _show_snapshot(self, name: RingName) -> None:
         snapshot = self._cache.snapshot(name)
         if snapshot is None:
             self._strategies.pop(name, None)
             self._shown = {ref: ring for ref, ring in self._shown.items() if ring != name}
-            self._series.remove_ring(name)
+            self._metrics.remove_ring(name)
             return
         if self._strategies.get(name) is not snapshot.placer.strategy:
             self._strategies[name] = snapshot.placer.strategy
-            self._series.calculated(name)
-        self._series.set_ring(
+            self._metrics.calculated(name)
+        self._metrics.set_ring(
             name,
             uid=snapshot.ring.metadata.uid,
             generation=snapshot.ring.metadata.generation,
@@ -107,11 +107,11 @@ class Gauges:
         shown = self._shown.get(ref)
         if shown is not None and shown != ring:
             del self._shown[ref]
-            self._series.remove_shard(shown, namespace=ref.namespace, shard=ShardName(ref.name))
+            self._metrics.remove_shard(shown, namespace=ref.namespace, shard=ShardName(ref.name))
         if sighting is None or ring is None:
             return
         self._shown[ref] = ring
-        self._series.set_shard(
+        self._metrics.set_shard(
             ring,
             namespace=ref.namespace,
             shard=ShardName(ref.name),

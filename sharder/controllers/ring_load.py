@@ -26,7 +26,7 @@ MAX_RESOURCES: Final = 8
 """Resources of one shard's capacity in the status: shards can declare any number."""
 
 
-class Series(Protocol):
+class LoadMetrics(Protocol):
     """Where loads are shown."""
 
     def show_load(self, ring: RingName, *, objects: int, shards: Sequence[ShardLoad]) -> None:
@@ -42,11 +42,11 @@ class Load:
     """Shows the load of all rings while this process leads: other replicas lack some counts."""
 
     def __init__(
-        self, *, cache: ClusterCache, stats: StatsOf, series: Series, clock: Clock
+        self, *, cache: ClusterCache, stats: StatsOf, metrics: LoadMetrics, clock: Clock
     ) -> None:
         self._cache = cache
         self._stats = stats
-        self._series = series
+        self._metrics = metrics
         self._clock = clock
         self._shown = set[RingName]()
 
@@ -58,7 +58,7 @@ class Load:
                 await self._clock.sleep(SHOW_SECONDS)
         finally:
             for ring in self._shown:
-                self._series.hide_load(ring)
+                self._metrics.hide_load(ring)
 
     def _show(self) -> None:
         before, self._shown = self._shown, set()
@@ -67,9 +67,9 @@ class Load:
             if snapshot is not None and stats is not None:
                 self._shown.add(ring)
                 loads = loads_of(snapshot, stats)
-                self._series.show_load(ring, objects=stats.objects, shards=loads)
+                self._metrics.show_load(ring, objects=stats.objects, shards=loads)
         for ring in before - self._shown:
-            self._series.hide_load(ring)
+            self._metrics.hide_load(ring)
 
 
 def loads_of(snapshot: RingSnapshot, stats: ObjectStats) -> list[ShardLoad]:
@@ -97,7 +97,7 @@ def shard_statuses(
 ) -> list[ShardStatus]:
     """Return the status of the shards with most objects, by name.
 
-    At most `most`: each takes some 50 µs. Their states are judged at these times.
+    At most `most`: each takes some 50 µs.  Their states are judged at these times.
     """
 
     def fullest_first(entry: tuple[ObjectRef, Shard]) -> tuple[int, str]:

@@ -1,6 +1,6 @@
 """Keep the ValidatingWebhookConfiguration for ControllerRings applied.
 
-Only the leader runs this. It is optional: without the configuration, or the right to write it, an
+Only the leader runs this.  It is optional: without the configuration, or the right to write it, an
 invalid ring is stored, and its status says so.
 """
 

@@ -1,7 +1,7 @@
-"""What is measured, in the reference's names where it has one (docs/protocol.md, "Metrics").
+"""The metrics of one process, by the reference's names where it has them.
 
-Labels are rings, resources, shards and fixed words; never an object's name.  What is removed
-leaves no series behind.
+See docs/protocol.md, "Metrics".  Labels are rings, resources, shards and fixed words; never an
+object's name.  Deleted rings and shards leave no series behind.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,40 +11,30 @@ from typing import Protocol
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from sharder.core.names import GroupResource, RingName, ShardName
+from sharder.core.names import GroupResource, RingName
 from sharder.core.status.stats import ShardLoad
 from sharder.metrics.collectors import Counts, Loads, Times
+from sharder.metrics.ring_gauges import RingGauges
 
 PREFIX = "controller_sharding_"
 
 ANSWER_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
-"""Seconds: from well below the usual answer to the API server's patience."""
+"""Seconds: from well below the usual answer to the API server's timeout."""
 
 RESYNC_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 """Seconds: up to the default period."""
 
-UNKNOWN_STATE = "unknown"
-"""State of a shard whose Lease has none that is known, as in the reference."""
-
 LAG_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
-"""Seconds: from what an answer may take to what the API server waits for one."""
+"""Seconds: from the target of an answer to the API server's timeout."""
 
 _RING = "controllerring"
-_SHARD = ("namespace", "shard", _RING)
-
-_RING_GAUGES = {
-    "metadata_generation": "Generation of the ControllerRing",
-    "observed_generation": "Generation that the status describes",
-    "status_shards": "Shards in the status",
-    "status_available_shards": "Available shards in the status",
-}
 
 
 class Size(Protocol):
-    """How many there are of something, and how old the oldest is; asked by any thread."""
+    """The number and the age of something; any thread may ask."""
 
     def count(self) -> float:
-        """Return how many there are."""
+        """Return the number."""
         ...
 
     def age(self) -> float:
@@ -53,15 +43,13 @@ class Size(Protocol):
 
 
 class Metrics:
-    """The series of one process, on a registry of the caller's."""
+    """The metrics of one process, on the caller's registry."""
 
     def __init__(
         self, registry: CollectorRegistry, *, version: str, shard_states: Sequence[str]
     ) -> None:
-        """Register all series; `shard_states` are the words that a shard's state may be."""
+        """Register all metrics; `shard_states` are the possible states of a shard."""
         self._registry = registry
-        self._states = (*shard_states, UNKNOWN_STATE)
-        self._uids: dict[tuple[str, ...], str] = {}
         self._gauges_by_ring: list[Gauge] = []
         self._series_by_ring: list[Counts | Loads | Times] = []
         resource = (_RING, "group", "resource")
@@ -108,24 +96,15 @@ class Metrics:
                 "draining_oldest_seconds", "Age of the oldest one, as seen by the leader", resource
             ),
         ]
-        self._calculations = counts(
-            "ring_calculations_total", "Strategies built from a ring's shards", ring
-        )
         self._answers = counts("admission_answers_total", "Admission answers", (*ring, "outcome"))
         self._crashes = counts(
             "task_crashes_total", "Tasks that crashed and were restarted", ("task",)
         )
-        self._ring_gauges = [
-            gauge(f"controllerring_{name}", about, (*ring, "uid"))
-            for name, about in _RING_GAUGES.items()
-        ]
-        self._unreadable = gauge(
-            "controllerring_unreadable", "1 for a ring that this version cannot decode", ring
-        )
-        self._invalid_leases = gauge("invalid_leases", "Leases ignored as shards", ring)
-        self._shard_info = gauge("shard_info", "Lease of a shard", (*_SHARD, "uid"))
-        self._shard_state = gauge(
-            "shard_state", "1 for the state of the shard", (*_SHARD, "state")
+        self.rings = RingGauges(
+            gauge,
+            counts("ring_calculations_total", "Strategies built from a ring's shards", ring),
+            shard_states=shard_states,
+            forget=self._forget_ring,
         )
         self._loads = Loads(PREFIX)
         registry.register(self._loads)
@@ -161,162 +140,103 @@ class Metrics:
         self._series_by_ring += [self._loads, self._resync_seconds]
 
     def answered(self, ring: RingName, outcome: str, seconds: float) -> None:
-        """Count an admission answer; `ring` is empty where there is no such ring."""
+        """Count an admission answer; `ring` is empty for an unknown ring."""
         self._answers.add(ring, outcome)
         self._answer_seconds.observe(seconds)
 
     def lagged(self, seconds: float) -> None:
-        """Record how late the event loop was at a probe."""
+        """Record a delay of the event loop."""
         self._lag_seconds.observe(seconds)
 
     def assigned(self, ring: RingName, resource: GroupResource) -> None:
-        """Count an object that got its owner by a request."""
+        """Count an object that was assigned on admission."""
         self._assignments.add(ring, resource.group, resource.resource)
 
     def moved(self, ring: RingName, resource: GroupResource) -> None:
-        """Count an object that the controller gave an owner."""
+        """Count an object that the leader assigned."""
         self._movements.add(ring, resource.group, resource.resource)
 
     def drained(self, ring: RingName, resource: GroupResource) -> None:
-        """Count an object whose owner was asked to let go."""
+        """Count a drain that was requested."""
         self._drains.add(ring, resource.group, resource.resource)
 
     def withheld(self, ring: RingName, limit: str) -> None:
-        """Count a drain that was not begun, for this field of `spec.movement`."""
+        """Count a drain that was deferred because of this field of `spec.movement`."""
         self._withheld.add(ring, limit)
 
     def rebalanced(self, ring: RingName) -> None:
-        """Count an object whose owner was asked to let go to balance the load."""
+        """Count a drain that was requested to balance the load."""
         self._rebalance_moves.add(ring)
 
     def show_planned_moves(self, ring: RingName, moves: int) -> None:
-        """Show how many moves the last look at the balance has found, carried out or not."""
+        """Show how many moves the last rebalance has found, carried out or not."""
         self._rebalance_planned.labels(ring).set(moves)
 
     def hide_planned_moves(self, ring: RingName) -> None:
-        """Show them no more; no error if they are not shown."""
+        """Hide them; no error if they are not shown."""
         self._rebalance_planned.remove(ring)
 
     def failed(self, ring: RingName, resource: GroupResource) -> None:
-        """Count an object that could not be written, or from which the label was taken off."""
+        """Count an object that could not be written, or whose label was removed again."""
         self._failures.add(ring, resource.group, resource.resource)
 
     def show_backlogs(
         self, ring: RingName, resource: GroupResource, *, unassigned: Size, draining: Size
     ) -> None:
-        """Show how many exceptions a resource has and how old they are, as at each scrape."""
+        """Show the backlogs of a resource, as they are at each scrape."""
         shown = (unassigned.count, unassigned.age, draining.count, draining.age)
         for gauge, value in zip(self._backlogs, shown, strict=True):
             gauge.labels(ring, resource.group, resource.resource).set_function(value)
 
     def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
-        """Show them no more; no error if they are not shown."""
+        """Hide them; no error if they are not shown."""
         for gauge in (*self._backlogs, self._overdue):
             gauge.remove(ring, resource.group, resource.resource)
 
     def show_overdue(self, ring: RingName, resource: GroupResource, *, drains: int) -> None:
-        """Show how many drains are overdue, until `hide_backlogs`."""
+        """Show the number of overdue drains, until `hide_backlogs`."""
         self._overdue.labels(ring, resource.group, resource.resource).set(drains)
 
     def show_load(self, ring: RingName, *, objects: int, shards: Sequence[ShardLoad]) -> None:
-        """Show how many objects the ring and these shards have; other shards of it go."""
+        """Show the objects of the ring and of these shards; hide its other shards."""
         self._loads.show(ring, objects, shards)
 
     def hide_load(self, ring: RingName) -> None:
-        """Show it no more; no error if it is not shown."""
+        """Hide it; no error if it is not shown."""
         self._loads.remove(ring)
-
-    def calculated(self, ring: RingName) -> None:
-        """Count a strategy that was built from a ring's shards."""
-        self._calculations.add(ring)
 
     def resynced(self, ring: RingName, seconds: float) -> None:
         """Record how long a complete resync took."""
         self._resync_seconds.observe(seconds, ring)
 
     def crashed(self, task: str) -> None:
-        """Count a task of the service that failed; its name is one of a few."""
+        """Count a crash of a task; there are few names."""
         self._crashes.add(task)
-
-    def set_ring(
-        self,
-        ring: RingName,
-        *,
-        uid: str,
-        generation: int,
-        observed_generation: int,
-        shards: int,
-        available_shards: int,
-        invalid_leases: int,
-    ) -> None:
-        """Show a ring as its object and status are; the series of an object before it go."""
-        known = self._uids.get((ring,))
-        if known not in {None, uid}:
-            for gauge in self._ring_gauges:
-                gauge.remove(ring, known)
-        self._uids[ring,] = uid
-        values = (generation, observed_generation, shards, available_shards)
-        for gauge, value in zip(self._ring_gauges, values, strict=True):
-            gauge.labels(ring, uid).set(value)
-        self._invalid_leases.labels(ring).set(invalid_leases)
-
-    def set_unreadable(self, ring: RingName, *, unreadable: bool) -> None:
-        """Show whether a ring cannot be decoded; one that can has no such series."""
-        if unreadable:
-            self._unreadable.labels(ring).set(1)
-        else:
-            self._unreadable.remove(ring)
-
-    def set_shard(
-        self, ring: RingName, *, namespace: str, shard: ShardName, uid: str, state: str
-    ) -> None:
-        """Show a shard's identity and state; call it for valid Leases only."""
-        labels = (namespace, shard, ring)
-        known = self._uids.get(labels)
-        if known not in {None, uid}:
-            self._shard_info.remove(*labels, known)
-        self._uids[labels] = uid
-        self._shard_info.labels(*labels, uid).set(1)
-        present = state if state in self._states else UNKNOWN_STATE
-        for word in self._states:
-            self._shard_state.labels(*labels, word).set(word == present)
 
     def set_leading(self, *, leading: bool) -> None:
         """Show whether this process leads."""
         self._leading.set(leading)
 
     def show_connections(self, port: str, count: Callable[[], float]) -> None:
-        """Show at each scrape how many connections a port has."""
+        """Show the connections of a port, as they are at each scrape."""
         self._connections.labels(port).set_function(count)
 
     def set_certificate_expiry(
         self, *, serving: datetime | None, authority: datetime | None
     ) -> None:
-        """Show when what the webhook serves, and what issued it, end; None is not shown."""
+        """Show the expiry of the serving certificate and its CA; None is not shown."""
         for name, end in (("serving", serving), ("authority", authority)):
             if end is not None:
                 self._certificate_expiry.labels(name).set(end.timestamp())
 
-    def remove_shard(self, ring: RingName, *, namespace: str, shard: ShardName) -> None:
-        """Forget a shard; no error if it is not known."""
-        labels = (namespace, shard, ring)
-        known = self._uids.pop(labels, None)
-        # By all its labels: to look for a series by some of them is to go through all of them.
-        if known is not None:
-            self._shard_info.remove(*labels, known)
-            for word in self._states:
-                self._shard_state.remove(*labels, word)
-
-    def remove_ring(self, ring: RingName) -> None:
-        """Forget a ring with all its shards; no error if it is not known."""
-        self._uids = {labels: uid for labels, uid in self._uids.items() if labels[-1] != ring}
+    def _forget_ring(self, ring: RingName) -> None:
         for gauge in self._gauges_by_ring:
             gauge.remove_by_labels({_RING: ring})
         for series in self._series_by_ring:
             series.remove(ring)
 
     def render(self) -> tuple[bytes, str]:
-        """Return all series in Prometheus' text format, and its content type.
+        """Return all metrics in Prometheus' text format, and its content type.
 
         May be called from another thread.
         """

@@ -8,38 +8,22 @@
     await holder.release()                  # after the work has ended
 
 Guarantee: no two holders are `valid` at once, as long as their monotonic clocks run equally fast
-within lease duration / renew deadline. The time of a renewal counts from when it was sent.
+within lease duration / renew deadline.  The time of a renewal counts from when it was sent.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from typing import Final, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Final, NoReturn, TypeAlias, TypeVar
 
-import msgspec
-
-from sharder.core.api.lease import Lease, format_time, lease_body
-from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Unavailable
-from sharder.core.leases.election import (
-    Free,
-    Held,
-    LeaseTiming,
-    ObservedRecord,
-    Ours,
-    Verdict,
-    evacuation,
-    judge,
-    released,
-    runs_out_at,
-    taken,
-)
-from sharder.core.names import POD_UID_ANNOTATION, ObjectRef
-from sharder.ports import Readable, Writable
+from sharder.core.leases.election import Free, Held, LeaseTiming, Ours, runs_out_at
+from sharder.core.names import ObjectRef
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, ignore
+from sharder.runtime.lease_record import LeaseRecord, Leases
 
 _LONGEST_PAUSE: Final = 0.9
 _JITTER: Final = 0.4
@@ -55,14 +39,10 @@ D = TypeVar("D")
 _log = logging.getLogger(__name__)
 
 
-class Leases(Readable[Lease], Writable[Lease], Protocol):
-    """The operations on Leases that a holder needs."""
-
-
 class LeaseHolder:
     """One process' hold on one Lease; `labels` and `annotations` are merged into it.
 
-    A label that is None is removed. `pod_uid` is that of this process' pod: a Lease that was held
+    A label that is None is removed.  `pod_uid` is that of this process' pod: a Lease that was held
     in the same pod is taken soon after a restart, any other when it has expired.
     """
 
@@ -80,35 +60,36 @@ class LeaseHolder:
         pod_uid: str = "",
         on_attempt: OnAttempt = lambda _sent, _answered: None,
     ) -> None:
-        self._leases = leases
         self._ref = ref
         self._identity = identity
         self._clock = clock
         self._rng = rng
         self._timing = timing or LeaseTiming()
-        self._labels = dict(labels or {})
-        self._annotations: dict[str, str | None] = {
-            **(annotations or {}),
-            # The uid of another pod must not stay: it says where the holder runs.
-            POD_UID_ANNOTATION: pod_uid or None,
-        }
-        self._pod_uid = pod_uid
+        self._record = LeaseRecord(
+            leases,
+            ref,
+            identity,
+            clock=clock,
+            timing=self._timing,
+            labels=labels or {},
+            annotations=annotations or {},
+            pod_uid=pod_uid,
+        )
         self._error_log = ErrorLog(f"hold lease {ref}", ignore)
         self._on_attempt = on_attempt
-        self._seen: ObservedRecord | None = None
-        self._written: set[str] = set()
         self._renewing = asyncio.Lock()
-        self._wants_evacuation = False
         self._logged_holder = ""
         """The holder that was logged last."""
-        self._renewed: float | None = None
 
     def valid(self, now: float) -> bool:
         """Return whether the Lease is surely ours at `now` of the monotonic clock.
 
         Check it right before each act that only the holder may do.
         """
-        return self._renewed is not None and now - self._renewed < self._timing.renew_deadline
+        return (
+            self._record.renewed is not None
+            and now - self._record.renewed < self._timing.renew_deadline
+        )
 
     async def acquire(self) -> None:
         """Wait until the Lease is free and take it; errors are retried for ever."""
@@ -140,7 +121,7 @@ class LeaseHolder:
         Raises:
             LeaseLost: another holder was seen.
         """
-        self._wants_evacuation = True
+        self._record.wants_evacuation = True
         await self._try_to_renew(max(self._left(), 0))
 
     async def release(self) -> None:
@@ -148,14 +129,14 @@ class LeaseHolder:
 
         Call it when the work has ended: the next holder may start at once.
         """
-        self._renewed = None
-        self._wants_evacuation = False
+        self._record.renewed = None
+        self._record.wants_evacuation = False
         try:
-            if self._written and self._judge() != Ours():
+            if self._record.written and self._record.judge() != Ours():
                 # A cancelled write can have succeeded.
-                await self._in_time(self._read())
+                await self._in_time(self._record.read())
             for _ in range(_RELEASE_ATTEMPTS):
-                if self._judge() != Ours() or await self._in_time(self._try_to_release()):
+                if self._record.judge() != Ours() or await self._in_time(self._try_to_release()):
                     break
         except ApiError as error:
             _log.warning(
@@ -165,17 +146,17 @@ class LeaseHolder:
     def _poll_interval(self) -> float:
         """Return how long a candidate waits, at most until it may take the Lease."""
         pause = self._timing.retry_period * (_LONGEST_PAUSE - _JITTER * self._rng.random())
-        if self._seen is None:
+        if self._record.seen is None:
             return pause
-        left = runs_out_at(self._seen, self._timing) - self._clock.monotonic()
+        left = runs_out_at(self._record.seen, self._timing) - self._clock.monotonic()
         return min(pause, left) if left > 0 else pause
 
     def _log_holder(self) -> None:
         """Log each holder once, and until when it can hold the Lease without a renewal."""
-        match self._judge():
-            case Held(holder) if self._seen and holder != self._logged_holder:
+        match self._record.judge():
+            case Held(holder) if self._record.seen and holder != self._logged_holder:
                 self._logged_holder = holder
-                left = runs_out_at(self._seen, self._timing) - self._clock.monotonic()
+                left = runs_out_at(self._record.seen, self._timing) - self._clock.monotonic()
                 until = self._clock.now() + timedelta(seconds=left)
                 own = " (our own name: a killed predecessor or another process)"
                 # Not a constant message: a program that uses the SDK may show no fields.
@@ -202,12 +183,12 @@ class LeaseHolder:
         return is_ours
 
     async def _take_if_free(self) -> bool:
-        await self._in_time(self._read())
-        match self._judge():
+        await self._in_time(self._record.read())
+        match self._record.judge():
             case Free():
-                await self._in_time(self._take())
+                await self._in_time(self._record.take())
             case Ours():
-                await self._in_time(self._touch())
+                await self._in_time(self._record.touch())
             case Held():
                 return False
         return True
@@ -233,17 +214,17 @@ class LeaseHolder:
         """Renew by the last known state; after a conflict read and judge again."""
         async with self._renewing:
             try:
-                await self._touch()
+                await self._record.touch()
             except (Conflict, NotFound):
                 await self._renew_what_changed()
 
     async def _renew_what_changed(self) -> None:
-        lease = await self._read()
-        match self._judge():
+        lease = await self._record.read()
+        match self._record.judge():
             case Ours():
-                await self._touch()
+                await self._record.touch()
             case Free() if lease is None:
-                await self._take()
+                await self._record.take()
             case Free():
                 self._raise_lost("another client released it")
             case Held(holder):
@@ -251,85 +232,17 @@ class LeaseHolder:
 
     async def _try_to_release(self) -> bool:
         try:
-            await self._patch(released(self._clock.now()))
+            await self._record.release()
         except (Conflict, Unavailable):
             # After a broken connection read the result, so that others need not wait.
-            await self._read()
+            await self._record.read()
             return False
         return True
 
-    async def _read(self) -> Lease | None:
-        try:
-            lease = await self._leases.get(self._ref)
-        except NotFound:
-            lease = None
-        now = self._clock.monotonic()
-        first = ObservedRecord(lease=lease, since=now, is_first=True)
-        self._seen = self._seen.then(lease, now) if self._seen else first
-        return lease
-
-    async def _take(self) -> None:
-        old = self._seen.lease if self._seen else None
-        spec = taken(old, identity=self._identity, now=self._clock.now(), timing=self._timing)
-        if old is None:
-            body = lease_body(
-                name=self._ref.name,
-                labels={key: value for key, value in self._labels.items() if value is not None},
-                annotations={k: v for k, v in self._annotations.items() if v is not None},
-                spec=spec,
-            )
-            write = self._leases.create(self._ref.namespace, body)
-        else:
-            write = self._patch(msgspec.to_builtins(spec), self._labels, self._annotations)
-        await self._write(write, spec.renew_time or "")
-
-    async def _touch(self) -> None:
-        renew_time = format_time(self._clock.now())
-        # With the labels: a Lease that lost them by mistake would count as gone.
-        write = self._patch({"renewTime": renew_time}, self._labels)
-        await self._write(write, renew_time)
-
-    async def _patch(
-        self,
-        spec: Json,
-        labels: Mapping[str, str | None] | None = None,
-        annotations: Mapping[str, str | None] | None = None,
-    ) -> Lease:
-        """Patch the Lease if it is as last seen."""
-        lease = self._seen.lease if self._seen else None
-        metadata: Json = {
-            "resourceVersion": lease.metadata.resource_version if lease else "",
-            "labels": labels or {},
-            "annotations": {
-                **(annotations or {}),
-                **evacuation(lease, wanted=self._wants_evacuation),
-            },
-        }
-        return await self._leases.patch(self._ref, {"metadata": metadata, "spec": spec})
-
-    async def _write(self, write: Awaitable[Lease], renew_time: str) -> None:
-        sent = self._clock.monotonic()
-        self._written.add(renew_time)
-        lease = await write
-        self._written = {renew_time}
-        self._seen = ObservedRecord(lease=lease, since=sent)
-        self._renewed = sent
-
-    def _judge(self) -> Verdict:
-        now = self._clock.monotonic()
-        return judge(
-            self._seen or ObservedRecord(lease=None, since=now),
-            identity=self._identity,
-            written=self._written,
-            now=now,
-            timing=self._timing,
-            pod_uid=self._pod_uid,
-        )
-
     def _left(self) -> float:
-        if self._renewed is None:
+        if self._record.renewed is None:
             return 0.0
-        return self._renewed + self._timing.renew_deadline - self._clock.monotonic()
+        return self._record.renewed + self._timing.renew_deadline - self._clock.monotonic()
 
     def _why_not_renewed(self, *, late: float) -> str:
         why = f"not renewed for {self._timing.renew_deadline:g}s"
@@ -338,7 +251,7 @@ class LeaseHolder:
         return f"{why}: the event loop was blocked, or the process paused, for {late:.1f}s"
 
     def _raise_lost(self, why: str) -> NoReturn:
-        self._renewed = None
+        self._record.renewed = None
         raise LeaseLost(f"lost lease {self._ref}: {why}")
 
     async def _in_time(self, call: Awaitable[D], left: float = float("inf")) -> D:

@@ -1,6 +1,6 @@
 """Reflect a collection: list it, watch from there, and relist or resume after errors.
 
-`after` is the state machine and `follow` the loop around it. `Polled` lists a collection
+`after` is the state machine and `follow` the loop around it.  `Polled` lists a collection
 repeatedly where there is no right to watch it.
 
 Source:
@@ -72,7 +72,7 @@ def after(place: Place, outcome: Outcome[V]) -> Place:
     """Return the place after `outcome`.
 
     Only an expired version leads to a new list; after everything else the watch resumes, so no
-    event is repeated. Only time resets the failures: a server that accepts a watch and breaks it
+    event is repeated.  Only time resets the failures: a server that accepts a watch and breaks it
     at once would otherwise be called without end.
     """
     match outcome:
@@ -100,9 +100,9 @@ async def follow(
 ) -> AsyncGenerator[Listed[V] | Changed[V] | Removed[V], None]:
     """Yield the state of the collection and then its changes, for ever.
 
-    `Listed` comes first, and again after every relist: it replaces all that was known. Errors
+    `Listed` comes first, and again after every relist: it replaces all that was known.  Errors
     never end the stream: they are logged under `doing` when they change, passed to `on_error`, and
-    retried after a back-off. Close the generator (`contextlib.aclosing`) to end the request at
+    retried after a back-off.  Close the generator (`contextlib.aclosing`) to end the request at
     once when leaving the loop early.
 
     With `keep` a list contains only objects for which it returns True; changes are always yielded.

@@ -30,7 +30,7 @@ async def supervise(
 ) -> None:
     """Run the named tasks until all have returned; restart those that crash.
 
-    `on_crash` gets the name of a crashed task. `LeaseLost` and `ConfigError` are no crashes:
+    `on_crash` gets the name of a crashed task.  `LeaseLost` and `ConfigError` are no crashes:
     raised by a task they end all others and leave in an ExceptionGroup. Cancellation is the signal
     to stop, also for a task that fails on its way out.
     """

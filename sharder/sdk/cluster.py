@@ -12,7 +12,7 @@ from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import may_i
 from sharder.kube.store import KubeStore
 from sharder.kube.stores import leases, rings
-from sharder.runtime.lease_lock import Leases
+from sharder.runtime.lease_record import Leases
 from sharder.sdk.permissions import Right
 from sharder.sdk.request import Documents
 from sharder.sdk.work import OwnObjects

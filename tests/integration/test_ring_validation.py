@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from hack.kubectl import KubectlError
-from sharder.controllers.leader import APPLY_SECONDS
+from sharder.controllers.leader_controllers import APPLY_SECONDS
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import Condition
 from sharder.core.errors import Rejected

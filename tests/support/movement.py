@@ -37,7 +37,7 @@ class Moving:
 async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> AsyncIterator[Moving]:
     """Watch for exceptions and hand over, with these shards there; `limit` bounds the writes."""
     around = Moving()
-    hand_over = Handover(
+    handover = Handover(
         cache=cluster.cache,
         objects=cluster.objects,
         mover=cluster.mover(limit),
@@ -47,11 +47,11 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
         locks=cluster.locks,
         rng=cluster.rng,
     )
-    exceptions = OrphanWatches(
+    watches = OrphanWatches(
         cache=cluster.cache,
         objects=cluster.objects,
         pending=cluster.pending,
-        forget=hand_over.forget,
+        forget=handover.forget,
         watching=around.watching,
         on_change=around.told.append,
         moved=cluster.moved.append,
@@ -61,25 +61,25 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
             cache=cluster.cache,
             objects=cluster.objects,
             recorder=cluster.recorder,
-            series=cluster.tally,
+            metrics=cluster.tally,
             on_change=around.told.append,
             clock=cluster.clock,
         ),
-        series=cluster.tally,
+        metrics=cluster.tally,
         clock=cluster.clock,
         rng=cluster.rng,
     )
-    around.overdue = exceptions.overdue
+    around.overdue = watches.overdue
     ignored = Told().subscriber()
     subscriber = Subscriber(
-        ring=exceptions.ring_changed,
+        ring=watches.ring_changed,
         steps=ignored.steps,
-        scope=lambda ring, _: exceptions.ring_changed(ring),
+        scope=lambda ring, _: watches.ring_changed(ring),
         lease=ignored.lease,
     )
     async with cluster.watched(*shards), TaskGroup() as group:
         with cluster.cache.subscribed(subscriber):
-            tasks = [group.create_task(each.run()) for each in (hand_over, exceptions)]
+            tasks = [group.create_task(each.run()) for each in (handover, watches)]
             await cluster.clock.advance(SOON)
             try:
                 yield around
@@ -118,7 +118,7 @@ def resync(
         report=report,
         on_fault=on_fault,
         passed=lambda _: None,
-        stopwatch=cluster.tally,
+        metrics=cluster.tally,
         clock=cluster.clock,
         sync_period=SYNC_PERIOD,
     )

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from sharder.controllers.leader import Leader
+from sharder.controllers.leader_controllers import LeaderPorts
 from sharder.core.api.ring import Condition
 from sharder.core.names import ObjectRef
 from sharder.core.webhook_configuration import Endpoint, Registration
@@ -31,7 +32,7 @@ class Replica:
         self.holder = LeaseHolder(
             cluster.leases, LEADER, "me", clock=cluster.clock, rng=cluster.rng
         )
-        self.leader = Leader(
+        ports = LeaderPorts(
             cache=cluster.cache,
             objects=cluster.objects,
             leases=cluster.leases,
@@ -46,13 +47,14 @@ class Replica:
             ),
             recorder=self.recorder,
             annotation_warnings=cluster.annotation_warnings,
-            meter=cluster.tally,
+            metrics=cluster.tally,
             holder=self.holder,
             clock=cluster.clock,
             rng=cluster.rng,
             limit=10,
             sync_period=SYNC_PERIOD,
         )
+        self.leader = Leader(ports)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Task[None]]:

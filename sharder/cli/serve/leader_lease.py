@@ -5,7 +5,8 @@ import socket
 from uuid import uuid4
 
 from sharder.config import LeaderElection
-from sharder.controllers.leader import AlwaysLeader, Holder
+from sharder.controllers.leader import AlwaysLeader
+from sharder.controllers.leader_controllers import Holder
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import ObjectRef
 from sharder.kube.client import Client

@@ -34,6 +34,7 @@ from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.tallies import Tallies
 from sharder.controllers.leader import Leader
+from sharder.controllers.leader_controllers import LeaderPorts
 from sharder.controllers.ring_gauges import Gauges
 from sharder.core.leases.state import ShardState
 from sharder.core.names import RING_LABEL
@@ -216,7 +217,7 @@ class Service:
         )
 
     async def _follow_world(self) -> None:
-        gauges = Gauges(self._cache, self._metrics, self._clock)
+        gauges = Gauges(self._cache, self._metrics.rings, self._clock)
         tallies = Tallies(
             cache=self._cache,
             objects=self._objects,
@@ -309,7 +310,7 @@ class Service:
 
     def _leader(self) -> Leader:
         sharder = self._settings.controller.sharder
-        return Leader(
+        ports = LeaderPorts(
             cache=self._cache,
             objects=self._objects,
             leases=leases(self._client),
@@ -325,7 +326,7 @@ class Service:
             ),
             recorder=self._recorder,
             annotation_warnings=self._annotation_warnings,
-            meter=self._metrics,
+            metrics=self._metrics,
             holder=holder_of(
                 self._settings.leader_election,
                 self._client,
@@ -338,6 +339,7 @@ class Service:
             limit=sharder.concurrent_moves,
             sync_period=sharder.sync_period.total_seconds(),
         )
+        return Leader(ports)
 
     def _lead(self, leading: bool) -> None:  # noqa: FBT001 - an observer of one flag
         self._leading = leading

@@ -1,8 +1,8 @@
 """Recount the objects of a ring after some were created, deleted or moved.
 
 For rings whose strategy follows: the others have a tally. Nothing is stored per object: a count is
-a list of metadata, page by page, at most every `COUNT_SECONDS`. Then a watch waits for the first
-created or deleted object, and ends with it; moves are reported by the mover. A ring without
+a list of metadata, page by page, at most every `COUNT_SECONDS`.  Then a watch waits for the first
+created or deleted object, and ends with it; moves are reported by the mover.  A ring without
 changes costs nothing (docs/protocol.md, "ControllerRing").
 """
 

@@ -1,7 +1,6 @@
-"""Everything that moves objects, wired together; the leader alone runs it."""
+"""Everything that moves objects, wired together; only the leader runs it."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,30 +9,26 @@ from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.movement.arrivals import Arrivals
-from sharder.controllers.movement.drain_budget import DeferredCounter, DrainBudget
-from sharder.controllers.movement.failures import Failures, Report
-from sharder.controllers.movement.handover import Handover
+from sharder.controllers.movement.failures import Report
+from sharder.controllers.movement.handover_loop import HandoverLoop, LoopMetrics, Observers
 from sharder.controllers.movement.lease_guard import LeaseGuard
-from sharder.controllers.movement.mover import Counter, Mover
-from sharder.controllers.movement.object_backlog import Series
-from sharder.controllers.movement.orphans import Orphans
-from sharder.controllers.movement.overdue import OverdueDrains, OverdueSeries
-from sharder.controllers.movement.pending import PendingObjects
-from sharder.controllers.movement.rebalancer import Rebalancer
-from sharder.controllers.movement.rebalancer import Series as BalanceSeries
-from sharder.controllers.movement.resync import Locks, Resync, Stopwatch
-from sharder.controllers.movement.watches import OrphanWatches
+from sharder.controllers.movement.mover import Counter
+from sharder.controllers.movement.overdue import OverdueDrains, OverdueMetrics
+from sharder.controllers.movement.rebalancer import RebalanceMetrics, Rebalancer
+from sharder.controllers.movement.resync import Resync, ResyncMetrics
 from sharder.controllers.permissions import Watching
 from sharder.core.names import RingName
 from sharder.core.status.stats import ObjectStats
 from sharder.ports import Objects, Recorder
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.runtime.lease_lock import Leases
+from sharder.runtime.lease_record import Leases
 
 
-class Meter(Counter, DeferredCounter, Stopwatch, Series, OverdueSeries, BalanceSeries, Protocol):
-    """Everything that is measured of moving objects."""
+class MovementMetrics(
+    Counter, LoopMetrics, ResyncMetrics, OverdueMetrics, RebalanceMetrics, Protocol
+):
+    """All metrics of moving objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,19 +40,19 @@ class Ports:
     leases: Leases
     recorder: Recorder
     annotation_warnings: AnnotationWarnings
-    meter: Meter
+    metrics: MovementMetrics
     leads: Callable[[], bool]
-    """Tells whether our leader Lease is unexpired at this moment."""
+    """Returns whether our leader Lease is unexpired at this moment."""
     clock: Clock
     rng: Rng
     limit: int
-    """Writes under way at once."""
+    """Of concurrent writes."""
     sync_period: float
     """Seconds between two passes over a ring in which nothing changes."""
 
 
 class Movement:
-    """The resync, the watches of exceptions, and the hand-over, with one writer for all."""
+    """The resync, the rebalancer and the hand-over, with one mover for all writes."""
 
     def __init__(
         self,
@@ -74,62 +69,68 @@ class Movement:
 
         Args:
             ports: All that comes from outside.
-            on_unreadable: Told after every pass over a ring what could not be read.
-            on_fault: Told what a ring's strategy did wrong, and after a pass that it did not.
-            on_unwritable: Told what we have no right to write, when that changes.
-            watching: Notes which watches are refused.
-            on_change: Called when that changes for a ring, when drains are overdue or no more, and
-                after every pass over it.
-            resync_ring: Has a whole ring passed over.
+            on_unreadable: Called after every pass over a ring with what could not be read.
+            on_fault: Called with the error of a ring's strategy, and with None after a pass
+                without one.
+            on_unwritable: Called with what we have no right to write, when that changes.
+            watching: Records which watches are forbidden.
+            on_change: Called when the forbidden watches or the overdue drains of a ring change,
+                and after every pass over it.
+            resync_ring: Requests a pass over a whole ring.
         """
         cache, objects, clock, rng = ports.cache, ports.objects, ports.clock, ports.rng
-        locks: Locks = defaultdict(asyncio.Lock)
-        pending = PendingObjects(clock=clock, rng=rng)
-        failures = Failures(
-            clock=clock,
-            rng=rng,
-            recorder=ports.recorder,
-            counter=ports.meter,
-            report=on_unwritable,
-            retry=pending.retry,
-        )
-        self._lease_guard = LeaseGuard(cache=cache, leases=ports.leases, clock=clock)
         self._on_change = on_change
+        self._lease_guard = LeaseGuard(cache=cache, leases=ports.leases, clock=clock)
         self._object_count = ObjectCount(
             cache=cache, objects=objects, publish=self._recounted, clock=clock, rng=rng
         )
-        drains = DrainBudget(counter=ports.meter, clock=clock)
-        orphans = Orphans(clock)
-        mover = Mover(
+        overdue = OverdueDrains(
+            cache=cache,
+            objects=objects,
+            recorder=ports.recorder,
+            metrics=ports.metrics,
+            on_change=on_change,
+            clock=clock,
+        )
+        self._loop = HandoverLoop(
             cache=cache,
             objects=objects,
             lease_guard=self._lease_guard,
             leads=ports.leads,
-            failures=failures,
-            drains=drains,
-            orphans=orphans,
-            counter=ports.meter,
-            moved=self._object_count.moved,
+            watching=watching,
+            observers=Observers(
+                recorder=ports.recorder,
+                metrics=ports.metrics,
+                counter=ports.metrics,
+                overdue=overdue,
+                on_fault=on_fault,
+                on_unwritable=on_unwritable,
+                on_change=on_change,
+                moved=self._object_count.moved,
+            ),
+            clock=clock,
+            rng=rng,
             limit=ports.limit,
         )
+        self.watches = self._loop.watches
         self.resync = Resync(
             cache=cache,
             objects=objects,
-            mover=mover,
-            locks=locks,
+            mover=self._loop.mover,
+            locks=self._loop.locks,
             annotation_warnings=ports.annotation_warnings,
             report=on_unreadable,
             on_fault=on_fault,
             passed=self._passed,
-            stopwatch=ports.meter,
+            metrics=ports.metrics,
             clock=clock,
             sync_period=ports.sync_period,
         )
         self._arrivals = Arrivals(
             cache=cache,
             objects=objects,
-            mover=mover,
-            locks=locks,
+            mover=self._loop.mover,
+            locks=self._loop.locks,
             annotation_warnings=ports.annotation_warnings,
             resync_ring=resync_ring,
             found=self._object_count.moved,
@@ -139,42 +140,10 @@ class Movement:
         self.rebalancer = Rebalancer(
             cache=cache,
             objects=objects,
-            mover=mover,
+            mover=self._loop.mover,
             on_change=on_change,
-            series=ports.meter,
+            metrics=ports.metrics,
             clock=clock,
-        )
-        self.handover = Handover(
-            cache=cache,
-            objects=objects,
-            mover=mover,
-            failures=failures,
-            on_fault=on_fault,
-            pending=pending,
-            locks=locks,
-            rng=rng,
-        )
-        self.watches = OrphanWatches(
-            cache=cache,
-            objects=objects,
-            pending=pending,
-            forget=self.handover.forget,
-            watching=watching,
-            on_change=on_change,
-            moved=self._object_count.moved,
-            drains=drains,
-            orphans=orphans,
-            overdue=OverdueDrains(
-                cache=cache,
-                objects=objects,
-                recorder=ports.recorder,
-                series=ports.meter,
-                on_change=on_change,
-                clock=clock,
-            ),
-            series=ports.meter,
-            clock=clock,
-            rng=rng,
         )
 
     def _passed(self, ring: RingName) -> None:
@@ -186,15 +155,14 @@ class Movement:
         self._on_change(ring)
 
     def scope_changed(self, ring: RingName, come: frozenset[str]) -> None:
-        """Look after these namespaces too, which have come into the ring's scope."""
+        """Handle namespaces that were added to the ring's scope."""
         self.watches.ring_changed(ring)
         self._arrivals.add(ring, come)
 
     async def run(self) -> None:
-        """Watch for exceptions and hand over until cancelled; passes are the caller's."""
+        """Watch and hand over until cancelled; the caller runs the passes."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._lease_guard.run(), name="claims")
-            group.create_task(self.handover.run(), name="hand-over")
-            group.create_task(self.watches.run(), name="exceptions")
+            group.create_task(self._lease_guard.run(), name="lease guard")
+            group.create_task(self._loop.run(), name="hand-over loop")
             group.create_task(self._arrivals.run(), name="arrivals")
-            group.create_task(self._object_count.run(), name="census")
+            group.create_task(self._object_count.run(), name="object count")

@@ -1,6 +1,6 @@
 """Hand over single objects: released ones, unassigned ones, and ones that failed before.
 
-Each object is read again before a decision, so outdated events do no harm. Its dependents are
+Each object is read again before a decision, so outdated events do no harm.  Its dependents are
 relabelled first, then it is assigned, so that the new shard never meets children that belong to
 the old one (docs/protocol.md, "Moving objects").
 """

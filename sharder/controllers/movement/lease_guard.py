@@ -1,8 +1,8 @@
 """Hold the Lease of a shard while its objects are taken, so that it cannot return meanwhile.
 
 A shard that released its Lease can acquire it again at any moment, with a hundred writes under way
-that take its objects. A candidate waits for the holder's duration, so the leader holds the Lease
-while it takes objects and then restores it. The write also confirms at the API server that the
+that take its objects.  A candidate waits for the holder's duration, so the leader holds the Lease
+while it takes objects and then restores it.  The write also confirms at the API server that the
 shard has not returned, however old our view is (docs/protocol.md, "What the leader does to
 Leases").
 """
@@ -27,7 +27,7 @@ from sharder.core.leases.state import DEFAULT_DURATION, ShardState, is_given_up
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.clock import Clock
-from sharder.runtime.lease_lock import Leases
+from sharder.runtime.lease_record import Leases
 
 IDLE_SECONDS = 1.0
 """A Lease that was unused for so long is released."""
@@ -97,7 +97,7 @@ class LeaseGuard:
     ) -> AsyncIterator[Callable[[], None]]:
         """Keep the shard of this Lease away while the body writes; without a Lease do nothing.
 
-        Yields a check that raises `Unavailable` if the hold ends too soon for a request. A retry
+        Yields a check that raises `Unavailable` if the hold ends too soon for a request.  A retry
         (`again`) causes no new hold soon after a release: the shard may want its Lease.
 
         Raises:

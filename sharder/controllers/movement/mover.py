@@ -1,6 +1,6 @@
 """Write one step: one guarded write, decided again at the moment it is sent.
 
-The cluster changes between a decision and its write. So each attempt checks again whether this
+The cluster changes between a decision and its write.  So each attempt checks again whether this
 process leads and whether the snapshot is current; after a conflict the object is read and decided
 again (docs/protocol.md, "Moving objects").
 """

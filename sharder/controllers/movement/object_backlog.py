@@ -30,7 +30,7 @@ class Size(Protocol):
         ...
 
 
-class Series(Protocol):
+class BacklogMetrics(Protocol):
     """The metrics of backlogs."""
 
     def show_backlogs(
@@ -106,7 +106,7 @@ class ObjectBacklog:
     def is_in_scope(self, obj: PartialObject) -> bool:
         """Return whether the object is in the ring's scope.
 
-        An object of a controlled resource also needs a controller. Objects out of scope leave no
+        An object of a controlled resource also needs a controller.  Objects out of scope leave no
         trace here, however many there are.
         """
         snapshot = self._snapshot()

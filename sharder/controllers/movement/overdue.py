@@ -40,7 +40,7 @@ the first overdue drain, and the end of the last one, are reported at once."""
 _log = logging.getLogger(__name__)
 
 
-class OverdueSeries(Protocol):
+class OverdueMetrics(Protocol):
     """The gauge of overdue drains."""
 
     def show_overdue(self, ring: RingName, resource: GroupResource, *, drains: int) -> None:
@@ -62,7 +62,7 @@ class OverdueDrains:
         cache: ClusterCache,
         objects: Objects,
         recorder: Recorder,
-        series: OverdueSeries,
+        metrics: OverdueMetrics,
         on_change: Callable[[RingName], None],
         clock: Clock,
     ) -> None:
@@ -70,7 +70,7 @@ class OverdueDrains:
         self._cache = cache
         self._objects = objects
         self._recorder = recorder
-        self._series = series
+        self._metrics = metrics
         self._on_change = on_change
         self._clock = clock
         self._overdue: dict[RingName, Overdue] = {}
@@ -97,7 +97,7 @@ class OverdueDrains:
         counts, first = Counter[RingName](), dict[RingName, tuple[float, ObjectKey]]()
         for resource_key, backlog in backlogs.items():
             drains = self._overdue_of(resource_key, backlog)
-            self._series.show_overdue(*resource_key, drains=len(drains))
+            self._metrics.show_overdue(*resource_key, drains=len(drains))
             counts[resource_key.ring] += len(drains)
             for key, seen in islice(drains, 1):
                 oldest = (seen.since, key)

@@ -54,7 +54,7 @@ TURN_SECONDS: Final = 0.005
 _log = logging.getLogger(__name__)
 
 
-class Series(Protocol):
+class RebalanceMetrics(Protocol):
     """The metrics of rebalancing."""
 
     def rebalanced(self, ring: RingName) -> None:
@@ -99,7 +99,7 @@ class Rebalancer:
         objects: Objects,
         mover: Mover,
         on_change: Callable[[RingName], None],
-        series: Series,
+        metrics: RebalanceMetrics,
         clock: Clock,
     ) -> None:
         """`on_change` is called with a ring that has a new result."""
@@ -107,7 +107,7 @@ class Rebalancer:
         self._objects = objects
         self._mover = mover
         self._on_change = on_change
-        self._series = series
+        self._metrics = metrics
         self._clock = clock
         self._rings: dict[RingName, _State] = {}
 
@@ -125,7 +125,7 @@ class Rebalancer:
         snapshot = self._cache.snapshot(name)
         if snapshot is None or snapshot.ring.spec.rebalance.strategy is RebalanceStrategy.NONE:
             if self._rings.pop(name, None) is not None:
-                self._series.hide_planned_moves(name)
+                self._metrics.hide_planned_moves(name)
             return None
         state = self._rings.setdefault(name, _State())
         interval, now = _interval(snapshot.ring.spec.rebalance), self._clock.monotonic()
@@ -252,13 +252,13 @@ class Rebalancer:
         if isinstance(step, Drain):
             state.moved[move.key] = self._clock.monotonic()
             state.asked += 1
-            self._series.rebalanced(snapshot.name)
+            self._metrics.rebalanced(snapshot.name)
 
     def _report(
         self, snapshot: RingSnapshot, state: _State, outcome: Outcome, *, moves: int
     ) -> None:
         """Report the result, unless it is the same as before."""
-        self._series.show_planned_moves(snapshot.name, len(outcome.moves))
+        self._metrics.show_planned_moves(snapshot.name, len(outcome.moves))
         dry_run = snapshot.ring.spec.rebalance.dry_run
         planned = [
             PlannedMove(object=m.key, source=m.source, target=m.target) for m in outcome.moves

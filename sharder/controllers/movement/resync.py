@@ -2,7 +2,7 @@
 
 Only the leader runs this: when the input of decisions has changed (shards, their annotations, the
 ring; only new namespaces have a pass of their own), when a shard has too many objects, after the
-first count, and once per sync period. A pass over a counted ring lists the objects that may have
+first count, and once per sync period.  A pass over a counted ring lists the objects that may have
 to move, otherwise all objects.
 
 Memory does not grow with the number of objects: main objects are remembered only if they wait for
@@ -48,7 +48,7 @@ Locks = defaultdict[RingName, asyncio.Lock]
 """One lock per ring; its holder may move owners together with their dependents."""
 
 
-class Stopwatch(Protocol):
+class ResyncMetrics(Protocol):
     """Records the duration of passes."""
 
     def resynced(self, ring: RingName, seconds: float) -> None:
@@ -70,7 +70,7 @@ class Resync:
         report: Report,
         on_fault: Report,
         passed: Callable[[RingName], None],
-        stopwatch: Stopwatch,
+        metrics: ResyncMetrics,
         clock: Clock,
         sync_period: float,
     ) -> None:
@@ -85,7 +85,7 @@ class Resync:
             report: Called with what could not be read.
             on_fault: Called with the error of the ring's strategy.
             passed: Called with the ring after each whole pass.
-            stopwatch: Records the durations.
+            metrics: Records the durations.
             clock: For the times.
             sync_period: Seconds between two passes over a ring in which nothing changes.
         """
@@ -97,7 +97,7 @@ class Resync:
         self._report = report
         self._on_fault = on_fault
         self._passed = passed
-        self._stopwatch = stopwatch
+        self._metrics = metrics
         self._clock = clock
         self._sync_period = sync_period
         self._since: dict[RingName, tuple[Members, float]] = {}
@@ -139,7 +139,7 @@ class Resync:
             )
             return EXPIRED_SECONDS
         seconds = self._clock.monotonic() - began
-        self._stopwatch.resynced(name, seconds)
+        self._metrics.resynced(name, seconds)
         _log.info("resynced", extra={"ring": name, "why": f"{seconds:.1f}s"})
         time = self._clock.now()
         result = lists.stats.result(time=time, seconds=seconds)

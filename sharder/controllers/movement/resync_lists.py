@@ -90,7 +90,7 @@ class ResyncLists:
     async def move_controlled(self, resource: Resource, labels: str, decide: Decide) -> None:
         """Move the matching objects; read the owner first if one would leave a working shard.
 
-        The known owners are as old as their list. A newer one, or one of a resource that does not
+        The known owners are as old as their list.  A newer one, or one of a resource that does not
         list what it controls, can be at work on the object's shard.
         """
         leaving, role = list[PartialObject](), self._snapshot.roles[resource.id]

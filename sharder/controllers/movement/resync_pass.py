@@ -64,7 +64,7 @@ class ResyncPass:
     async def run(self, lock: asyncio.Lock) -> None:
         """Rescue orphaned objects, then drain full shards, then follow the placement.
 
-        Deferred drains are retried last, and not for long. `lock` keeps the hand-over away while
+        Deferred drains are retried last, and not for long.  `lock` keeps the hand-over away while
         owners and their dependents are moved.
         """
         await self._run(lock, self._snapshot.resources, self._relief.run)

@@ -14,7 +14,7 @@ from functools import partial
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.backlog import Backlog, Limit
 from sharder.controllers.movement.drain_budget import DrainBudget
-from sharder.controllers.movement.object_backlog import Limits, ObjectBacklog, Series
+from sharder.controllers.movement.object_backlog import BacklogMetrics, Limits, ObjectBacklog
 from sharder.controllers.movement.orphans import Orphans
 from sharder.controllers.movement.overdue import OverdueDrains
 from sharder.controllers.movement.pending import PendingObjects
@@ -71,7 +71,7 @@ class OrphanWatches:
         drains: DrainBudget,
         orphans: Orphans,
         overdue: OverdueDrains | None,
-        series: Series,
+        metrics: BacklogMetrics,
         clock: Clock,
         rng: Rng,
         roles: Collection[Role] = tuple(Role),
@@ -89,7 +89,7 @@ class OrphanWatches:
             drains: The budgets, which follow the draining objects.
             orphans: Use the backlogs of unassigned objects.
             overdue: Reports overdue drains, if given.
-            series: Shows the backlogs.
+            metrics: Shows the backlogs.
             clock: For their ages.
             rng: For the jitter of back-offs.
             roles: Only resources of these roles are watched.
@@ -105,7 +105,7 @@ class OrphanWatches:
         self._drains = drains
         self._orphans = orphans
         self._overdue = overdue
-        self._series = series
+        self._metrics = metrics
         self._clock = clock
         self._rng = rng
         self._rings: dict[RingName, _State] = {}
@@ -142,7 +142,7 @@ class OrphanWatches:
         finally:
             for state in self._rings.values():
                 for resource_key in state.backlogs:
-                    self._series.hide_backlogs(*resource_key)
+                    self._metrics.hide_backlogs(*resource_key)
 
     def _adjust(self, ring: RingName, group: asyncio.TaskGroup) -> None:
         """Start and stop watches if the ring's scope has changed."""
@@ -214,12 +214,12 @@ class OrphanWatches:
             )
             self._orphans.watch(resource_key, seen)
             unassigned, draining = seen.unassigned, seen.draining
-            self._series.show_backlogs(*resource_key, unassigned=unassigned, draining=draining)
+            self._metrics.show_backlogs(*resource_key, unassigned=unassigned, draining=draining)
 
     def _drop(self, state: _State, resource_key: ResourceKey) -> None:
         state.backlogs.pop(resource_key).clear()
         self._orphans.forget(resource_key)
-        self._series.hide_backlogs(*resource_key)
+        self._metrics.hide_backlogs(*resource_key)
         self._forget(resource_key)
 
     async def _watch(self, watch: Watch, state: _State) -> None:

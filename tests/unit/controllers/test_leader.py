@@ -4,11 +4,8 @@ from asyncio import TaskGroup
 
 import pytest
 
-from sharder.controllers.leader import (
-    APPLY_SECONDS,
-    REGISTRATION_SECONDS,
-    AlwaysLeader,
-)
+from sharder.controllers.leader import AlwaysLeader
+from sharder.controllers.leader_controllers import APPLY_SECONDS, REGISTRATION_SECONDS
 from sharder.core.api.meta import Json
 from sharder.core.errors import Forbidden, NotFound, Rejected, Unavailable
 from sharder.core.names import (

@@ -218,7 +218,7 @@ async def test_a_stale_view_does_not_revert_the_status() -> None:
     async with cluster.watched(A):
         bench = Bench(cluster)
         await bench.reconcile()
-        seen = cluster.cache._snapshots[DEMO]
+        seen = cluster.snapshot
         await cluster.join(B)
         await cluster.settle()
         await bench.reconcile()

@@ -200,7 +200,7 @@ class Stage:
         self.load = Load(
             cache=cluster.cache,
             stats=self.counted.get,
-            series=cluster.tally,
+            metrics=cluster.tally,
             clock=cluster.clock,
         )
 

@@ -1,5 +1,6 @@
 """The series that are shown, by name and label, and that nothing stays behind."""
 
+import gc
 import sys
 from datetime import UTC, datetime
 
@@ -35,7 +36,7 @@ def metrics(registry: CollectorRegistry) -> Metrics:
 
 
 def show_ring(metrics: Metrics, ring: RingName = RING, uid: str = "u") -> None:
-    metrics.set_ring(
+    metrics.rings.set_ring(
         ring,
         uid=uid,
         generation=4,
@@ -47,7 +48,7 @@ def show_ring(metrics: Metrics, ring: RingName = RING, uid: str = "u") -> None:
 
 
 def show_shard(metrics: Metrics, uid: str = "u", state: str = "ready") -> None:
-    metrics.set_shard(RING, namespace="ns", shard=SHARD, uid=uid, state=state)
+    metrics.rings.set_shard(RING, namespace="ns", shard=SHARD, uid=uid, state=state)
 
 
 class Backlog:
@@ -80,7 +81,7 @@ def use_everything(metrics: Metrics) -> None:
     metrics.rebalanced(RING)
     metrics.show_planned_moves(RING, 5)
     metrics.show_load(RING, objects=3, shards=[load(2, 10)])
-    metrics.calculated(RING)
+    metrics.rings.calculated(RING)
     metrics.resynced(RING, 1)
     show_ring(metrics)
     show_shard(metrics)
@@ -227,7 +228,7 @@ def test_loads_that_are_hidden_are_not_shown(
 
 
 def test_calculated_rings_are_counted(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.calculated(RING)
+    metrics.rings.calculated(RING)
 
     assert series(registry, "ring_calculations_total") == [({"controllerring": "demo"}, 1)]
 
@@ -315,7 +316,7 @@ def test_a_lease_created_again_replaces_the_one_before(
 def test_a_removed_shard_leaves_no_series(registry: CollectorRegistry, metrics: Metrics) -> None:
     show_shard(metrics)
 
-    metrics.remove_shard(RING, namespace="ns", shard=SHARD)
+    metrics.rings.remove_shard(RING, namespace="ns", shard=SHARD)
 
     assert series(registry, "shard_info") == []
     assert series(registry, "shard_state") == []
@@ -326,8 +327,8 @@ def test_a_removed_shard_leaves_its_namesakes(
 ) -> None:
     show_shard(metrics)
 
-    metrics.remove_shard(RING, namespace="elsewhere", shard=SHARD)
-    metrics.remove_shard(OTHER, namespace="ns", shard=SHARD)
+    metrics.rings.remove_shard(RING, namespace="elsewhere", shard=SHARD)
+    metrics.rings.remove_shard(OTHER, namespace="ns", shard=SHARD)
 
     assert len(series(registry, "shard_info")) == 1
 
@@ -336,7 +337,7 @@ def test_a_removed_ring_leaves_no_series(registry: CollectorRegistry, metrics: M
     use_everything(metrics)
     assert metrics.render()[0].count(b'"demo"') > 20
 
-    metrics.remove_ring(RING)
+    metrics.rings.remove_ring(RING)
 
     assert b"demo" not in metrics.render()[0]
 
@@ -346,7 +347,7 @@ def test_a_removed_ring_leaves_the_others(registry: CollectorRegistry, metrics: 
     metrics.assigned(OTHER, WIDGETS)
     show_ring(metrics, OTHER)
 
-    metrics.remove_ring(RING)
+    metrics.rings.remove_ring(RING)
     metrics.assigned(OTHER, WIDGETS)
 
     assert [value for _, value in series(registry, "assignments_total")] == [2]
@@ -357,7 +358,7 @@ def test_a_ring_that_comes_back_counts_from_nought(
     registry: CollectorRegistry, metrics: Metrics
 ) -> None:
     use_everything(metrics)
-    metrics.remove_ring(RING)
+    metrics.rings.remove_ring(RING)
 
     use_everything(metrics)
 
@@ -391,7 +392,7 @@ def test_what_is_rendered_can_be_read_by_prometheus(metrics: Metrics) -> None:
 def test_two_processes_of_a_test_do_not_share_series(metrics: Metrics) -> None:
     other = Metrics(CollectorRegistry(), version="1.2.3", shard_states=STATES)
 
-    metrics.calculated(RING)
+    metrics.rings.calculated(RING)
 
     assert b"demo" not in other.render()[0]
 
@@ -428,10 +429,10 @@ def test_the_lag_of_the_event_loop_is_a_histogram(
 def test_only_a_ring_that_cannot_be_read_is_shown_as_such(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
-    metrics.set_unreadable(OTHER, unreadable=False)
-    metrics.set_unreadable(RING, unreadable=True)
+    metrics.rings.set_unreadable(OTHER, unreadable=False)
+    metrics.rings.set_unreadable(RING, unreadable=True)
     first = series(registry, "controllerring_unreadable")
-    metrics.remove_ring(RING)
+    metrics.rings.remove_ring(RING)
 
     assert first == [({"controllerring": RING}, 1)]
     assert series(registry, "controllerring_unreadable") == []
@@ -443,21 +444,24 @@ def calls_to_show(shards: int) -> int:
     show_ring(metrics)
     names = [ShardName(f"shard-{number}") for number in range(shards)]
     for name in names:
-        metrics.set_shard(RING, namespace="ns", shard=name, uid="u", state="ready")
+        metrics.rings.set_shard(RING, namespace="ns", shard=name, uid="u", state="ready")
     calls = 0
 
     def count(_frame: object, _event: str, _arg: object) -> None:
         nonlocal calls
         calls += 1
 
+    gc.collect()
+    gc.disable()  # finalizers of other tests' objects would be counted
     sys.setprofile(count)
     try:
         show_ring(metrics, uid="another")
-        metrics.set_shard(RING, namespace="ns", shard=SHARD, uid="u", state="ready")
-        metrics.set_shard(RING, namespace="ns", shard=SHARD, uid="another", state="dead")
-        metrics.remove_shard(RING, namespace="ns", shard=SHARD)
+        metrics.rings.set_shard(RING, namespace="ns", shard=SHARD, uid="u", state="ready")
+        metrics.rings.set_shard(RING, namespace="ns", shard=SHARD, uid="another", state="dead")
+        metrics.rings.remove_shard(RING, namespace="ns", shard=SHARD)
     finally:
         sys.setprofile(None)
+        gc.enable()
     return calls
 
 

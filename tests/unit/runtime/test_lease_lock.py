@@ -360,7 +360,7 @@ async def test_a_held_lease_is_renewed_every_retry_period(cache: World) -> None:
     assert spec.renew_time == format_time(cache.clock.now())
     assert spec.acquire_time != spec.renew_time
     assert holder.valid(cache.clock.monotonic())
-    assert holder._written == {spec.renew_time}
+    assert holder._record.written == {spec.renew_time}
 
 
 async def test_another_holder_ends_it_at_the_next_renewal(cache: World) -> None:

@@ -154,7 +154,7 @@ async def scene(
         objects=cluster.objects,
         mover=cluster.mover(limit),
         on_change=told.append,
-        series=cluster.tally,
+        metrics=cluster.tally,
         clock=cluster.clock,
     )
     async with counted(cluster, *shards):
@@ -396,7 +396,7 @@ async def test_who_loses_the_lead_while_it_looks_does_not_look_to_the_end() -> N
             objects=at.cluster.objects,
             mover=at.cluster.mover(10),
             on_change=at.told.append,
-            series=at.cluster.tally,
+            metrics=at.cluster.tally,
             clock=Ticking(),
         )
         at.cluster.leads = False

@@ -1,0 +1,280 @@
+"""The controllers of the leader, wired over ports."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import NoReturn, Protocol
+
+from sharder.controllers.annotation_warnings import AnnotationWarnings
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.cache_events import Subscriber
+from sharder.controllers.counting.monitor import TallyMonitor
+from sharder.controllers.counting.tallies import stats_of
+from sharder.controllers.lease_controller import LeaseController
+from sharder.controllers.movement.controller import Movement, MovementMetrics, Ports
+from sharder.controllers.movement.resync import AGAIN_SECONDS
+from sharder.controllers.permissions import Watching
+from sharder.controllers.ring_controller import Problems, RingController
+from sharder.controllers.ring_load import Load, LoadMetrics
+from sharder.controllers.validating_webhook import ValidationKeeper
+from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import ApiError, Forbidden
+from sharder.core.names import ObjectRef, RingName
+from sharder.core.status.stats import ObjectStats, ResyncReport
+from sharder.core.webhook_configuration import Registration
+from sharder.ports import Objects, Recorder, WebhookConfigurations, Writable
+from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.clock import Clock
+from sharder.runtime.error_log import ErrorLog, ignore
+from sharder.runtime.lease_record import Leases
+from sharder.runtime.workqueue import K, Worker, WorkQueue
+
+RING_BACKOFF = Backoff(base=5.0, cap=300.0)
+"""Between attempts at a ring that fails, as in the reference."""
+
+APPLY_SECONDS = 30.0
+"""Between two checks of the webhook configurations: another client can delete or edit one, and
+without it new objects stay unassigned."""
+
+REGISTRATION_SECONDS = 1.0
+"""Between two checks of the common part of webhook configurations: the trusted CA can change."""
+
+LEASE_BACKOFF = Backoff(base=1.0, cap=30.0)
+"""Between attempts at a Lease: short beside its duration, because a takeover waits for it."""
+
+
+class Holder(Protocol):
+    """The leader's Lease."""
+
+    async def acquire(self) -> None:
+        """Wait until we lead."""
+        ...
+
+    async def keep(self) -> NoReturn:
+        """Lead until cancelled; `LeaseLost` if that is over."""
+        ...
+
+    async def release(self) -> None:
+        """Let another replica lead."""
+        ...
+
+    def valid(self, now: float) -> bool:
+        """Return whether we surely lead at `now` of the monotonic clock."""
+        ...
+
+
+class LeaderMetrics(MovementMetrics, LoadMetrics, Protocol):
+    """All metrics of the leader."""
+
+    def crashed(self, task: str) -> None:
+        """A task crashed and was restarted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderPorts:
+    """What leading needs from outside."""
+
+    cache: ClusterCache
+    objects: Objects
+    leases: Leases
+    ring_status: Writable[ControllerRing]
+    configurations: WebhookConfigurations
+    """Mutating ones, of the rings."""
+    validations: WebhookConfigurations
+    """Validating ones, for the rings."""
+    registration: Callable[[], Registration]
+    """Called at each apply: the CA can change."""
+    recorder: Recorder
+    annotation_warnings: AnnotationWarnings
+    metrics: LeaderMetrics
+    holder: Holder
+    clock: Clock
+    rng: Rng
+    limit: int
+    """Of concurrent writes to objects."""
+    sync_period: float
+    """Seconds between two passes over a ring in which nothing changes."""
+
+    def leads(self) -> bool:
+        """Return whether this process surely leads now."""
+        return self.holder.valid(self.clock.monotonic())
+
+
+class LeaderControllers:
+    """The controllers of one term of leadership."""
+
+    def __init__(self, ports: LeaderPorts) -> None:
+        self._ports = ports
+        self._rings = self._queue(RING_BACKOFF)
+        self._resyncs = self._queue(RING_BACKOFF)
+        self._balances = self._queue(RING_BACKOFF)
+        self._leases = WorkQueue[ObjectRef](
+            clock=ports.clock, rng=ports.rng, backoff=LEASE_BACKOFF
+        )
+        self._problems = Problems()
+        watching = Watching()
+        self._movement = Movement(
+            self._movement_ports(),
+            on_unreadable=partial(self._report, "resync"),
+            on_fault=partial(self._report, "strategy"),
+            on_unwritable=partial(self._report, "write"),
+            watching=watching,
+            on_change=self._rings.add,
+            resync_ring=self._resyncs.add,
+        )
+        self._ring_controller = self._new_ring_controller(watching)
+
+    async def run(self) -> None:
+        """Run all controllers until cancelled."""
+        ports, movement = self._ports, self._movement
+        lease_controller = LeaseController(
+            cache=ports.cache, leases=ports.leases, recorder=ports.recorder, clock=ports.clock
+        )
+        subscriber = Subscriber(
+            ring=self._ring_changed,
+            steps=self._resyncs.add,
+            scope=movement.scope_changed,
+            lease=self._leases.add,
+        )
+        reconcile_ring = self._while_leading(self._ring_controller.reconcile)
+        reconcile_lease = self._while_leading(lease_controller.reconcile)
+        with ports.cache.subscribed(subscriber):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._rings.run(reconcile_ring, concurrency=4))
+                group.create_task(self._leases.run(reconcile_lease, concurrency=16))
+                group.create_task(self._resyncs.run(movement.resync.reconcile, concurrency=4))
+                group.create_task(self._balances.run(movement.rebalancer.reconcile, concurrency=2))
+                group.create_task(self._tally_monitor().run(), name="tally monitor")
+                group.create_task(ports.annotation_warnings.report(), name="annotation warnings")
+                group.create_task(movement.run(), name="movement")
+                group.create_task(self._load().run(), name="load")
+                group.create_task(self._check_configurations(), name="webhook configurations")
+                group.create_task(self._follow_registration(), name="registration")
+                group.create_task(self._validation_keeper().keep(), name="validation")
+
+    def _queue(self, backoff: Backoff) -> WorkQueue[RingName]:
+        return WorkQueue[RingName](clock=self._ports.clock, rng=self._ports.rng, backoff=backoff)
+
+    def _report(self, source: str, ring: RingName, problem: str | None) -> None:
+        if self._problems.found(ring, source, problem):
+            self._rings.add(ring)
+
+    def _ring_changed(self, ring: RingName) -> None:
+        self._rings.add(ring)
+        self._balances.add(ring)
+        self._movement.watches.ring_changed(ring)
+
+    def _while_leading(self, reconcile: Worker[K]) -> Worker[K]:
+        """Keep a process that was paused from acting on outdated knowledge."""
+
+        async def guarded(key: K) -> float | None:
+            return await reconcile(key) if self._ports.leads() else AGAIN_SECONDS
+
+        return guarded
+
+    def _stats(self, ring: RingName) -> ObjectStats | None:
+        snapshot = self._ports.cache.snapshot(ring)
+        result = self._movement.resync.results.get(ring)
+        if snapshot is not None and snapshot.tally is not None:
+            return stats_of(snapshot)
+        return None if result is None else result.stats
+
+    def _last_resync(self, ring: RingName) -> ResyncReport | None:
+        result = self._movement.resync.results.get(ring)
+        return None if result is None else result.report
+
+    async def _check_configurations(self) -> None:
+        """Find configurations that other clients wrote or deleted, and those of deleted rings."""
+        error_log = ErrorLog("list webhook configurations", ignore)
+        while True:
+            wait = self._apply_period
+            try:
+                found = await self._ring_controller.find_changed()
+                error_log.over()
+            except Forbidden as error:
+                # Without the right to list, all are applied as often.
+                error_log.failed(error)
+                found = list(self._ports.cache.rings())
+                self._ring_controller.reapply(found)
+            except ApiError as error:
+                error_log.failed(error)
+                found, wait = [], RING_BACKOFF.base
+            for ring in found:
+                self._rings.add(ring)
+            await self._ports.clock.sleep(wait)
+
+    async def _follow_registration(self) -> None:
+        """Apply all configurations soon after their common part has changed."""
+        known = self._ports.registration()
+        while True:
+            await self._ports.clock.sleep(REGISTRATION_SECONDS)
+            if self._ports.registration() != known:
+                known = self._ports.registration()
+                for ring in self._ports.cache.rings():
+                    self._rings.add(ring)
+
+    @property
+    def _apply_period(self) -> float:
+        return min(self._ports.sync_period, APPLY_SECONDS)
+
+    def _movement_ports(self) -> Ports:
+        ports = self._ports
+        return Ports(
+            cache=ports.cache,
+            objects=ports.objects,
+            leases=ports.leases,
+            recorder=ports.recorder,
+            annotation_warnings=ports.annotation_warnings,
+            metrics=ports.metrics,
+            leads=ports.leads,
+            clock=ports.clock,
+            rng=ports.rng,
+            limit=ports.limit,
+            sync_period=ports.sync_period,
+        )
+
+    def _new_ring_controller(self, watching: Watching) -> RingController:
+        ports = self._ports
+        return RingController(
+            cache=ports.cache,
+            status=ports.ring_status,
+            configurations=ports.configurations,
+            registration=ports.registration,
+            problems=self._problems,
+            watching=watching,
+            stats=self._stats,
+            last_resync=self._last_resync,
+            overdue=self._movement.watches.overdue,
+            last_rebalance=self._movement.rebalancer.last,
+            recorder=ports.recorder,
+            clock=ports.clock,
+            sync_period=self._apply_period,
+        )
+
+    def _tally_monitor(self) -> TallyMonitor:
+        return TallyMonitor(
+            cache=self._ports.cache,
+            resync=self._resyncs.add,
+            recheck=self._movement.watches.recheck,
+            report=self._rings.add,
+            clock=self._ports.clock,
+        )
+
+    def _load(self) -> Load:
+        return Load(
+            cache=self._ports.cache,
+            stats=self._stats,
+            metrics=self._ports.metrics,
+            clock=self._ports.clock,
+        )
+
+    def _validation_keeper(self) -> ValidationKeeper:
+        return ValidationKeeper(
+            configurations=self._ports.validations,
+            registration=self._ports.registration,
+            leads=self._ports.leads,
+            clock=self._ports.clock,
+            period=self._apply_period,
+        )

@@ -1,0 +1,96 @@
+"""Feed the membership of all rings from the watch of Leases, and from time."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from typing import TypeAlias
+
+from sharder.controllers.cache_events import RebuildThrottle
+from sharder.controllers.watch_health import LEASES, WatchHealth
+from sharder.core.api.lease import Lease
+from sharder.core.leases.register import Membership
+from sharder.core.names import RingName
+from sharder.ports import Changed, Listed, Removed
+from sharder.runtime.clock import Clock
+
+Event: TypeAlias = Listed[Lease] | Changed[Lease] | Removed[Lease]
+
+
+class LeaseFeed:
+    """Stores Leases as they arrive, and has their rings rebuilt."""
+
+    def __init__(
+        self,
+        *,
+        membership: Membership,
+        health: WatchHealth,
+        throttle: RebuildThrottle,
+        known: Callable[[], Iterable[Lease]],
+        on_synced: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        """Wire it.
+
+        Args:
+            membership: Stores the Leases.
+            health: Records gaps of the watch.
+            throttle: Rebuilds the rings.
+            known: Returns the stored Leases of all rings.
+            on_synced: Called after each complete list.
+            clock: For the times of observations.
+        """
+        self._membership = membership
+        self._health = health
+        self._throttle = throttle
+        self._known = known
+        self._on_synced = on_synced
+        self._clock = clock
+
+    async def run(self, watch: Callable[[], AsyncGenerator[Event, None]]) -> None:
+        """Store the events of `watch` until cancelled; start it again if a list is needed."""
+        while True:
+            async with aclosing(watch()) as events:
+                async for event in events:
+                    now = self._clock.monotonic()
+                    self._health.saw_leases(now)
+                    if isinstance(event, Listed):
+                        self._health.lists_leases("Leases are being listed", is_new=False)
+                    await self._store(event, now)
+                    if self._membership.wants_list(now):
+                        break
+            # Until the next list, shards can be back unseen.
+            self._health.lists_leases("some Leases were forgotten", is_new=True)
+
+    async def follow_time(self) -> None:
+        """Rebuild rings whose standings change by the passing of time, until cancelled."""
+        judged = self._clock.monotonic()
+        while True:
+            due = self._membership.next_change(judged)
+            now = self._clock.monotonic()
+            if due is not None and due <= now:
+                rings, judged = self._membership.due(judged, now), now
+                self._throttle.add_harmless(rings)
+            else:
+                # An earlier change can become known in the meantime.
+                await self._clock.sleep(1.0 if due is None else min(1.0, max(0.05, due - now)))
+
+    async def _store(self, event: Event, now: float) -> None:
+        """Store Leases; `Membership.is_back` reports a returned shard at once."""
+        match event:
+            case Listed(items):
+                if not self._health.is_synced(LEASES):
+                    # A shard that is unknown now may have worked until this moment.
+                    self._membership.begin(now)
+                before = list(self._known())
+                affected = set[RingName]()
+                for some in self._membership.replacing(items, now):
+                    affected |= some
+                    await asyncio.sleep(0)
+                self._health.listed_leases()
+                kept = (item for item in items if self._membership.keeps(item.metadata.ref))
+                self._throttle.add(affected, *before, *kept)
+                self._on_synced()
+            case Changed(lease):
+                self._throttle.add_paced(self._membership.see(lease, now), lease)
+            case Removed(lease):
+                self._throttle.add_paced(self._membership.forget(lease, now), lease)

@@ -1,0 +1,101 @@
+"""The snapshots of all rings, and how one is rebuilt."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sharder.controllers.namespace_selection import NamespaceSelection
+from sharder.controllers.rest_mapper import RestMapper
+from sharder.core.api.ring import ControllerRing
+from sharder.core.api.selector import LabelSelector
+from sharder.core.leases.register import Membership
+from sharder.core.names import RingName
+from sharder.core.placement.strategy import CustomFunction
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.runtime.clock import Clock
+
+
+class SnapshotStore:
+    """One snapshot per ring; a rebuild replaces it by one assignment."""
+
+    def __init__(
+        self,
+        *,
+        membership: Membership,
+        selections: NamespaceSelection,
+        rest_mapper: RestMapper,
+        default_namespaces: LabelSelector,
+        custom: Mapping[str, CustomFunction],
+        clock: Clock,
+    ) -> None:
+        """Start empty.
+
+        Args:
+            membership: Has the shards of each ring.
+            selections: Has the namespaces of each ring.
+            rest_mapper: Has the kinds of the rings' resources.
+            default_namespaces: Selects namespaces for rings without a selector.
+            custom: The installed strategies, by name.
+            clock: For the standings of shards.
+        """
+        self._membership = membership
+        self._selections = selections
+        self._rest_mapper = rest_mapper
+        self._default = default_namespaces
+        self._custom = custom
+        self._clock = clock
+        self._snapshots: dict[RingName, RingSnapshot] = {}
+
+    def get(self, ring: RingName) -> RingSnapshot | None:
+        """Return the ring's snapshot, None without one."""
+        return self._snapshots.get(ring)
+
+    def rings(self) -> tuple[RingName, ...]:
+        """Return the names of all rings with a snapshot, in order."""
+        return tuple(sorted(self._snapshots))
+
+    def uncounted(self) -> tuple[RingName, ...]:
+        """Return the rings whose objects are not counted yet, in order."""
+        tallies = ((name, self._snapshots[name].tally) for name in self.rings())
+        return tuple(name for name, tally in tallies if tally is not None and not tally.synced)
+
+    def rebuild(self, ring: ControllerRing) -> RingSnapshot:
+        """Replace the ring's snapshot by the current one, and return it."""
+        snapshot = self._build(ring, self._snapshots.get(ring.name))
+        self._snapshots[ring.name] = snapshot
+        return snapshot
+
+    def remove(self, ring: RingName) -> RingSnapshot | None:
+        """Remove the snapshot of a deleted ring, and return it."""
+        self._selections.forget(ring)
+        return self._snapshots.pop(ring, None)
+
+    def _build(self, ring: ControllerRing, before: RingSnapshot | None) -> RingSnapshot:
+        """Return the ring's current snapshot: `before` itself if nothing has changed."""
+        namespaces = self._selections.of(ring.name, ring.spec.namespace_selector or self._default)
+        members = self._membership.members(
+            ring.name,
+            self._clock.monotonic(),
+            namespaces=ring.spec.shard_namespaces,
+            before=None if before is None else before.members,
+        )
+        served = tuple(self._rest_mapper.of(ring))
+        if (
+            before is not None
+            and before.ring is ring
+            and before.members is members
+            and len(before.kinds) == len(served)
+        ):
+            return (
+                before
+                if before.namespaces is namespaces
+                else replace(before, namespaces=namespaces)
+            )
+        return build(
+            ring,
+            members=members,
+            namespaces=namespaces,
+            served=served,
+            custom=self._custom,
+            previous=before,
+        )

@@ -1,0 +1,142 @@
+"""A Lease as one candidate has last observed it, and its guarded writes.
+
+Every write carries the resourceVersion of the observation, so a lost race is a `Conflict`.
+"""
+
+from collections.abc import Awaitable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from sharder.core.api.lease import Lease, format_time, lease_body
+from sharder.core.api.meta import Json
+from sharder.core.errors import NotFound
+from sharder.core.leases.election import (
+    LeaseTiming,
+    ObservedRecord,
+    Verdict,
+    evacuation,
+    judge,
+    released,
+    taken,
+)
+from sharder.core.names import POD_UID_ANNOTATION, ObjectRef
+from sharder.ports import Readable, Writable
+from sharder.runtime.clock import Clock
+
+
+class Leases(Readable[Lease], Writable[Lease], Protocol):
+    """The operations on Leases that a holder needs."""
+
+
+class LeaseRecord:
+    """The observation of one Lease; `labels` and `annotations` are merged into it."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        ref: ObjectRef,
+        identity: str,
+        *,
+        clock: Clock,
+        timing: LeaseTiming,
+        labels: Mapping[str, str | None],
+        annotations: Mapping[str, str],
+        pod_uid: str,
+    ) -> None:
+        """Start without an observation; a label that is None is removed."""
+        self.seen: ObservedRecord | None = None
+        """The last observation."""
+        self.renewed: float | None = None
+        """When the last successful write of a renew time was sent, in monotonic seconds."""
+        self.written: set[str] = set()
+        """Renew times that we have written, or may have."""
+        self.wants_evacuation = False
+        self._leases = leases
+        self._ref = ref
+        self._identity = identity
+        self._clock = clock
+        self._timing = timing
+        self._labels = dict(labels)
+        self._annotations: dict[str, str | None] = {
+            **annotations,
+            # The uid of another pod must not stay: it says where the holder runs.
+            POD_UID_ANNOTATION: pod_uid or None,
+        }
+        self._pod_uid = pod_uid
+
+    async def read(self) -> Lease | None:
+        """Read the Lease, and observe it; None if there is none."""
+        try:
+            lease = await self._leases.get(self._ref)
+        except NotFound:
+            lease = None
+        now = self._clock.monotonic()
+        first = ObservedRecord(lease=lease, since=now, is_first=True)
+        self.seen = self.seen.then(lease, now) if self.seen else first
+        return lease
+
+    async def take(self) -> None:
+        """Create the Lease, or take it as last seen."""
+        old = self.seen.lease if self.seen else None
+        spec = taken(old, identity=self._identity, now=self._clock.now(), timing=self._timing)
+        if old is None:
+            body = lease_body(
+                name=self._ref.name,
+                labels={key: value for key, value in self._labels.items() if value is not None},
+                annotations={k: v for k, v in self._annotations.items() if v is not None},
+                spec=spec,
+            )
+            write = self._leases.create(self._ref.namespace, body)
+        else:
+            write = self._patch(msgspec.to_builtins(spec), self._labels, self._annotations)
+        await self._write(write, spec.renew_time or "")
+
+    async def touch(self) -> None:
+        """Renew the Lease as last seen."""
+        renew_time = format_time(self._clock.now())
+        # With the labels: a Lease that lost them by mistake would count as gone.
+        write = self._patch({"renewTime": renew_time}, self._labels)
+        await self._write(write, renew_time)
+
+    async def release(self) -> None:
+        """Release the Lease if it is as last seen."""
+        await self._patch(released(self._clock.now()))
+
+    async def _patch(
+        self,
+        spec: Json,
+        labels: Mapping[str, str | None] | None = None,
+        annotations: Mapping[str, str | None] | None = None,
+    ) -> Lease:
+        """Patch the Lease if it is as last seen."""
+        lease = self.seen.lease if self.seen else None
+        metadata: Json = {
+            "resourceVersion": lease.metadata.resource_version if lease else "",
+            "labels": labels or {},
+            "annotations": {
+                **(annotations or {}),
+                **evacuation(lease, wanted=self.wants_evacuation),
+            },
+        }
+        return await self._leases.patch(self._ref, {"metadata": metadata, "spec": spec})
+
+    async def _write(self, write: Awaitable[Lease], renew_time: str) -> None:
+        sent = self._clock.monotonic()
+        self.written.add(renew_time)
+        lease = await write
+        self.written = {renew_time}
+        self.seen = ObservedRecord(lease=lease, since=sent)
+        self.renewed = sent
+
+    def judge(self) -> Verdict:
+        """Return whether the Lease as last seen is free, ours, or held by another process."""
+        now = self._clock.monotonic()
+        return judge(
+            self.seen or ObservedRecord(lease=None, since=now),
+            identity=self._identity,
+            written=self.written,
+            now=now,
+            timing=self._timing,
+            pod_uid=self._pod_uid,
+        )
