@@ -1,4 +1,4 @@
-"""What is wrong with settings whose fields are fine one by one."""
+"""Checks across settings whose fields are valid one by one."""
 
 import base64
 import binascii
@@ -22,13 +22,13 @@ JITTER: Final = 1.2
 """Retries are spread by up to this factor (client-go, leaderelection.JitterFactor)."""
 
 MIN_OVERLAP: Final = timedelta(seconds=5)
-"""In which every replica has looked at the certificates twice."""
+"""Long enough for every replica to poll the certificates twice."""
 
 _SECOND: Final = timedelta(seconds=1)
 
 
 def problems_of(settings: Settings) -> list[str]:
-    """Return every problem, each as `field: what is wrong`; empty if there is none."""
+    """Return every problem, each as `field: problem`; empty if there is none."""
     return [
         *_leader_election(settings.leader_election),
         *_addresses(settings),

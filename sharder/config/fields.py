@@ -1,4 +1,4 @@
-"""Which fields there are, and how a single one is decoded.
+"""The fields of the configuration, and how each is decoded.
 
 Every field is decoded on its own, so that one mistake does not hide the next.
 """
@@ -28,7 +28,7 @@ MEANINGLESS: Final[tuple[Path, ...]] = (
     ("debugging", "enableContentionProfiling"),
     ("leaderElection", "resourceLock"),
 )
-"""Fields that mean something to the reference alone."""
+"""Fields that have an effect in the reference only."""
 
 
 @cache
@@ -39,7 +39,7 @@ def fields() -> Mapping[Path, object]:
 
 @cache
 def groups() -> frozenset[Path]:
-    """Return the paths of everything that has fields."""
+    """Return the paths of all groups of fields."""
     return frozenset(path[:depth] for path in fields() for depth in range(1, len(path)))
 
 
@@ -47,7 +47,7 @@ def decode(path: Path, value: object) -> object:
     """Return the value of the field as it stands in `Settings`.
 
     Raises:
-        ValueError: The message says why not, without naming the field.
+        ValueError: it is invalid; the message does not name the field.
     """
     return _convert(value, fields()[path], strict=True)
 
@@ -56,7 +56,7 @@ def decode_text(path: Path, text: str) -> object:
     """Return the same from text; lists and mappings are written as in YAML.
 
     Raises:
-        ValueError: The message says why not, without naming the field.
+        ValueError: it is invalid; the message does not name the field.
     """
     kind = fields()[path]
     if not _is_collection(kind):
@@ -69,7 +69,7 @@ def decode_text(path: Path, text: str) -> object:
 
 
 def resembling(name: str) -> str:
-    """Return a hint at the field that was meant, empty if none looks like `name`."""
+    """Return a hint at a field with a similar name, or an empty text."""
     known = [".".join(path) for path in (*fields(), *groups())]
     close = get_close_matches(name, known, n=1, cutoff=0.8)
     return f" (did you mean {close[0]}?)" if close else ""
@@ -85,7 +85,7 @@ def _leaves(group: type[msgspec.Struct], prefix: Path) -> Iterator[tuple[Path, o
 
 
 def _is_group(kind: object) -> bool:
-    """A selector is no group: one that is given replaces the default as a whole."""
+    """A selector is not a group: it replaces the default as a whole."""
     return (
         isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not LabelSelector
     )
@@ -109,10 +109,12 @@ def _convert(value: object, kind: object, *, strict: bool) -> object:
 
 
 def _check_selector(value: Mapping[object, object]) -> None:
-    """Refuse what would be skipped: a misspelt selector selects everything."""
+    """Refuse unknown fields: a misspelt selector would select everything."""
     unknown = sorted(map(str, value.keys() - {"matchLabels", "matchExpressions"}))
     if unknown:
-        raise ValueError(f"knows matchLabels and matchExpressions only, not {', '.join(unknown)}")
+        raise ValueError(
+            f"has only the fields matchLabels and matchExpressions, not {', '.join(unknown)}"
+        )
 
 
 def _explain(kind: object, value: object, error: msgspec.ValidationError) -> str:

@@ -1,4 +1,4 @@
-"""Merge file, environment and flags into `Settings`, and report all that is wrong at once.
+"""Merge file, environment and flags into `Settings`, and report all problems at once.
 
 Each source becomes a layer, a flat mapping from the path of a field to its value; the later layer
 wins.
@@ -42,13 +42,13 @@ _SERVICE_LINK: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The settings, and what to tell the operator about where they came from."""
+    """The settings, and warnings about their sources."""
 
     settings: Settings
     unknown: tuple[str, ...]
-    """One sentence for each field or variable that we do not know."""
+    """One sentence for each unknown field or variable."""
     meaningless: tuple[str, ...]
-    """Fields that are set, but have no effect here."""
+    """Fields that are set but have no effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ def _decode_file(data: bytes) -> _Layer:
     if document is None:
         return layer
     if not isinstance(document, Mapping):
-        layer.problems.append("the file holds no mapping")
+        layer.problems.append("the file is not a mapping")
         return layer
     for (name,), expected in _TYPE.items():
         if document.get(name) != expected:
@@ -153,7 +153,7 @@ def _decode_environment(environment: Mapping[str, str]) -> _Layer:
 
 
 def _decode_usual(environment: Mapping[str, str]) -> _Layer:
-    """Take the variable that every client of Kubernetes reads; all else wins over it."""
+    """Read the variable of all Kubernetes clients; every other source overrides it."""
     layer = _Layer()
     _store(layer, "KUBECONFIG", _KUBECONFIG, environment.get("KUBECONFIG", ""), is_text=True)
     return layer
@@ -177,7 +177,7 @@ def _store(layer: _Layer, name: str, path: Path, value: object, *, is_text: bool
 
 
 def _conflicts(values: Mapping[Path, object]) -> list[str]:
-    """Find what only shows before defaults are filled in."""
+    """Return problems that are visible only before defaults are filled in."""
     has_service = any(path[:4] == (*_CLIENT_CONFIG, "service") for path in values)
     if has_service and (*_CLIENT_CONFIG, "url") in values:
         return [f"{'.'.join(_CLIENT_CONFIG)}: set either service or url"]

@@ -1,4 +1,4 @@
-"""What can be set: `SharderConfig` with all fields of the reference, and ours.
+"""`SharderConfig`: all fields of the reference, and ours.
 
 Source: timebertt/kubernetes-controller-sharding, pkg/apis/config/v1alpha1, whose files apply
 unchanged.  Durations are written as in Go (`15s`, `1h30m`); an empty text means the default.
@@ -15,7 +15,7 @@ from sharder.core.api.selector import LabelSelector, Requirement
 from sharder.core.names import SYSTEM_NAMESPACE
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
-"""A TCP port; 0 stands for any that is free."""
+"""A TCP port; 0 takes any free one."""
 
 Count = Annotated[int, Meta(ge=1)]
 
@@ -51,7 +51,7 @@ class LogFormat(StrEnum):
 
 
 class Part(StrEnum):
-    """What of the service a process runs, where not all of it."""
+    """The part of the service that a process runs, if not both."""
 
     WEBHOOK = "webhook"
     CONTROLLERS = "controllers"
@@ -63,7 +63,7 @@ class CertificateMode(StrEnum):
     SELF_MANAGED = "SelfManaged"
     """The sharder, with a CA of its own in a Secret."""
     FILES = "Files"
-    """Somebody else, who puts files into certDir; caBundle is theirs as well."""
+    """Another program, which writes files into certDir and manages caBundle too."""
 
 
 class ClientConnection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -274,8 +274,8 @@ def address_of(bind_address: str) -> Address | None:
 def certificate_mode(settings: Settings, *, has_certificate: bool) -> CertificateMode:
     """Return the mode to work in.
 
-    Unless set it is `Files` where somebody else provides certificates: certDir holds one
-    (`has_certificate`), or an injector is named in the annotations.
+    Unless set it is `Files` if another program provides certificates: certDir holds one
+    (`has_certificate`), or the annotations name an injector.
     """
     if settings.certificates.mode is not None:
         return settings.certificates.mode

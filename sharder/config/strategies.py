@@ -1,4 +1,4 @@
-"""The strategies that are installed beside the sharder, for rings with the strategy Custom."""
+"""The strategies installed beside the sharder, for rings with the strategy Custom."""
 
 import logging
 from collections.abc import Mapping
@@ -15,28 +15,28 @@ _log = logging.getLogger(__name__)
 def installed() -> Mapping[str, CustomFunction]:
     """Return the functions of the group `sharder.placement`, by the names of their entry points.
 
-    This imports other people's modules.  One that cannot be used is left out with a warning.  Of
-    two with one name the first on the path counts, as with modules.
+    This imports modules of other packages.  A strategy that cannot be used is skipped with a
+    warning.  Of two with one name the first on the path counts, as with modules.
     """
     functions: dict[str, CustomFunction] = {}
     seen: dict[str, EntryPoint] = {}
     for entry in entry_points(group=GROUP):
         first = seen.setdefault(entry.name, entry)
         if first is not entry:
-            _warn(entry, f"the name stands for {first.value} already")
+            _warn(entry, f"the name is already used by {first.value}")
             continue
         try:
             function = entry.load()
-        except Exception as error:  # noqa: BLE001 - whatever somebody else's module raises
+        except Exception as error:  # noqa: BLE001 - a foreign module can raise anything
             _warn(entry, f"{type(error).__name__}: {error}")
             continue
         if callable(function):
             functions[entry.name] = function
         else:
-            _warn(entry, f"a {type(function).__name__} cannot be called")
+            _warn(entry, f"a {type(function).__name__} is not callable")
     return functions
 
 
 def _warn(entry: EntryPoint, why: str) -> None:
     sentence = f"{entry.name} = {entry.value}: {why}"
-    _log.warning("an installed strategy is left out", extra={"why": sentence})
+    _log.warning("skipping an installed strategy", extra={"why": sentence})

@@ -306,7 +306,10 @@ def test_a_client_config_that_the_api_server_would_refuse_is_refused(
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{matchLabel: {a: b}}", "knows matchLabels and matchExpressions only, not matchLabel"),
+        (
+            "{matchLabel: {a: b}}",
+            "has only the fields matchLabels and matchExpressions, not matchLabel",
+        ),
         ("{matchExpressions: [{key: a, operator: In}]}", "In needs values"),
         (
             "{matchExpressions: [{key: a, operator: Exists, values: [b]}]}",
@@ -335,7 +338,7 @@ def test_lists_in_variables_are_yaml() -> None:
     [
         (b"kind: SharderConfig", "apiVersion: must be config.sharding"),
         (HEADER.replace("SharderConfig", "Pod").encode(), "kind: must be SharderConfig"),
-        (b"- a", "the file holds no mapping"),
+        (b"- a", "the file is not a mapping"),
         (b"a: [", "the file is not YAML"),
     ],
 )

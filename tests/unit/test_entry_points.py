@@ -59,8 +59,8 @@ def test_an_installed_strategy_is_found_by_the_name_of_its_entry_point() -> None
         ("mine = absent_module:choose", "", "ModuleNotFoundError: No module named"),
         ("mine = bad_strategy:choose", "", "AttributeError: module 'bad_strategy' has no"),
         ("mine = bad_strategy:choose", "1 / 0", "ZeroDivisionError: division by zero"),
-        ("mine = bad_strategy:choose", "choose = 'shard-a'", "a str cannot be called"),
-        ("mine = bad_strategy", "", "a module cannot be called"),
+        ("mine = bad_strategy:choose", "choose = 'shard-a'", "a str is not callable"),
+        ("mine = bad_strategy", "", "a module is not callable"),
         ("mine = : ", "", "AttributeError: "),
     ],
 )
@@ -79,9 +79,7 @@ def test_one_that_cannot_be_used_is_left_out_with_one_warning(
     functions = installed()
 
     assert functions.keys() == {"fullest-first", "nonsense"}
-    assert [record.getMessage() for record in caplog.records] == [
-        "an installed strategy is left out"
-    ]
+    assert [record.getMessage() for record in caplog.records] == ["skipping an installed strategy"]
     assert str(why(caplog.records[0])).startswith(f"{entry.strip()}: {reason}")
 
 
@@ -97,7 +95,7 @@ def test_of_two_with_one_name_the_first_on_the_path_counts(
 
     assert functions["mine"](Demand("key", 2), (A, B), Tally()) == "first_strategy"
     assert [why(record) for record in caplog.records] == [
-        "mine = second_strategy:choose: the name stands for first_strategy:choose already"
+        "mine = second_strategy:choose: the name is already used by first_strategy:choose"
     ]
 
 
