@@ -1,4 +1,4 @@
-"""Tell people in time that a certificate which they replace themselves has to be replaced."""
+"""Warn before a certificate expires that another program replaces."""
 
 import logging
 from datetime import datetime, timedelta
@@ -8,29 +8,29 @@ from sharder.runtime.clock import Clock
 from sharder.tls import KeyPair, facts_of, serving_problem
 
 SOON: Final = timedelta(days=7)
-"""Before its end; of a short life a tenth: cert-manager renews at a third, others nearer by."""
+"""Before its end, or a tenth of a short lifetime; cert-manager renews at a third."""
 
 AGAIN_SECONDS: Final = 3600.0
-"""Between two warnings of one certificate."""
+"""Between two warnings about one certificate."""
 
 _log = logging.getLogger(__name__)
 
 
 class Expiry:
-    """Looks at what is served; without it nobody would be told, as webhooks fail open."""
+    """Checks the served certificate; webhooks fail open, so its end would go unnoticed."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._told: str | None = None
+        self._logged: str | None = None
         self._next = 0.0
 
-    def look(self, pair: KeyPair) -> None:
-        """Warn of a certificate that has ended, or does soon; now and then again."""
+    def check(self, pair: KeyPair) -> None:
+        """Warn about a certificate that has expired or expires soon, and repeat it hourly."""
         now, at = self._clock.now(), self._clock.monotonic()
         why = serving_problem(pair, (), now) or _ends_soon(pair, now)
-        if why is None or (why == self._told and at < self._next):
+        if why is None or (why == self._logged and at < self._next):
             return
-        self._told, self._next = why, at + AGAIN_SECONDS
+        self._logged, self._next = why, at + AGAIN_SECONDS
         _log.warning("the certificate has to be replaced", extra={"why": why})
 
 

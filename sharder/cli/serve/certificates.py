@@ -1,4 +1,4 @@
-"""How the API server finds the webhook and trusts it: certificate, authority, address."""
+"""The webhook's certificate, and what its configurations say: address and authority."""
 
 import base64
 import logging
@@ -23,6 +23,7 @@ from sharder.tls import (
     KeyPair,
     Policy,
     facts_of,
+    is_one_of,
     issued_by,
     load_files,
     service_names,
@@ -34,16 +35,16 @@ from sharder.tls.expiry import Expiry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What the webhook shows, and whom the API server is to trust for it."""
+    """The certificate that the webhook serves, and the authority that the API server trusts."""
 
     pair: KeyPair
     ca_bundle: str
-    """Base64 PEM; empty where somebody else tells the API server."""
+    """Base64 PEM; empty if another program writes it into the webhook configurations."""
     serving_end: datetime | None
     authority_end: datetime | None
-    """None where it is not known."""
+    """None if it is unknown."""
     tokens: tuple[str, ...] = field(repr=False)
-    """What calls of the API server have in their path, the newest first."""
+    """Tokens in the path of the API server's calls, the newest first."""
 
 
 Use: TypeAlias = Callable[[Shown], None]
@@ -53,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A serving certificate, and how it is kept good."""
+    """A serving certificate, and the task that renews it."""
 
     first: Shown
     keep: Callable[[Use], Awaitable[None]]
@@ -63,9 +64,9 @@ class Source:
 async def find_certificate(
     settings: Settings, client: Client, clock: Clock, leads: Callable[[], bool]
 ) -> Source:
-    """Return the certificate to serve with; in mode `SelfManaged` it is made if need be.
+    """Return the certificate to serve; in mode `SelfManaged` it is created if it is missing.
 
-    `leads` tells whether this process replaces the authority when its time has come.
+    `leads` returns whether this process replaces the authority.
 
     Raises:
         ApiError: the Secret can be neither read nor written.
@@ -99,10 +100,10 @@ async def find_certificate(
 
 
 class CertificateFiles:
-    """Certificate and key in files that somebody else replaces."""
+    """Certificate and key in files that another program replaces."""
 
     def __init__(self, cert_dir: Path, cert_name: str, key_name: str) -> None:
-        """Nothing is read yet."""
+        """Prepare; nothing is read yet."""
         self._dir, self._names = cert_dir, (cert_name, key_name)
         self._loaded: tuple[tuple[int, int, int], ...] = ()
         self._served: KeyPair | None = None
@@ -130,15 +131,15 @@ class CertificateFiles:
         )
 
     async def keep(self, use: Use, clock: Clock) -> None:
-        """Hand over what is in the files whenever one has been replaced, until cancelled.
+        """Hand over the certificate whenever a file is replaced, until cancelled.
 
-        They were looked at before they were read, so what is replaced in between is read again.
-        If nobody replaces them in time, people are told.
+        The files' stamps are taken before they are read, so a replacement in between is read
+        again.  A certificate that expires soon is logged.
         """
         expiry = Expiry(clock)
         while True:
             if self._served is not None:
-                expiry.look(self._served)
+                expiry.check(self._served)
             await clock.sleep(POLL_SECONDS)
             if self._stamps() == self._loaded:
                 continue
@@ -150,9 +151,9 @@ class CertificateFiles:
                 _log.warning("cannot reload the certificate", extra={"error": str(error)})
 
     def _stamps(self) -> tuple[tuple[int, int, int], ...]:
-        """Return what changes when a file is written or replaced; () if one is not there.
+        """Return what changes when a file is written or replaced; () if one is missing.
 
-        Of the targets of links: kubelet replaces a mounted Secret by turning a link round.
+        Links are followed: kubelet replaces a mounted Secret by changing a link.
         """
         try:
             stats = [(self._dir / name).stat() for name in self._names]
@@ -170,18 +171,46 @@ def webhook_names(settings: Settings) -> tuple[str, ...]:
 
 
 def excluded_namespaces(settings: Settings, pods_in: str) -> frozenset[str]:
-    """Return the namespaces that are never sharded: the system's, and where anything of ours is.
+    """Return the namespaces that are never sharded: the system's, and those of the sharder.
 
-    `pods_in` is where this process runs, empty if that is in no pod.
+    `pods_in` is the namespace of this process's pod, empty outside a pod.
     """
     client = settings.webhook.config.client_config
     ours = {
-        # That of the certificates' Secret too.
+        # The namespace of the certificates' Secret too.
         settings.leader_election.resource_namespace,
         "" if client.url else client.service.namespace,
         pods_in,
     }
     return frozenset({EXCLUDED_NAMESPACE, *filter(None, ours)})
+
+
+class Trust:
+    """What the API server trusts: the authorities, and the tokens in the path of its calls."""
+
+    def __init__(self) -> None:
+        self._ca_bundle = ""
+        self._tokens: tuple[str, ...] = ()
+        """The newest first."""
+        self._former_tokens: tuple[str, ...] = ()
+        """Accepted until the next change, while webhook configurations are updated."""
+
+    def update(self, shown: Shown) -> None:
+        """Use another certificate from now on."""
+        self._ca_bundle = shown.ca_bundle
+        if shown.tokens != self._tokens:
+            self._former_tokens, self._tokens = self._tokens, shown.tokens
+
+    def accepts(self, token: str) -> bool:
+        """Return whether only the API server knows the token."""
+        return is_one_of(token, (*self._tokens, *self._former_tokens))
+
+    def registration(
+        self, settings: Settings, sharders: frozenset[str], excluded: frozenset[str]
+    ) -> Registration:
+        """Return what all webhook configurations have in common."""
+        token = next(iter(self._tokens), "")
+        return registration_of(settings, self._ca_bundle, sharders, excluded, token=token)
 
 
 def registration_of(

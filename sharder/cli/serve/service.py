@@ -1,4 +1,4 @@
-"""Compose the service and run it: the one place where adapters meet decisions.
+"""Compose the service and run it.
 
 Start: health, identity, certificates, metrics, synced snapshots, webhook, ready.  Stop, in the
 reverse order: not ready, controllers and leader Lease, a quiet period, open requests, sockets.
@@ -8,10 +8,10 @@ import asyncio
 import gc
 import logging
 import os
-import random  # noqa: TID251 - the root makes what others are given
+import random  # noqa: TID251 - the composition root creates it
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from fastapi import FastAPI
@@ -21,14 +21,14 @@ from sharder import __version__
 from sharder.cli.serve.certificates import (
     Shown,
     Source,
+    Trust,
     excluded_namespaces,
     find_certificate,
-    registration_of,
 )
-from sharder.cli.serve.leader_lease import holder_of
-from sharder.cli.serve.start import connections_of, raise_limit
+from sharder.cli.serve.leader import leader_of
+from sharder.cli.serve.servers import connections_of, listening, raise_limit
 from sharder.cli.serve.startup_and_shutdown import StartupDeadline, shares_of
-from sharder.config import Part, Settings, address_of
+from sharder.config import Address, Part, Settings, address_of
 from sharder.config.strategies import installed
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
@@ -42,20 +42,11 @@ from sharder.kube.client import Client, connect
 from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import KubeReviews, whoami
-from sharder.kube.stores import (
-    MUTATING,
-    VALIDATING,
-    KubeWebhookConfigurations,
-    all_rings,
-    leases,
-    namespaces,
-    rings,
-)
+from sharder.kube.stores import all_rings, leases, namespaces
 from sharder.metrics.registry import Metrics
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.loop_lag import probe
 from sharder.runtime.supervisor import supervise
-from sharder.tls import is_one_of
 from webhook.app import create_app, create_health_app, create_metrics_app
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
@@ -63,7 +54,7 @@ from webhook.server import MAX_CONNECTIONS, Server
 from webhook.tls import ServerTls
 
 OTHER_CONNECTIONS = 64
-"""Of the health and the metrics port: probes and scrapers need a handful."""
+"""Limit of the health and the metrics port: probes and scrapers need a handful."""
 
 COUNT_SECONDS = 10.0
 """How long readiness waits for the tallies of rings whose strategy sticks."""
@@ -121,18 +112,14 @@ class Service:
         self._recorder = KubeRecorder(client, clock=self._clock)
         self._annotation_warnings = AnnotationWarnings(self._recorder, self._clock)
         self._sharders = frozenset(settings.sharder_user_names)
-        self._patience = StartupDeadline(self._clock, self._waits)
-        self._ca_bundle = ""
-        self._tokens: tuple[str, ...] = ()
-        """What calls of the API server have in their path, the newest first."""
-        self._former_tokens: tuple[str, ...] = ()
-        """Good until they change again: paths are written anew, and others follow."""
+        self._deadline = StartupDeadline(self._clock, self._wait)
+        self._trust = Trust()
         self._leading = False
         self._not_ready: str | None = "starting"
         self._stop = asyncio.Event()
 
     def stop(self) -> bool:
-        """Ask for a clean stop; False if there is nothing to stop cleanly, or it was asked."""
+        """Request a clean stop; False if it is not ready, or already stopping."""
         if self._not_ready is not None:
             return False
         self._not_ready = "stopping"
@@ -150,11 +137,11 @@ class Service:
                 )
             )
             if not self._sharders:
-                name = await self._patience.insist(
+                name = await self._deadline.retry(
                     "ask the API server who we are", partial(whoami, self._client)
                 )
                 self._sharders = frozenset({name})
-            source = await self._patience.insist(
+            source = await self._deadline.retry(
                 "find the webhook's certificate", self._certificate
             )
             tls = ServerTls(source.first.pair.certificate, source.first.pair.key)
@@ -168,7 +155,7 @@ class Service:
                 )
             )
             async with asyncio.TaskGroup() as group:
-                cache = group.create_task(self._follow_world(), name="world")
+                cache = group.create_task(self._follow_cluster(), name="cluster")
                 lag = group.create_task(probe(self._metrics.lagged, self._clock), name="lag")
                 await self._sync()
                 await self._serve(source, tls)
@@ -208,10 +195,7 @@ class Service:
                 await server.stop(rest)
 
     def _publish(self, shown: Shown) -> None:
-        """Tell the API server whom to trust, and everybody when that ends."""
-        self._ca_bundle = shown.ca_bundle
-        if shown.tokens != self._tokens:
-            self._former_tokens, self._tokens = self._tokens, shown.tokens
+        self._trust.update(shown)
         self._metrics.set_certificate_expiry(
             serving=shown.serving_end, authority=shown.authority_end
         )
@@ -243,14 +227,14 @@ class Service:
 
     async def _sync(self) -> None:
         """Wait until everything was listed once."""
-        await self._patience.outlast(self._cache.not_synced)
-        # Until they are counted their objects are left to the leader.
-        await self._patience.allow(COUNT_SECONDS, "count", self._cache.uncounted)
-        # What is known now lives long: no collection need look at it again.
+        await self._deadline.wait_for_sync(self._cache.not_synced)
+        # Until they are counted, the leader assigns their objects.
+        await self._deadline.wait_at_most(COUNT_SECONDS, "count", self._cache.uncounted)
+        # The cache lives long: exclude it from garbage collections.
         gc.collect()
         gc.freeze()
 
-    def _waits(self, why: str) -> None:
+    def _wait(self, why: str) -> None:
         self._not_ready = why
 
     async def _certificate(self) -> Source:
@@ -267,7 +251,7 @@ class Service:
             is_stale=self._cache.is_stale,
             readiness=lambda: self._not_ready,
             observer=self._metrics,
-            trusts=lambda token: is_one_of(token, (*self._tokens, *self._former_tokens)),
+            trusts=self._trust.accepts,
             validation=RingValidation(
                 rings=self._cache.snapshot,
                 selected=self._cache.selected_by,
@@ -277,16 +261,9 @@ class Service:
             ),
             max_request_bytes=settings.max_request_bytes,
         )
-        server = Server(
-            app,
-            host=settings.bind_address,
-            port=settings.port,
-            tls=tls,
-            max_connections=connections_of(MAX_CONNECTIONS, self._descriptors),
-        )
-        async with server:
-            self._metrics.show_connections("webhook", lambda: server.connections)
-            _log.info("webhook listens", extra={"why": f"port {server.port}"})
+        address = Address(settings.bind_address, settings.port)
+        async with self._port("webhook", address, app, tls, MAX_CONNECTIONS) as server:
+            _log.info("webhook is listening", extra={"why": f"port {server.port}"})
             yield server
 
     @asynccontextmanager
@@ -297,32 +274,28 @@ class Service:
         if address is None:
             yield
             return
-        server = Server(
-            app,
-            host=address.host,
-            port=address.port,
-            tls=tls,
-            max_connections=connections_of(OTHER_CONNECTIONS, self._descriptors),
-        )
-        async with server:
-            self._metrics.show_connections(name, lambda: server.connections)
+        async with self._port(name, address, app, tls, OTHER_CONNECTIONS):
             yield
+
+    def _port(
+        self, name: str, address: Address, app: FastAPI, tls: ServerTls | None, most: int
+    ) -> AbstractAsyncContextManager[Server]:
+        return listening(
+            name,
+            address,
+            app,
+            tls=tls,
+            max_connections=connections_of(most, self._descriptors),
+            metrics=self._metrics,
+        )
 
     def _leader(self) -> Leader:
         sharder = self._settings.controller.sharder
         ports = LeaderPorts(
             cache=self._cache,
             objects=self._objects,
-            leases=leases(self._client),
-            ring_status=rings(self._client).status(),
-            configurations=KubeWebhookConfigurations(self._client, MUTATING),
-            validations=KubeWebhookConfigurations(self._client, VALIDATING),
-            registration=lambda: registration_of(
-                self._settings,
-                self._ca_bundle,
-                self._sharders,
-                self._excluded,
-                token=next(iter(self._tokens), ""),
+            registration=lambda: self._trust.registration(
+                self._settings, self._sharders, self._excluded
             ),
             recorder=self._recorder,
             annotation_warnings=self._annotation_warnings,
@@ -336,8 +309,6 @@ class Service:
             ),
             clock=self._clock,
             rng=self._rng,
-            limit=sharder.concurrent_moves,
-            sync_period=sharder.sync_period.total_seconds(),
         )
         return Leader(ports)
 

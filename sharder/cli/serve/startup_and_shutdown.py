@@ -1,10 +1,9 @@
-"""How long a start waits for what it cannot do without.
+"""How long a start waits for the cluster, and how a stop shares its time.
 
-The quiet period of a replica that stops: it is not ready any more, and serves on.
-
-A Service goes on to send calls for a while after the readiness probe has said no: until the
-kubelet, the EndpointSlice and every node's proxy know.  Who closes the port before that loses
-admissions silently, because the API server passes over a webhook that it cannot reach.
+A replica that stops is not ready, and keeps serving for a quiet period: a Service sends calls
+until the kubelet, the EndpointSlice and every node's proxy have followed the readiness probe.
+Closing the port before that loses admissions silently, because the API server skips a webhook
+that it cannot reach.
 """
 
 import logging
@@ -15,7 +14,7 @@ from typing import Final, TypeVar
 from sharder.core.errors import ApiError, ConfigError, Forbidden, NotFound, Unavailable
 from sharder.runtime.clock import Clock
 
-PATIENCE_SECONDS = 60.0
+DEADLINE_SECONDS = 60.0
 """How long a start waits for API server, CRD and rights before it gives up."""
 
 T = TypeVar("T")
@@ -24,54 +23,55 @@ _log = logging.getLogger(__name__)
 
 
 class StartupDeadline:
-    """Begins with the start of the process, and is the same for all that it waits for."""
+    """One deadline for everything that a start waits for."""
 
-    def __init__(self, clock: Clock, told: Callable[[str], None]) -> None:
-        """`told` is told what it waits for, and what was the matter last."""
+    def __init__(self, clock: Clock, on_change: Callable[[str], None]) -> None:
+        """`on_change` gets the reason why the start still waits."""
         self._clock = clock
-        self._told = told
-        self._deadline = clock.monotonic() + PATIENCE_SECONDS
+        self._on_change = on_change
+        self._deadline = clock.monotonic() + DEADLINE_SECONDS
 
-    async def insist(self, doing: str, call: Callable[[], Awaitable[T]]) -> T:
-        """Try until it works.
+    async def retry(self, doing: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Retry until the call succeeds.
 
         Raises:
-            ConfigError: The start has taken too long; the message says what to do.
+            ConfigError: the deadline has passed; the message says what to do.
         """
-        self._told(f"waits to {doing}")
+        self._on_change(f"waiting to {doing}")
         while True:
             try:
                 return await call()
             except ApiError as error:
                 if self._is_over():
-                    reason = f"cannot {doing} for {PATIENCE_SECONDS:g} s: {advice(error)}"
+                    reason = f"cannot {doing} within {DEADLINE_SECONDS:g}s: {advice(error)}"
                     raise ConfigError(reason) from error
                 _log.warning("cannot start yet", extra={"why": doing, "error": str(error)})
-                self._told(f"cannot {doing} yet: {error}")
+                self._on_change(f"cannot {doing} yet: {error}")
             await self._clock.sleep(1.0)
 
-    async def outlast(self, missing: Callable[[], str | None]) -> None:
-        """Wait until nothing is missing that has to be listed.
+    async def wait_for_sync(self, missing: Callable[[], str | None]) -> None:
+        """Wait until everything has been listed.
 
         Raises:
-            ConfigError: The start has taken too long; the message says what to do.
+            ConfigError: the deadline has passed; the message says what to do.
         """
         while (what := missing()) is not None:
             if self._is_over():
                 raise ConfigError(
-                    f"{what} ({PATIENCE_SECONDS:g} s long); check that the API server runs, "
-                    "the ControllerRing CRD is installed and the sharder may list and watch them"
+                    f"{what}, for {DEADLINE_SECONDS:g}s; check that the API server is running, "
+                    "the ControllerRing CRD is installed, and the sharder has the right to list "
+                    "and watch them"
                 )
-            self._told(what)
+            self._on_change(what)
             await self._clock.sleep(0.05)
 
-    async def allow(
+    async def wait_at_most(
         self, seconds: float, doing: str, pending: Callable[[], Sequence[str]]
     ) -> None:
-        """Wait until nothing is pending any more, and at most so many seconds."""
+        """Wait until nothing is pending, for at most so many seconds."""
         deadline = self._clock.monotonic() + seconds
         while (names := pending()) and self._clock.monotonic() < deadline:
-            self._told(f"waits to {doing} {', '.join(names)}")
+            self._on_change(f"waiting to {doing} {', '.join(names)}")
             await self._clock.sleep(0.05)
 
     def _is_over(self) -> bool:
@@ -86,24 +86,24 @@ def advice(error: ApiError) -> str:
         case NotFound():
             return f"{error}; install the CRD and the namespace, as the chart does"
         case Unavailable():
-            return f"{error}; check the kubeconfig's server and that it runs"
+            return f"{error}; check the server in the kubeconfig, and that it is running"
         case _:
             return str(error)
 
 
 QUIET_SECONDS: Final = 10.0
-"""A Service drops an endpoint 1-3 s after the probe has failed; others wait for 10 s (Gatekeeper's
-shutdown delay) and 45 s (Knative's quiet period)."""
+"""A Service drops an endpoint 1-3 s after the probe has failed; Gatekeeper waits 10 s (shutdown
+delay), Knative 45 s (quiet period)."""
 
 QUIET_SHARE: Final = 2 / 3
-"""Of the time that a stop may take: of 15 s, the default, 5 are left for open requests, and the
-API server waits no longer for an answer."""
+"""Share of the stop's timeout: of 15 s, the default, 5 s are left for open requests, and the API
+server waits no longer for an answer."""
 
 
 def shares_of(timeout: float) -> tuple[float, float]:
-    """Return the seconds of the quiet period, and those that open requests get after it.
+    """Return the seconds of the quiet period, and the seconds for open requests after it.
 
-    `timeout` is how many both may take; negative to wait for open requests without limit.
+    `timeout` limits the sum; if it is negative, open requests have no limit.
     """
     if timeout < 0:
         return QUIET_SECONDS, inf

@@ -26,13 +26,13 @@ def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
 
 
 def test_a_certificate_that_has_ended_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    Expiry(FakeClock()).look(pair(life=timedelta(days=90), left=timedelta(days=-1)))
+    Expiry(FakeClock()).check(pair(life=timedelta(days=90), left=timedelta(days=-1)))
 
     assert told(caplog) == [(MESSAGE, "the serving certificate expired at 2026-02-28T12:00:00Z")]
 
 
 def test_a_certificate_that_is_not_valid_yet_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    Expiry(FakeClock()).look(pair(life=timedelta(days=90), left=timedelta(days=92)))
+    Expiry(FakeClock()).check(pair(life=timedelta(days=90), left=timedelta(days=92)))
 
     assert told(caplog) == [
         (MESSAGE, "the serving certificate is not valid before 2026-03-03T12:00:00Z")
@@ -51,7 +51,7 @@ def test_a_certificate_that_is_not_valid_yet_is_told(caplog: pytest.LogCaptureFi
 def test_an_end_is_told_a_week_before_or_after_nine_tenths_of_a_short_life(
     life: timedelta, left: timedelta, is_told: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Expiry(FakeClock()).look(pair(life=life, left=left))
+    Expiry(FakeClock()).check(pair(life=life, left=left))
 
     end = f"{NOW + left:%Y-%m-%dT%H:%M:%SZ}"
     assert told(caplog) == [(MESSAGE, f"the serving certificate ends at {end}")] * is_told
@@ -61,12 +61,12 @@ async def test_it_is_told_once_and_again_after_an_hour(caplog: pytest.LogCapture
     clock = FakeClock()
     expiry, ended = Expiry(clock), pair(life=timedelta(days=90), left=timedelta(days=-1))
 
-    expiry.look(ended)
+    expiry.check(ended)
     await clock.advance(AGAIN_SECONDS - 1)
-    expiry.look(ended)
+    expiry.check(ended)
     before = len(caplog.records)
     await clock.advance(1)
-    expiry.look(ended)
+    expiry.check(ended)
 
     assert (before, len(caplog.records)) == (1, 2)
 
@@ -75,9 +75,9 @@ async def test_the_end_itself_is_told_at_once(caplog: pytest.LogCaptureFixture) 
     clock = FakeClock()
     expiry, last = Expiry(clock), pair(life=timedelta(days=90), left=timedelta(seconds=60))
 
-    expiry.look(last)
+    expiry.check(last)
     await clock.advance(60)
-    expiry.look(last)
+    expiry.check(last)
 
     assert [why.split(" certificate ")[1].split()[0] for _, why in told(caplog)] == [
         "ends",

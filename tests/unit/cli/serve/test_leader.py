@@ -1,8 +1,8 @@
-"""Facts about `cli.serve.leader_lease`: under which name and for how long a replica leads."""
+"""Facts about `cli.serve.leader`: under which name and for how long a replica leads."""
 
 from pathlib import Path
 
-from sharder.cli.serve.leader_lease import holder_of
+from sharder.cli.serve.leader import holder_of
 from sharder.config import LeaderElection
 from sharder.controllers.leader import AlwaysLeader
 from sharder.core.api.meta import Json

@@ -1,4 +1,4 @@
-"""How many descriptors the process takes for itself, and gives to a port."""
+"""Facts about `sharder.cli.serve.servers`: the descriptors of the process and of a port."""
 
 import resource
 import subprocess
@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from sharder.cli.serve.start import connections_of
+from sharder.cli.serve.servers import connections_of
 
 
-def test_the_limit_is_raised_as_far_as_it_may() -> None:
+def test_the_limit_is_raised_to_the_hard_limit() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     program = (
-        "import resource; from sharder.cli.serve.start import raise_limit;"
+        "import resource; from sharder.cli.serve.servers import raise_limit;"
         f"resource.setrlimit(resource.RLIMIT_NOFILE, (64, {hard}));"
         "print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
     )

@@ -30,15 +30,13 @@ def test_problems_name_the_file(tmp_path: Path) -> None:
         load_file(file, {}, {})
 
     assert str(caught.value) == (
-        f"{file} or what overrides it: health: must be a mapping, but is 3; "
+        f"invalid settings in {file}, variables or flags: health: must be a mapping, but is 3; "
         "logging: must be a mapping, but is 4"
     )
 
 
 def test_problems_without_a_file_are_told_as_well() -> None:
-    with pytest.raises(
-        ConfigError, match="the settings are wrong: SHARDER_LOGGING_LEVEL: must be"
-    ):
+    with pytest.raises(ConfigError, match="invalid settings: SHARDER_LOGGING_LEVEL: must be"):
         load_file(None, {"SHARDER_LOGGING_LEVEL": "loud"}, {})
 
 

@@ -1,10 +1,15 @@
-"""Facts about how a start waits, and what it says meanwhile."""
+"""Facts about `sharder.cli.serve.startup_and_shutdown`: how long a start and a stop wait."""
 
 from asyncio import TaskGroup
+from math import inf
 
 import pytest
 
-from sharder.cli.serve.startup_and_shutdown import PATIENCE_SECONDS, StartupDeadline
+from sharder.cli.serve.startup_and_shutdown import (
+    DEADLINE_SECONDS,
+    StartupDeadline,
+    shares_of,
+)
 from sharder.core.errors import ConfigError, Forbidden, Unavailable
 from tests.support.fake_clock import FakeClock, settle
 
@@ -15,7 +20,7 @@ class Start:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.reasons: list[str] = []
-        self.patience = StartupDeadline(self.clock, self.reasons.append)
+        self.deadline = StartupDeadline(self.clock, self.reasons.append)
         self.error: Exception | None = None
 
     async def call(self) -> str:
@@ -27,9 +32,9 @@ class Start:
 async def test_it_says_what_it_waits_for_before_there_is_an_answer() -> None:
     start = Start()
 
-    assert await start.patience.insist("find the certificate", start.call) == "done"
+    assert await start.deadline.retry("find the certificate", start.call) == "done"
 
-    assert start.reasons == ["waits to find the certificate"]
+    assert start.reasons == ["waiting to find the certificate"]
 
 
 async def test_it_says_why_it_still_waits_and_goes_on_once_it_works() -> None:
@@ -37,7 +42,7 @@ async def test_it_says_why_it_still_waits_and_goes_on_once_it_works() -> None:
     start.error = Unavailable("connection refused")
 
     async with TaskGroup() as group:
-        task = group.create_task(start.patience.insist("find the certificate", start.call))
+        task = group.create_task(start.deadline.retry("find the certificate", start.call))
         await settle()
         said, start.error = start.reasons[-1], None
         await start.clock.advance(1)
@@ -49,10 +54,10 @@ async def test_it_says_why_it_still_waits_and_goes_on_once_it_works() -> None:
 async def test_it_gives_up_with_what_to_do() -> None:
     start = Start()
     start.error = Forbidden("cannot get secrets")
-    await start.clock.advance(PATIENCE_SECONDS)
+    await start.clock.advance(DEADLINE_SECONDS)
 
-    with pytest.raises(ConfigError, match=r"cannot find it for 60 s: .* as the chart does"):
-        await start.patience.insist("find it", start.call)
+    with pytest.raises(ConfigError, match=r"cannot find it within 60s: .* as the chart does"):
+        await start.deadline.retry("find it", start.call)
 
 
 async def test_what_is_missing_is_said_until_nothing_is() -> None:
@@ -60,7 +65,7 @@ async def test_what_is_missing_is_said_until_nothing_is() -> None:
     missing = ["cannot list rings: no answer", "cannot list leases: no answer"]
 
     async with TaskGroup() as group:
-        group.create_task(start.patience.outlast(lambda: missing[0] if missing else None))
+        group.create_task(start.deadline.wait_for_sync(lambda: missing[0] if missing else None))
         await settle()
         missing.pop(0)
         await start.clock.advance(1)
@@ -75,17 +80,19 @@ async def test_what_is_missing_is_said_until_nothing_is() -> None:
 
 async def test_what_stays_missing_ends_the_start() -> None:
     start = Start()
-    await start.clock.advance(PATIENCE_SECONDS)
+    await start.clock.advance(DEADLINE_SECONDS)
 
-    with pytest.raises(ConfigError, match=r"cannot list rings: no answer \(60 s long\); check"):
-        await start.patience.outlast(lambda: "cannot list rings: no answer")
+    with pytest.raises(ConfigError, match=r"cannot list rings: no answer, for 60s; check"):
+        await start.deadline.wait_for_sync(lambda: "cannot list rings: no answer")
 
 
 async def test_what_may_be_left_undone_is_waited_for_no_longer_than_allowed() -> None:
     start = Start()
 
     async with TaskGroup() as group:
-        task = group.create_task(start.patience.allow(10, "count", lambda: ("demo", "other")))
+        task = group.create_task(
+            start.deadline.wait_at_most(10, "count", lambda: ("demo", "other"))
+        )
         await start.clock.advance(9)
         is_waiting = not task.done()
         await start.clock.advance(1.1)
@@ -93,12 +100,28 @@ async def test_what_may_be_left_undone_is_waited_for_no_longer_than_allowed() ->
         task.cancel()
 
     assert (is_waiting, is_over) == (True, True)
-    assert start.reasons[-1] == "waits to count demo, other"
+    assert start.reasons[-1] == "waiting to count demo, other"
 
 
 async def test_what_is_done_is_not_waited_for() -> None:
     start = Start()
 
-    await start.patience.allow(10, "count", lambda: ())
+    await start.deadline.wait_at_most(10, "count", lambda: ())
 
     assert start.reasons == []
+
+
+@pytest.mark.parametrize(
+    ("timeout", "shares"),
+    [
+        pytest.param(15, (10, 5), id="the default"),
+        pytest.param(60, (10, 50), id="more than is needed"),
+        pytest.param(3, (2, 1), id="less than is needed"),
+        pytest.param(0, (0, 0), id="at once"),
+        pytest.param(-1, (10, inf), id="without limit"),
+    ],
+)
+def test_the_quiet_period_is_10_s_or_two_thirds_of_the_time_for_a_stop(
+    timeout: float, shares: tuple[float, float]
+) -> None:
+    assert shares_of(timeout) == shares
