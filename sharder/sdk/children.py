@@ -1,4 +1,4 @@
-"""What a shard writes to the objects that its own objects control, as data.  Pure."""
+"""The writes of a shard to children of its objects, as data.  Pure."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ class Parent:
     meta: ObjectMeta
 
     def locate(self, body: Body, resource: Resource) -> ObjectRef:
-        """Return which child `body` is; its namespace is the parent's where it names none.
+        """Return the child that `body` names; its namespace defaults to the parent's.
 
         Raises:
-            InvalidObject: it has no name, or is where the parent cannot control it.
+            InvalidObject: it has no name, or is in a namespace where the parent cannot control it.
         """
         metadata = _mapping(body.get("metadata"))
         name, namespace = metadata.get("name"), metadata.get("namespace")
@@ -40,8 +40,8 @@ class Parent:
     def stamp(self, body: Body, ref: ObjectRef, resource: Resource) -> Body:
         """Return the body that creates the child: owned by this shard, controlled by the parent.
 
-        The owner label is the shard's own, so that the child is where its creator is even while
-        the parent waits to be moved.
+        The owner label is the shard's own, so that the child is with its creator even while the
+        parent drains.
         """
         metadata = _mapping(body.get("metadata"))
         labels = {
@@ -62,15 +62,15 @@ class Parent:
         }
 
     def admit(self, child: ObjectMeta) -> None:
-        """Do nothing if the child, which exists, may be written.
+        """Do nothing if this shard may write the existing child.
 
         Raises:
             NotOwned: another shard has it, or another object controls it.
         """
-        if self.identity.position_of(child) is not Ownership.OURS:
+        if self.identity.ownership_of(child) is not Ownership.OURS:
             raise NotOwned(
-                f"{child.ref} is not this shard's: its label names "
-                f"{child.label(self.identity.owner_label) or 'nobody'!r}"
+                f"{child.ref} is not owned by shard {self.identity.shard}: its owner label is "
+                f"{child.label(self.identity.owner_label) or ''!r}"
             )
         controller = child.controller
         if controller is None or controller.uid != self.meta.uid:
@@ -92,8 +92,8 @@ def difference(current: Body, wanted: Body, *, replace: Collection[str] = ()) ->
 
     Args:
         current: The whole object.
-        wanted: What it names shall be so, None stands for absent; lists are compared as a whole.
-            Of the metadata only labels, annotations and finalizers are looked at.
+        wanted: The wanted fields; None removes one, and lists are compared as a whole.  In the
+            metadata only labels, annotations and finalizers count.
         replace: Fields, such as `data`, in which keys that `wanted` does not name are removed.
     """
     patch = {
@@ -113,7 +113,7 @@ def difference(current: Body, wanted: Body, *, replace: Collection[str] = ()) ->
 
 
 def _change(current: Json, wanted: Json, *, exact: bool) -> tuple[Json, ...]:
-    """Return what a merge patch has to say about a value: one thing, or nothing."""
+    """Return the merge patch of a value as a tuple of one, or () if it does not change."""
     if not isinstance(wanted, Mapping):
         return () if current == wanted else (wanted,)
     had = _mapping(current)

@@ -1,4 +1,4 @@
-"""What a shard needs of the cluster, and the cluster itself."""
+"""The cluster as a shard sees it: a Protocol, and its implementation."""
 
 from typing import Protocol
 
@@ -19,14 +19,14 @@ from sharder.sdk.work import OwnObjects
 
 
 class Cluster(Protocol):
-    """Leases, ring and rights, metadata to follow, and whole objects to read and write."""
+    """Leases, ring and rights; metadata to follow, and whole objects to read and write."""
 
     def leases(self) -> Leases:
         """Return the Leases."""
         ...
 
     async def find(self, resource: GroupResource) -> Resource:
-        """Look the resource up; `NotFound` if it is not served."""
+        """Discover the resource; `NotFound` if it is not served."""
         ...
 
     async def ring(self, name: RingName) -> ControllerRing:
@@ -34,7 +34,7 @@ class Cluster(Protocol):
         ...
 
     async def may(self, right: Right) -> bool:
-        """Tell whether the shard's own user has the right."""
+        """Return whether the shard's own user has the right."""
         ...
 
     def objects(self, resource: Resource, labels: str) -> OwnObjects:
@@ -46,7 +46,7 @@ class Cluster(Protocol):
         ...
 
     def statuses(self, resource: Resource) -> Documents:
-        """Return the whole objects once more; patches go to their status."""
+        """Return the whole objects; patches go to their status."""
         ...
 
 
@@ -62,7 +62,7 @@ class KubeCluster:
         return leases(self._client)
 
     async def find(self, resource: GroupResource) -> Resource:
-        """Look the resource up; `NotFound` if it is not served."""
+        """Discover the resource; `NotFound` if it is not served."""
         return await self._objects.find(resource)
 
     async def ring(self, name: RingName) -> ControllerRing:
@@ -70,7 +70,7 @@ class KubeCluster:
         return await rings(self._client).get(ObjectRef("", name))
 
     async def may(self, right: Right) -> bool:
-        """Tell whether the shard's own user has the right."""
+        """Return whether the shard's own user has the right."""
         return await may_i(
             self._client,
             right.verb,
@@ -88,5 +88,5 @@ class KubeCluster:
         return KubeStore(self._client, msgspec.Raw, resource)
 
     def statuses(self, resource: Resource) -> KubeStore[msgspec.Raw]:
-        """Return the whole objects once more; patches go to their status."""
+        """Return the whole objects; patches go to their status."""
         return self.documents(resource).status()

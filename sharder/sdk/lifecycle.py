@@ -1,12 +1,11 @@
-"""One tenure of a shard: take the Lease, work, give it back when the work has ended.
+"""One life of a shard: acquire the Lease, work, release it when all work has ended.
 
-The heartbeat encloses the work: while anything works it goes on, and when it ends in `LeaseLost`
-all work is cancelled and waited for.  So the Lease is never given back under running work, and
-no work outlives the Lease.
+The heartbeat encloses the work: it continues while anything works, and when it ends in
+`LeaseLost`, all work is cancelled and awaited.  So the Lease is never released under running work,
+and no work outlives the Lease.
 
-The deliberate leave: before a shard stops it has its objects taken away, and works meanwhile.
-
-So they move one by one, each let go by the one who worked on it, and none waits for an owner.
+With `drain_on_stop` a shard that stops is evacuated first, and works meanwhile: its objects move
+one by one, each acknowledged by the shard, and none is without an owner for long.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from sharder.sdk.work import Work
 _log = logging.getLogger(__name__)
 
 
-async def serve_tenure(
+async def serve_until_stopped(
     holder: LeaseHolder,
     work: Work,
     stop: asyncio.Event,
@@ -32,28 +31,27 @@ async def serve_tenure(
     stop_grace: timedelta,
     clock: Clock,
 ) -> None:
-    """Wait for the Lease and work until `stop` is set; return when the Lease is given back.
+    """Wait for the Lease and work until `stop` is set; return when the Lease is released.
 
-    If `drain_on_stop` is not 0, the work goes on for up to so many seconds then, until the
-    objects have been taken away.
+    If `drain_on_stop` is not 0, the shard is evacuated first, for up to so many seconds.
 
-    Cancelling this does the same at once: work is cancelled, and then the Lease given back.  A
-    lost Lease is left as it is: it was lost because no request got through, and a release that
-    gets through late would move all objects away from a shard that is about to come back.
+    Cancelling this stops at once: work is cancelled, then the Lease is released.  A lost Lease is
+    not released: it was lost because no request got through, and a late release would move all
+    objects away from a shard that is about to return.
 
     Raises:
-        LeaseLost: it is or may be somebody else's; no work is running any more.
+        LeaseLost: another holder has the Lease, or might have it; no work is running.
     """
 
-    async def leaving() -> None:
+    async def stopping() -> None:
         await stop.wait()
         if drain_on_stop:
-            await leave(holder, work, within=drain_on_stop, clock=clock)
+            await drain(holder, work, within=drain_on_stop, clock=clock)
 
     is_lost = False
     try:
         if await _acquire(holder, stop):
-            await _work(holder, work, leaving, stop_grace=stop_grace)
+            await _work(holder, work, stopping, stop_grace=stop_grace)
     except ExceptionGroup as group:
         lost, others = group.split(LeaseLost)
         if lost is None or others is not None:
@@ -80,21 +78,21 @@ async def _acquire(holder: LeaseHolder, stop: asyncio.Event) -> bool:
 async def _work(
     holder: LeaseHolder,
     work: Work,
-    leaving: Callable[[], Awaitable[None]],
+    stopping: Callable[[], Awaitable[None]],
     *,
     stop_grace: timedelta,
 ) -> None:
-    """Work under the heartbeat until `leaving` has ended."""
-    left = asyncio.Event()
+    """Work under the heartbeat until `stopping` returns."""
+    stop = asyncio.Event()
 
-    async def leave_off() -> None:
-        await leaving()
-        left.set()
+    async def wait_to_stop() -> None:
+        await stopping()
+        stop.set()
 
     async with asyncio.TaskGroup() as group:
         heartbeat = group.create_task(holder.keep(), name="keep lease")
-        group.create_task(leave_off(), name="leave")
-        await work.run(left, stop_grace=stop_grace)
+        group.create_task(wait_to_stop(), name="wait to stop")
+        await work.run(stop, stop_grace=stop_grace)
         heartbeat.cancel()
 
 
@@ -104,39 +102,39 @@ def _message(group: BaseExceptionGroup[BaseException]) -> str:
     return _message(first) if isinstance(first, BaseExceptionGroup) else str(first)
 
 
-TELL_SECONDS: Final = 5.0
-"""How often the log says how many objects are left."""
+LOG_SECONDS: Final = 5.0
+"""Between two log lines with the number of objects left."""
 
 
-async def leave(holder: LeaseHolder, work: Work, *, within: float, clock: Clock) -> None:
-    """Ask to be evacuated; return when no object is left or `within` seconds have passed.
+async def drain(holder: LeaseHolder, work: Work, *, within: float, clock: Clock) -> None:
+    """Request the evacuation; return when no object is left or `within` seconds have passed.
 
-    The Lease has to be kept and the objects to be worked on meanwhile: that nobody can take them,
-    or that the API server is away, ends with the time.
+    The caller keeps the Lease and the work running meanwhile.  Objects that no other shard can
+    have, or an unavailable API server, delay the stop by `within` at most.
 
     Raises:
         LeaseLost: another holder was seen.
     """
     async with asyncio.TaskGroup() as group:
-        evacuation = group.create_task(_be_evacuated(holder, work), name="be evacuated")
-        deadline = group.create_task(clock.sleep(within), name="stop waiting")
-        telling = group.create_task(_tell(work, clock), name="tell what is left")
+        evacuation = group.create_task(_evacuate(holder, work), name="evacuate")
+        deadline = group.create_task(clock.sleep(within), name="deadline")
+        progress = group.create_task(_log_progress(work, clock), name="log progress")
         await asyncio.wait({evacuation, deadline}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (evacuation, deadline, telling):
+        for task in (evacuation, deadline, progress):
             task.cancel()
     if work.objects:
-        _log.warning("stopping before evacuated: %d objects left", work.objects)
+        _log.warning("drain_on_stop timed out with %d objects left", work.objects)
     else:
         _log.info("evacuated")
 
 
-async def _be_evacuated(holder: LeaseHolder, work: Work) -> None:
+async def _evacuate(holder: LeaseHolder, work: Work) -> None:
     await holder.evacuate()
     await work.until_empty()
 
 
-async def _tell(work: Work, clock: Clock) -> None:
+async def _log_progress(work: Work, clock: Clock) -> None:
     while True:
         # Not a constant message: an author's program may show no fields.
         _log.info("evacuating before stop: %d objects left", work.objects)
-        await clock.sleep(TELL_SECONDS)
+        await clock.sleep(LOG_SECONDS)

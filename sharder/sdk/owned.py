@@ -1,7 +1,7 @@
-"""What this shard has last seen of its objects, and what that allows.
+"""The shard's objects as its watch last showed them, and whether it can work on them.
 
-Pure.  Fed by one watch alone, so that states come in the order in which they happened: answers to
-our own requests are never mixed in.
+Pure.  Fed by one watch only, so that states arrive in order; answers to our own requests are
+never mixed in.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,23 +14,23 @@ from sharder.core.names import ObjectRef, RingName, ShardName, drain_label, owne
 
 
 class NotOwned(SharderError):  # noqa: N818 - reads as a fact, like its siblings
-    """The object is not, or no longer, this shard's to work on: leave it and look again."""
+    """The object is not, or no longer, this shard's: stop working on it."""
 
 
 class Ownership(Enum):
-    """Where an object stands for this shard."""
+    """The relation of an object to this shard."""
 
     OURS = auto()
-    """We own it and may work on it."""
+    """This shard owns it and may work on it."""
     DRAINING = auto()
-    """We own it and are asked to let go."""
+    """This shard owns it, and a drain is waiting for its acknowledgement."""
     ELSEWHERE = auto()
-    """It is another shard's, nobody's, or deleted."""
+    """Another shard owns it, or it is unassigned or deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Which shard of which ring this is, and by which labels it knows its objects."""
+    """The shard and its ring, and the labels of its objects."""
 
     ring: RingName
     shard: ShardName
@@ -42,16 +42,16 @@ class Identity:
 
     @property
     def drain_label(self) -> str:
-        """The label that asks the owner to let go."""
+        """The label that requests a drain."""
         return drain_label(self.ring)
 
     @property
     def selector(self) -> str:
-        """The label selector of all that this shard owns."""
+        """The label selector of the shard's objects."""
         return f"{self.owner_label}={self.shard}"
 
-    def position_of(self, meta: ObjectMeta) -> Ownership:
-        """Return where the labels put an object."""
+    def ownership_of(self, meta: ObjectMeta) -> Ownership:
+        """Return the ownership that an object's labels say."""
         if meta.label(self.owner_label) != self.shard:
             return Ownership.ELSEWHERE
         return Ownership.DRAINING if meta.has_label(self.drain_label) else Ownership.OURS
@@ -71,16 +71,16 @@ class OwnedObjects:
         return len(self._objects)
 
     def get(self, ref: ObjectRef) -> ObjectMeta | None:
-        """Return the object's metadata, None if it is not here."""
+        """Return the object's metadata, None if this shard does not have it."""
         return self._objects.get(ref)
 
-    def position(self, ref: ObjectRef) -> Ownership:
-        """Return where the object stands."""
+    def ownership(self, ref: ObjectRef) -> Ownership:
+        """Return the object's ownership, `ELSEWHERE` if it is unknown."""
         meta = self._objects.get(ref)
-        return Ownership.ELSEWHERE if meta is None else self._identity.position_of(meta)
+        return Ownership.ELSEWHERE if meta is None else self._identity.ownership_of(meta)
 
     def replace(self, objects: Iterable[PartialObject]) -> frozenset[ObjectRef]:
-        """Take `objects` as all there are; return those that differ from what was known."""
+        """Replace all objects; return those that changed."""
         before, self._objects = self._objects, {o.metadata.ref: o.metadata for o in objects}
         return frozenset(
             ref
@@ -88,12 +88,12 @@ class OwnedObjects:
             if before.get(ref) != self._objects.get(ref)
         )
 
-    def see(self, obj: PartialObject) -> None:
-        """Take note of an object as it is now."""
+    def update(self, obj: PartialObject) -> None:
+        """Store the object's present metadata."""
         self._objects[obj.metadata.ref] = obj.metadata
 
     def forget(self, ref: ObjectRef, *, version: str = "") -> None:
-        """Take note that the object is not ours any more, if it is still as of `version`."""
+        """Remove the object, if it still has the resourceVersion `version`, or any if empty."""
         meta = self._objects.get(ref)
         if meta is not None and version in {"", meta.resource_version}:
             del self._objects[ref]

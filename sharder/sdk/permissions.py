@@ -1,4 +1,4 @@
-"""Which rights a shard needs, and which rules grant those that are missing.  Pure."""
+"""The rights that a shard needs, and the rules that grant missing ones.  Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ class Right:
 def needed_rights(
     main: GroupResource, children: Iterable[GroupResource], lease: ObjectRef
 ) -> tuple[Right, ...]:
-    """Return what a shard must be allowed to do, or it holds up the objects that it is given."""
+    """Return the rights without which a shard would hold up its objects."""
     return (
         *(Right(verb=verb, resource=main) for verb in MAIN_VERBS),
         *(Right(verb=verb, resource=child) for child in children for verb in CHILD_VERBS),
         *(
-            # A rule that names the Lease grants no `create`: the name is not known by then.
+            # RBAC cannot restrict `create` by name.
             Right(
                 verb=verb,
                 resource=LEASES,
@@ -45,7 +45,7 @@ def needed_rights(
 
 
 def advice(missing: Sequence[Right]) -> str:
-    """Return the rules to add for the rights that are missing; there must be one at least."""
+    """Return the rules to add for the missing rights, of which there is at least one."""
     verbs: dict[tuple[GroupResource, str], list[str]] = {}
     for right in missing:
         verbs.setdefault((right.resource, right.namespace), []).append(right.verb)

@@ -1,4 +1,4 @@
-"""What a shard makes sure of before it takes its Lease: then it is given objects."""
+"""Checks before a shard takes its Lease, with which it starts to get objects."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from sharder.sdk.cluster import Cluster
 from sharder.sdk.permissions import advice, needed_rights
 
 RIGHTS_BACKOFF: Final = Backoff(base=2.0, cap=30.0)
-"""Seconds between looks for rights that are missing."""
+"""Seconds between checks for missing rights."""
 
 _log = logging.getLogger(__name__)
 
@@ -30,15 +30,15 @@ class Preparation:
         self._clock = clock
         self._rng = rng
 
-    async def look_up(
+    async def discover(
         self, wanted: Sequence[GroupResource], *, pause: float
     ) -> Sequence[Resource] | None:
         """Return the resources; None if the stop came before an answer.
 
-        An API server that is away is waited for, as with the Lease.  Who ended instead would be
-        kept waiting by Kubernetes' own back-off, and might come back after its Lease was taken.
+        It retries while the API server is unavailable, as with the Lease.  Ending instead would
+        make Kubernetes back off, and the shard might return after its Lease was taken.
         """
-        trouble = ErrorLog("look up resources", ignore)
+        trouble = ErrorLog("discover resources", ignore)
         while not self._stop.is_set():
             try:
                 found = [await self._cluster.find(each) for each in wanted]
@@ -55,9 +55,9 @@ class Preparation:
     ) -> bool:
         """Wait for all rights that the shard needs; return False if the stop came before.
 
-        Where the API server does not say what is allowed, the shard goes on with a warning.
+        If the API server does not answer the check, the shard continues with a warning.
         """
-        trouble, failures = ErrorLog("take up work", ignore), 0
+        trouble, failures = ErrorLog("start work", ignore), 0
         rights = needed_rights(main, children, lease)
         while not self._stop.is_set():
             try:
@@ -77,7 +77,7 @@ class Preparation:
     async def compare(
         self, ring: RingName, main: GroupResource, children: Sequence[GroupResource]
     ) -> None:
-        """Warn where the ring hands out what this shard does not handle, or the other way."""
+        """Warn if the resources of the ring and those of this shard do not match."""
         try:
             resources = (await self._cluster.ring(ring)).spec.resources
         except NotFound:
@@ -121,8 +121,8 @@ def mismatches(
     problems: list[str] = []
     if unhandled:
         problems.append(
-            f"it also assigns {', '.join(unhandled)}, which this shard never reconciles or lets "
-            "go: move each resource with shards of its own to a ring of its own"
+            f"it also assigns {', '.join(unhandled)}, which this shard neither reconciles nor "
+            "releases: move each resource with shards of its own to a ring of its own"
         )
     if all(each.id != main for each in resources):
         problems.append(f"it does not list {main} as a resource, so the shard gets no objects")

@@ -1,4 +1,4 @@
-"""What an author's function is given: one object, and the writes that go with it."""
+"""The argument of an author's function: one object, and guarded reads and writes."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -44,19 +44,19 @@ class Collected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workplace:
-    """All that the requests of one shard have in common."""
+    """What the requests of one shard share."""
 
     identity: Identity
-    holding: OwnedObjects
+    owned: OwnedObjects
     main: Collected
     status: Documents
-    """The main objects once more; patches go to their status."""
+    """The main objects; patches go to their status."""
     children: tuple[Collected, ...]
     holds_lease: Callable[[], bool]
-    """Whether the Lease is surely ours right now."""
+    """Whether the Lease is certainly ours now."""
 
     def fields(self, ref: ObjectRef, **more: str) -> dict[str, str]:
-        """Return what a log record about a main object says, and `more`."""
+        """Return the fields of a log record about a main object, and `more`."""
         return {
             "ring": self.identity.ring,
             "shard": self.identity.shard,
@@ -67,11 +67,11 @@ class Workplace:
 
 
 class Request:
-    """One object that this shard owns, for the time of one reconcile.
+    """One object that this shard owns, for the duration of one reconcile.
 
-    It says which object to look at, never what happened to it.  Writes are refused (`LeaseLost`,
-    `NotOwned`) once the Lease may be lost, the object has left this shard or is to leave it, or
-    the reconcile has ended: let these errors pass, the object is looked at again if need be.
+    It names the object to reconcile, not what happened to it.  Writes are refused (`LeaseLost`,
+    `NotOwned`) once the Lease might be lost, the object is draining or has left this shard, or the
+    reconcile has ended.  Do not catch these errors: the object is requeued if necessary.
     """
 
     def __init__(self, ref: ObjectRef, meta: ObjectMeta, workplace: Workplace) -> None:
@@ -107,7 +107,7 @@ class Request:
     async def get(self, shape: type[T]) -> T: ...
 
     async def get(self, shape: type[T] | None = None) -> T | Document:
-        """Read the whole object as it is now.
+        """Read the whole object.
 
         Args:
             shape: A msgspec Struct, dataclass or TypedDict to decode it as; other fields are
@@ -115,46 +115,46 @@ class Request:
 
         Raises:
             NotFound: it is gone.
-            NotOwned: it is not this shard's any more, or is to be let go.
+            NotOwned: it is draining, or another shard has it.
             InvalidObject: it does not have the shape.
         """
         raw = await self._workplace.main.documents.get(self._ref)
-        self._meet(raw)
+        self._refresh(raw)
         self.check()
         return _document(raw) if shape is None else _decode(raw, shape)
 
     async def patch(self, body: Body) -> Document:
         """Merge `body` into the object (RFC 7386) and return the result.
 
-        The write is guarded by the object's resourceVersion as this request saw it last: read
-        it first with `get` if what you write depends on what you read.
+        The write is guarded by the resourceVersion that this request saw last: call `get` first
+        if the write depends on what the object holds.
 
         Raises:
-            Conflict: somebody else has changed it since.
-            LeaseLost, NotOwned: it is not ours to write.
+            Conflict: another client has changed it since.
+            LeaseLost, NotOwned: this shard must not write it.
         """
         return await self._patch(self._workplace.main.documents, body)
 
     async def patch_status(self, body: Body) -> Document:
-        """Do the same to the status subresource; `body` is `{"status": {…}}`."""
+        """Do the same for the status subresource; `body` is `{"status": {…}}`."""
         return await self._patch(self._workplace.status, body)
 
     async def apply(self, body: Body, *, replace: Collection[str] = ()) -> Document:
-        """Create a child of the object, or make it as `body` says, and return it.
+        """Create or update a child of the object, and return it.
 
-        The child gets this shard's owner label and a controller reference to the object.  What
-        `body` does not name stays as it is; nothing is sent if nothing differs.
+        The child gets this shard's owner label and a controller reference to the object.  Fields
+        that `body` does not name stay; nothing is sent if nothing differs.
 
         Args:
-            body: Has `kind` and `metadata.name`; its resource stands in the Shard's `owns`.  None
+            body: Has `kind` and `metadata.name`; its resource must be in the Shard's `owns`.  None
                 removes a field (not on creation).
             replace: Fields, such as `data`, in which keys that `body` does not name are removed.
 
         Raises:
-            NotOwned: the object is not ours to work on, or a child of that name belongs to
-                another shard or another object.
-            Conflict: somebody else has created or changed the child at the same time.
-            ConfigError: the resource does not stand in `owns`.
+            NotOwned: the object is not this shard's, or a child of that name belongs to another
+                shard or another object.
+            Conflict: another client has created or changed the child at the same time.
+            ConfigError: the resource is not in `owns`.
         """
         kind = self._collection_of(body)
         parent = Parent(
@@ -179,35 +179,35 @@ class Request:
         return _document(await kind.documents.patch(ref, _guarded(changes, child)))
 
     def check(self) -> None:
-        """Do nothing if this shard may act on the object now; ask right before side effects.
+        """Do nothing if this shard may act on the object now; call it right before side effects.
 
         Raises:
-            LeaseLost: the Lease is or may be somebody else's.
-            NotOwned: the object is not ours any more, is to be let go, or the reconcile is over.
+            LeaseLost: another holder has the Lease, or might have it.
+            NotOwned: the object is draining or has left this shard, or the reconcile has ended.
         """
         if not self._workplace.holds_lease():
-            raise LeaseLost(f"shard {self.shard} may not act on {self._ref}: lease not renewed")
+            raise LeaseLost(f"shard {self.shard} must not act on {self._ref}: lease not renewed")
         if not self._is_open:
-            raise NotOwned(f"the reconcile of {self._ref} is over")
-        seen = self._workplace.holding.get(self._ref)
+            raise NotOwned(f"the reconcile of {self._ref} has ended")
+        seen = self._workplace.owned.get(self._ref)
         if seen is None or seen.uid != self._meta.uid:
-            raise NotOwned(f"{self._ref} is not here any more")
+            raise NotOwned(f"{self._ref} has left shard {self.shard}, or was deleted")
         for meta in (seen, self._meta):
-            if self._workplace.identity.position_of(meta) is not Ownership.OURS:
-                raise NotOwned(f"{self._ref} is not shard {self.shard}'s, or to be let go")
+            if self._workplace.identity.ownership_of(meta) is not Ownership.OURS:
+                raise NotOwned(f"{self._ref} is draining, or not owned by shard {self.shard}")
 
     def close(self) -> None:
-        """Refuse everything from now on."""
+        """End the request: refuse everything from now on."""
         self._is_open = False
 
     async def _patch(self, documents: Documents, body: Body) -> Document:
         self.check()
         raw = await documents.patch(self._ref, _guarded(body, self._meta))
-        self._meet(raw)
+        self._refresh(raw)
         return _document(raw)
 
-    def _meet(self, raw: msgspec.Raw) -> None:
-        """Take note of the object as the server has just shown it."""
+    def _refresh(self, raw: msgspec.Raw) -> None:
+        """Store the metadata of an answer."""
         self._meta = _decode(raw, PartialObject).metadata
 
     def _collection_of(self, body: Body) -> Collected:
@@ -215,7 +215,7 @@ class Request:
         for kind in self._workplace.children:
             if wanted == (kind.resource.id.group, kind.resource.kind):
                 return kind
-        raise ConfigError(f"{wanted[1]} of group {wanted[0]!r} does not stand in `owns`")
+        raise ConfigError(f"{wanted[1]} of group {wanted[0]!r} is not in `owns`")
 
 
 def parse_resource(text: str) -> GroupResource:
@@ -239,4 +239,4 @@ def _decode(raw: msgspec.Raw, shape: type[T]) -> T:
     try:
         return msgspec.json.decode(raw, type=shape)
     except msgspec.ValidationError as error:
-        raise InvalidObject(f"an object from the server is not of the shape: {error}") from error
+        raise InvalidObject(f"the object does not have the expected shape: {error}") from error

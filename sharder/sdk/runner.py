@@ -1,6 +1,6 @@
-"""Run an author's function on one object: with a request of its own, a record, and back-off.
+"""Run an author's function on one object, with a request, a log record and back-off.
 
-This is an edge: the function is not ours and may raise anything.
+The function is foreign code and can raise anything.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from sharder.sdk.request import Request, Workplace
 from sharder.sdk.steps import BLOCKED_SECONDS, stepwise
 
 Reconcile: TypeAlias = Callable[[Request], Awaitable[float | timedelta | None]]
-"""Brings one object into its wanted state; may be run at any time, any number of times.
+"""Brings one object into its wanted state; it can run at any time, any number of times.
 
-Returns after how long (seconds) to look again, None to wait for a change.  An error means: look
-again after a back-off.
+Returns the seconds after which to requeue the object, or None to wait for a change.  After an
+error the object is requeued with back-off.
 """
 
 BACKOFF: Final = Backoff(base=0.1, cap=300.0)
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class Runner:
-    """One run of the function at a time per object, as its caller must see to."""
+    """Runs the function; the caller ensures one run at a time per object."""
 
     def __init__(
         self, reconcile: Reconcile, workplace: Workplace, *, clock: Clock, rng: Rng
@@ -43,17 +43,17 @@ class Runner:
         self._rng = rng
         self._failures: dict[ObjectRef, int] = {}
         self._block: tuple[str, float] = ("", -inf)
-        """What blocked the event loop last, and when (monotonic seconds) that was over."""
+        """What blocked the event loop last, and until when (monotonic seconds)."""
 
     @property
     def blocked(self) -> str:
-        """What has kept the event loop from running until a moment ago, empty if nothing."""
+        """What has just blocked the event loop, empty if nothing."""
         what, ended = self._block
         return what if self._clock.monotonic() - ended < BLOCKED_SECONDS else ""
 
     async def run(self, ref: ObjectRef) -> float | None:
-        """Run the function; return the seconds after which to look again, None for never."""
-        meta = self._workplace.holding.get(ref)
+        """Run the function; return the seconds after which to requeue, or None."""
+        meta = self._workplace.owned.get(ref)
         if meta is None:
             return None
         request = Request(ref, meta, self._workplace)
@@ -62,39 +62,39 @@ class Runner:
                 after = await stepwise(
                     self._call(request),
                     clock=self._clock,
-                    on_block=lambda seconds: self._tell_block(ref, seconds),
+                    on_block=lambda seconds: self._log_block(ref, seconds),
                 )
         except SharderError as error:
             self._warn(ref, str(error))
             return self._back_off(ref)
-        except Exception as error:  # noqa: BLE001 - whatever an author's function raises
+        except Exception as error:  # noqa: BLE001 - an author's function can raise anything
             self._warn(ref, repr(error), traceback=True)
             return self._back_off(ref)
         self.forget(ref)
         return after.total_seconds() if isinstance(after, timedelta) else after
 
     def forget(self, ref: ObjectRef) -> None:
-        """Begin the back-off of an object anew."""
+        """Reset the back-off of an object."""
         self._failures.pop(ref, None)
 
     async def _call(self, request: Request) -> float | timedelta | None:
         return await self._reconcile(request)
 
-    def _tell_block(self, ref: ObjectRef, seconds: float) -> None:
-        told = f"{seconds:.1f}"
-        what = f"reconcile of {ref} blocked the event loop for {told} s"
+    def _log_block(self, ref: ObjectRef, seconds: float) -> None:
+        rounded = f"{seconds:.1f}"
+        what = f"reconcile of {ref} blocked the event loop for {rounded} s"
         self._block = (what, self._clock.monotonic())
         # Not a constant message, as in `_warn`.
         _log.warning(
             "reconcile of %s blocked the event loop for %s s: the Lease is not renewed meanwhile",
             ref,
-            told,
+            rounded,
             extra=self._workplace.fields(ref),
         )
 
     @contextmanager
     def _recorded(self, request: Request) -> Iterator[None]:
-        """Record when work begins and has ended: what shows that two never overlap."""
+        """Log the start and the end of the reconcile, which shows that two never overlap."""
         _log.info("reconcile started", extra=self._workplace.fields(request.ref))
         why = "done"
         try:
@@ -110,7 +110,7 @@ class Runner:
             _log.info("reconcile ended", extra=self._workplace.fields(request.ref, why=why))
 
     def _warn(self, ref: ObjectRef, error: str, *, traceback: bool = False) -> None:
-        # Not a constant message: an author's program may show no fields, and has to say why.
+        # Not a constant message: an author's program may show no fields.
         fields = self._workplace.fields(ref, error=error)
         _log.warning("reconcile failed: %s: %s", ref, error, exc_info=traceback, extra=fields)
 

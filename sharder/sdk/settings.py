@@ -1,4 +1,4 @@
-"""Who this shard is and how it behaves: from the environment, then from arguments.
+"""The settings of a shard, from the environment or from arguments.
 
 SHARD_NAME, else POD_NAME, else the host's name      the shard and its Lease
 SHARD_NAMESPACE, else POD_NAMESPACE, else the
@@ -44,32 +44,32 @@ from sharder.core.names import (
 )
 
 _ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-"""Where Kubernetes tells a pod its namespace."""
+"""The file with a pod's namespace."""
 
 _ACCOUNT_TOKEN: Final = _ACCOUNT_NAMESPACE.with_name("token")
-"""Where it gives a pod the token by which its shard goes."""
+"""The file with the token of a pod's service account."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What may differ from one replica of a controller to the next."""
+    """Settings that can differ between replicas of a controller."""
 
     name: str = ""
     """The shard's name, which is its Lease's name and its objects' label; a label value."""
     namespace: str = ""
     """Where the Lease lives."""
     lease: LeaseTiming = field(default_factory=LeaseTiming)
-    """How long the Lease lasts and how it is kept."""
+    """How long the Lease lasts and how often it is renewed."""
     workers: int = 10
-    """How many objects are worked on at a time."""
+    """How many objects are reconciled at a time."""
     drain_grace: timedelta = timedelta(seconds=10)
-    """How long a reconcile may go on when the object is to be let go; then it is cancelled."""
+    """How long a reconcile can continue while its object drains; then it is cancelled."""
     stop_grace: timedelta = timedelta(seconds=20)
-    """How long reconciles may go on at a clean stop (a pod has 30 s by default)."""
+    """How long reconciles can continue at a clean stop (a pod has 30 s by default)."""
     drain_on_stop: timedelta | float = timedelta(0)
-    """How long (seconds) a clean stop may wait until the shard's objects are elsewhere; 0: not."""
+    """How long (seconds) a clean stop waits until other shards have the objects; 0: not at all."""
     reacquire: bool = False
-    """Whether to join again after the Lease was lost, instead of ending with an error."""
+    """Whether to acquire a lost Lease again, instead of ending with an error."""
     region: str = ""
     zone: str = ""
     hostname: str = ""
@@ -79,11 +79,11 @@ class Settings:
     pool: str = ""
     """The pool (district) that the shard belongs to."""
     capacity: str = ""
-    """What fits on it, for example `objects=6000,memory=8Gi`."""
+    """Its room, for example `objects=6000,memory=8Gi`."""
     weight: str = ""
     """Its relative size, a number over 0."""
     pod_uid: str = ""
-    """Of the pod that the shard runs in: its own Lease is taken soon after a restart there."""
+    """The uid of the shard's pod: after a restart in the pod it takes its own Lease at once."""
     kubeconfig: str = ""
     """Path, or several as kubectl takes them; empty: the pod's service account, else
     ~/.kube/config."""
@@ -118,15 +118,15 @@ class Settings:
         """Do nothing if a shard of `ring` can run with these settings.
 
         Raises:
-            ConfigError: says all that is wrong.
+            ConfigError: the message names all problems.
         """
         problems = [
-            f"{what} {value!r} is no label value (at most 63 characters of A-Z a-z 0-9 - _ .)"
+            f"{what} {value!r} is not a label value (at most 63 characters of A-Z a-z 0-9 - _ .)"
             for what, value in {"ring": ring, "shard name": self.name}.items()
             if not is_label_value(value)
         ]
         problems += [
-            f"{key} {value!r} is no label value"
+            f"{key} {value!r} is not a label value"
             for key, value in self.lease_labels(RingName("")).items()
             if not is_label_value(value)
         ]
@@ -138,19 +138,22 @@ class Settings:
             )
         duration, limits = self.lease.lease_duration, (MIN_DURATION_SECONDS, MAX_DURATION_SECONDS)
         if not limits[0] <= duration <= limits[1]:
-            problems.append(f"a lease lasts {limits[0]} to {limits[1]} s, not {duration}")
+            problems.append(
+                f"the lease must last {limits[0]} to {limits[1]} s, but lasts {duration}"
+            )
         if self.workers < 1:
-            problems.append(f"{self.workers} workers do no work")
+            problems.append(f"workers must be at least 1, but is {self.workers}")
         if not 0 <= self.drain_on_stop_seconds < inf:
             problems.append(
-                f"drain_on_stop is a time from 0 on, not {self.drain_on_stop_seconds:g} s"
+                "drain_on_stop must be a finite time of 0 s or more, "
+                f"but is {self.drain_on_stop_seconds:g} s"
             )
         if problems:
             raise ConfigError("; ".join(problems))
 
 
 def local_settings() -> Settings:
-    """Return the settings that this process' environment and host give.
+    """Return the settings from the environment and the host of this process.
 
     Raises:
         ConfigError: a variable is malformed; all of them are named.
@@ -254,7 +257,7 @@ class _Variables:
         try:
             return int(text) if text else default
         except ValueError:
-            self.problems.append(f"{name}={text!r} is no whole number")
+            self.problems.append(f"{name}={text!r} is not a whole number")
             return default
 
     def time(self, name: str, default: int) -> timedelta:
@@ -269,5 +272,5 @@ class _Variables:
         """Return the same as a number of seconds; one with a fraction is a problem."""
         seconds, fraction = divmod(self.time(name, default), timedelta(seconds=1))
         if fraction:
-            self.problems.append(f"{name}={self.text(name)!r} is no whole number of seconds")
+            self.problems.append(f"{name}={self.text(name)!r} is not a whole number of seconds")
         return seconds

@@ -1,4 +1,4 @@
-"""The shard: a controller's share of a ring's objects, from one function."""
+"""The shard: one replica of a controller, from one function."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from random import SystemRandom  # noqa: TID251 - where an SDK process is put together
+from random import SystemRandom  # noqa: TID251 - the composition root of an SDK process
 from typing import Final
 
 from sharder.core.api.meta import Resource
@@ -17,7 +17,7 @@ from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock, SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.cluster import Cluster, KubeCluster
-from sharder.sdk.lifecycle import serve_tenure
+from sharder.sdk.lifecycle import serve_until_stopped
 from sharder.sdk.owned import Identity, OwnedObjects
 from sharder.sdk.preparation import Preparation
 from sharder.sdk.request import Collected, Workplace, parse_resource
@@ -38,9 +38,9 @@ class Shard:
 
         Shard(ring="checksum", resource="secrets", reconcile=reconcile).run()
 
-    It holds a Lease by which the ring knows it, and runs `reconcile` on the objects that the
-    ring gives it: never twice at once on one object, never after the Lease may be lost, never on
-    an object that it has let go.
+    It holds a Lease that registers it with the ring, and runs `reconcile` on the objects that it
+    owns: never twice at once on one object, never when the Lease might be lost, and never on an
+    object whose drain it has acknowledged.
     """
 
     def __init__(
@@ -58,14 +58,14 @@ class Shard:
             ring: The ControllerRing's name.
             resource: The ring's main resource, such as `secrets` or `deployments.apps`.
             reconcile: Brings one object into its wanted state.  It must not block the event
-                loop, and nothing that it starts may go on when it has ended.
-            owns: Resources of children: a change of one leads to a reconcile of the object that
-                controls it.  The ring lists them as controlledResources.
-            settings: Who this replica is; by default what its environment says.  They are
-                checked when it starts.
+                loop, and must not leave anything running when it returns.
+            owns: Resources of children: a change of one requeues the object that controls it.
+                The ring lists them as controlledResources.
+            settings: The settings of this replica; by default those of its environment.  They
+                are checked when it starts.
 
         Raises:
-            ConfigError: `resource` stands in `owns`, which no ring allows.
+            ConfigError: `resource` is in `owns`, which no ring allows.
         """
         self._ring = RingName(ring)
         self._settings = settings
@@ -73,14 +73,14 @@ class Shard:
         self._owns = tuple(parse_resource(child) for child in owns)
         if self._resource in self._owns:
             raise ConfigError(
-                f"{resource} is the shard's resource and stands in `owns` too: each child would "
-                "be reconciled and get children of its own; give children another resource"
+                f"{resource} is the shard's resource and is in `owns` too: each child would be "
+                "reconciled and get children of its own; use another resource for children"
             )
         self._reconcile = reconcile
         self._stop = asyncio.Event()
 
     def run(self) -> None:
-        """Work until SIGTERM or SIGINT, then stop cleanly and return; at once at a second one.
+        """Work until SIGTERM or SIGINT, then stop cleanly; a second signal stops at once.
 
         Raises:
             SystemExit: 1 if the Lease was lost or the shard cannot work; the log says why.
@@ -88,22 +88,22 @@ class Shard:
         try:
             asyncio.run(self._serve_until_signal())
         except SharderError as error:
-            # The message says it all; a traceback would only hide it.  It is not constant, for
-            # the program may show no fields, or may not have set up its log at all.
+            # No traceback: the message is enough.  It is not constant, because the program may
+            # show no fields, or may not have set up logging.
             _log.error("shard failed: %s", error, extra={**self._fields(), "error": str(error)})
             raise SystemExit(1) from error
 
     async def serve(self) -> None:
-        """Work until `stop` is called, for those who own the event loop; run it once.
+        """Work until `stop` is called, inside a running event loop; call it once.
 
-        Cancelling it stops the work at once; the Lease is given back in either case, after the
-        work has ended.
+        Cancelling it stops the work at once; in either case the Lease is released after the work
+        has ended.
 
         Raises:
-            LeaseLost: no work is running any more; not raised with `settings.reacquire`.
+            LeaseLost: the Lease was lost, and no work is running; not with `settings.reacquire`.
             ConfigError: there is no usable kubeconfig, another Shard of this process uses the
-                Lease, or the settings are wrong; says all that is wrong with them.
-            NotFound: the server does not have one of the resources.
+                Lease, or the settings are invalid; the message names all problems.
+            NotFound: the server does not serve one of the resources.
         """
         client = await connect(self._checked_settings().kubeconfig or None)
         try:
@@ -112,21 +112,21 @@ class Shard:
             await client.close()
 
     def stop(self) -> None:
-        """Ask for a clean stop: nothing new is begun, what runs may end, the Lease is given back.
+        """Request a clean stop: start nothing new, let reconciles end, release the Lease.
 
-        With `settings.drain_on_stop` the objects go to other shards before that.
-        From the event loop's thread only; idempotent.
+        With `settings.drain_on_stop` the objects move to other shards first.
+        Call it from the event loop's thread only; idempotent.
         """
         self._stop.set()
 
     async def serve_on(self, cluster: Cluster, *, clock: Clock, rng: Rng) -> None:
-        """Do as `serve` does on a cluster that is connected already."""
+        """Do as `serve` on a connected cluster."""
         settings = self._checked_settings()
         lease = ObjectRef(settings.namespace, settings.name)
         with _alone_on(lease, settings.kubeconfig):
-            # Before the Lease, so that a shard that cannot work is given nothing.
+            # Before the Lease, so that a shard that cannot work gets no objects.
             preparation = Preparation(cluster, self._stop, clock=clock, rng=rng)
-            found = await preparation.look_up(
+            found = await preparation.discover(
                 (self._resource, *self._owns), pause=settings.lease.retry_period
             )
             if found is None:
@@ -134,10 +134,10 @@ class Shard:
             await preparation.compare(self._ring, self._resource, self._owns)
             holder = self._holder(cluster, lease, settings, clock=clock, rng=rng)
             while await preparation.until_allowed(self._resource, self._owns, lease):
-                # What was seen in an earlier tenure counts for nothing.
+                # Nothing seen under an earlier Lease counts.
                 work = self._work(cluster, found, holder, settings, clock=clock, rng=rng)
                 try:
-                    await serve_tenure(
+                    await serve_until_stopped(
                         holder,
                         work,
                         self._stop,
@@ -163,7 +163,7 @@ class Shard:
             clock=clock,
             rng=rng,
             timing=settings.lease,
-            # One that a predecessor of the same name has left would not go away by itself.
+            # None removes the label that a predecessor of the same name has left.
             labels={REVISION_LABEL: None, **settings.lease_labels(self._ring)},
             annotations=settings.lease_annotations(),
             pod_uid=settings.pod_uid,
@@ -183,7 +183,7 @@ class Shard:
         identity = Identity(ring=self._ring, shard=ShardName(settings.name))
         workplace = Workplace(
             identity=identity,
-            holding=OwnedObjects(identity),
+            owned=OwnedObjects(identity),
             main=Collected(resource=main, documents=cluster.documents(main)),
             status=cluster.statuses(main),
             children=tuple(
@@ -204,7 +204,7 @@ class Shard:
         )
 
     def _checked_settings(self) -> Settings:
-        """Return who this replica is; `ConfigError` if it cannot work like that."""
+        """Return the settings; `ConfigError` if they are invalid."""
         if self._settings is None:
             self._settings = local_settings()
         self._settings.check(self._ring)
@@ -218,7 +218,7 @@ class Shard:
         scope = asyncio.timeout(None)
         signals = count(1)
 
-        def heed() -> None:
+        def on_signal() -> None:
             number = next(signals)
             if number == 1:
                 self.stop()
@@ -227,7 +227,7 @@ class Shard:
                 scope.reschedule(loop.time())
 
         for number in _SIGNALS:
-            loop.add_signal_handler(number, heed)
+            loop.add_signal_handler(number, on_signal)
         try:
             async with scope:
                 await self.serve()
@@ -241,7 +241,7 @@ class Shard:
 
 @contextmanager
 def _alone_on(lease: ObjectRef, kubeconfig: str) -> Iterator[None]:
-    """Refuse a second shard of this process on one Lease: it would wait for the first for ever."""
+    """Refuse a second shard of this process on one Lease: it would wait for ever."""
     key = (kubeconfig, lease)
     if key in _LEASES_IN_USE:
         raise ConfigError(

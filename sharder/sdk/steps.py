@@ -1,4 +1,4 @@
-"""Drive a coroutine step by step, to see how long each keeps the event loop for itself."""
+"""Drive a coroutine step by step, to measure how long each step blocks the event loop."""
 
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from sharder.runtime.clock import Clock
 
 BLOCKED_SECONDS: Final = 2.0
-"""A step that takes longer is reported: the default retry period, so a renewal came late."""
+"""A longer step is logged: the default retry period, so a renewal was late."""
 
 T = TypeVar("T")
 
@@ -19,8 +19,7 @@ def stepwise(
 ) -> Generator[object, object, T]:
     """Await `inner`; call `on_block` with the seconds of each step that blocked the loop.
 
-    All that runs between two awaits is one step.  A process that was paused within one looks
-    the same.
+    The code between two awaits is one step.  A process that was paused within one looks the same.
     """
     step = partial(inner.send, None)
     while True:

@@ -1,8 +1,8 @@
-"""The work of one shard while it holds its Lease: follow its objects, act on them, let them go.
+"""The work of one shard while it holds its Lease: follow its objects, reconcile, acknowledge.
 
-Two queues see to each object: one reconciles, the other lets go, so that a drain never waits
-behind other objects' reconciles.  What keeps them apart is `_running`: an object is let go only
-when nothing works on it, and nothing begins to work on an object whose drain label was seen.
+Two queues serve each object: one reconciles, the other acknowledges drains, so that a drain never
+waits behind other objects' reconciles.  `_running` keeps them apart: a drain is acknowledged only
+when no reconcile of the object runs, and none starts on an object whose drain label was seen.
 """
 
 import asyncio
@@ -28,15 +28,15 @@ from sharder.sdk.request import Workplace
 from sharder.sdk.runner import Runner
 
 DRAINS_AT_ONCE: Final = 10
-"""How many objects are let go at a time."""
+"""How many drains are acknowledged at a time."""
 DRAIN_BACKOFF: Final = Backoff(base=0.2, cap=10.0)
-"""Seconds; short, because another shard is waiting."""
+"""Seconds; short, because another shard waits."""
 
 _log = logging.getLogger(__name__)
 
 
 class OwnObjects(Watchable[PartialObject], Protocol):
-    """This shard's objects by metadata: followed, and let go."""
+    """This shard's objects by metadata, to follow and to acknowledge."""
 
     async def patch(self, ref: ObjectRef, body: Json) -> PartialObject:
         """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
@@ -45,7 +45,7 @@ class OwnObjects(Watchable[PartialObject], Protocol):
 
 @dataclass(slots=True)
 class _Running:
-    """A reconcile in flight, and when (monotonic seconds) it has to end, None for never."""
+    """A reconcile in flight, and its deadline (monotonic seconds) or None."""
 
     scope: asyncio.Timeout
     deadline: float | None = None
@@ -53,12 +53,12 @@ class _Running:
 
 
 class Work:
-    """Runs once; begin anew with another one after the Lease was lost."""
+    """One run of the shard's work; create another one after the Lease was lost."""
 
     def __init__(
         self,
         workplace: Workplace,
-        attempts: Runner,
+        runner: Runner,
         *,
         objects: OwnObjects,
         children: Sequence[Watchable[PartialObject]] = (),
@@ -68,8 +68,8 @@ class Work:
         rng: Rng,
     ) -> None:
         self._workplace = workplace
-        self._holding = workplace.holding
-        self._attempts = attempts
+        self._owned = workplace.owned
+        self._runner = runner
         self._objects = objects
         self._children = children
         self._workers = workers
@@ -80,33 +80,33 @@ class Work:
         self._is_stopping = False
         self._is_listed = False
         self._ended = asyncio.Event()
-        self._noted = asyncio.Event()
-        # Failures of reconciles are counted by `Runner`; this back-off is never used for them.
+        self._changed = asyncio.Event()
+        # `Runner` counts failed reconciles; the queue's back-off is not used for them.
         self._reconciles = WorkQueue[ObjectRef](clock=clock, rng=rng, backoff=DRAIN_BACKOFF)
         self._drains = WorkQueue[ObjectRef](clock=clock, rng=rng, backoff=DRAIN_BACKOFF)
         self._reverted = RevertedDrains(clock=clock, rng=rng)
 
     @property
     def objects(self) -> int:
-        """How many objects the shard has, as far as it has seen them."""
-        return len(self._holding)
+        """How many objects the shard has, as its watch last showed them."""
+        return len(self._owned)
 
     @property
     def blocked(self) -> str:
-        """What has kept the event loop from running until a moment ago, empty if nothing."""
-        return self._attempts.blocked
+        """What has just blocked the event loop, empty if nothing."""
+        return self._runner.blocked
 
     async def until_empty(self) -> None:
-        """Return when the shard has no objects; before the first list that is not known."""
-        while self._holding or not self._is_listed:
-            self._noted.clear()
-            await self._noted.wait()
+        """Return when the shard has been listed and has no objects."""
+        while self._owned or not self._is_listed:
+            self._changed.clear()
+            await self._changed.wait()
 
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
-        """Work until `stop` is set; then begin nothing new and return when all has ended.
+        """Work until `stop` is set; then start nothing new and return when all work has ended.
 
-        What has not ended `stop_grace` later is cancelled.  Cancelling this cancels all work
-        at once; either way no reconcile runs when this is over.
+        Reconciles that still run after `stop_grace` are cancelled.  Cancelling this cancels all
+        work at once.  In either case no reconcile runs after this returns.
         """
         async with asyncio.TaskGroup() as group:
             tasks = [
@@ -120,7 +120,8 @@ class Work:
                     name="reconcile",
                 ),
                 group.create_task(
-                    self._drains.run(self._let_go, concurrency=DRAINS_AT_ONCE), name="let go"
+                    self._drains.run(self._acknowledge, concurrency=DRAINS_AT_ONCE),
+                    name="acknowledge drains",
                 ),
             ]
             await stop.wait()
@@ -136,7 +137,7 @@ class Work:
                     self._ended.clear()
                     await self._ended.wait()
         except TimeoutError:
-            _log.warning("reconciles cut short", extra={"why": "the shard stops"})
+            _log.warning("stop_grace timed out, cancelling reconciles")
 
     async def _follow_objects(self) -> None:
         events = follow(
@@ -144,23 +145,23 @@ class Work:
         )
         async with aclosing(events):
             async for event in events:
-                for ref in self._take_note(event):
-                    self._look_at(ref)
-                self._noted.set()
+                for ref in self._update(event):
+                    self._enqueue(ref)
+                self._changed.set()
 
-    def _take_note(
+    def _update(
         self, event: Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
     ) -> frozenset[ObjectRef]:
-        """Put what the watch shows into the holding; return the objects that it affects."""
+        """Update the owned objects from an event; return those that it affects."""
         match event:
             case Listed(items):
                 self._is_listed = True
-                return self._holding.replace(items)
+                return self._owned.replace(items)
             case Changed(obj):
-                self._holding.see(obj)
+                self._owned.update(obj)
                 return frozenset({obj.metadata.ref})
             case Removed(obj):
-                self._holding.forget(obj.metadata.ref)
+                self._owned.forget(obj.metadata.ref)
                 return frozenset({obj.metadata.ref})
 
     async def _follow_children(self, source: Watchable[PartialObject]) -> None:
@@ -169,28 +170,28 @@ class Work:
             async for event in events:
                 match event:
                     case Listed():
-                        # Which children went away meanwhile is not known.
-                        for ref in self._holding:
-                            self._look_at(ref)
+                        # Children that were deleted meanwhile are unknown.
+                        for ref in self._owned:
+                            self._enqueue(ref)
                     case Changed(obj) | Removed(obj):
-                        self._look_at_parent(obj)
+                        self._enqueue_parent(obj)
 
-    def _look_at_parent(self, child: PartialObject) -> None:
+    def _enqueue_parent(self, child: PartialObject) -> None:
         parent, main = child.metadata.controller, self._workplace.main.resource
         if parent is None or (parent.group, parent.kind) != (main.id.group, main.kind):
             return
         namespace = child.metadata.namespace if main.namespaced else ""
         ref = ObjectRef(namespace, parent.name)
-        if self._holding.position(ref) is Ownership.OURS:
+        if self._owned.ownership(ref) is Ownership.OURS:
             self._reconciles.add(ref)
 
-    def _look_at(self, ref: ObjectRef) -> None:
-        """Start what the object's position asks for."""
+    def _enqueue(self, ref: ObjectRef) -> None:
+        """Queue the work that the object's ownership requires."""
         running = self._running.get(ref)
-        position = self._holding.position(ref)
-        if position is not Ownership.DRAINING:
+        ownership = self._owned.ownership(ref)
+        if ownership is not Ownership.DRAINING:
             self._reverted.forget(ref)
-        match position:
+        match ownership:
             case Ownership.OURS:
                 if running is not None:
                     running.deadline = None
@@ -198,37 +199,37 @@ class Work:
             case Ownership.DRAINING:
                 self._drains.add(ref)
             case Ownership.ELSEWHERE:
-                # Moved by force or deleted, which looks alike: somebody else may be at it.
-                self._attempts.forget(ref)
+                # Deleted or moved without a drain: another shard might already work on it.
+                self._runner.forget(ref)
                 self._cancel(ref, "the object is gone")
 
     async def _reconcile(self, ref: ObjectRef) -> float | None:
-        if self._is_stopping or self._holding.position(ref) is not Ownership.OURS:
+        if self._is_stopping or self._owned.ownership(ref) is not Ownership.OURS:
             return None
         self._require_lease()
         try:
             async with asyncio.timeout(None) as scope:
                 self._running[ref] = _Running(scope)
-                return await self._attempts.run(ref)
+                return await self._runner.run(ref)
         except TimeoutError:
             return None
         finally:
             del self._running[ref]
             self._ended.set()
-            if self._holding.position(ref) is Ownership.DRAINING:
+            if self._owned.ownership(ref) is Ownership.DRAINING:
                 self._drains.add(ref)
 
-    async def _let_go(self, ref: ObjectRef) -> float | None:
-        """Acknowledge a drain when nothing works on the object; return when to look again.
+    async def _acknowledge(self, ref: ObjectRef) -> float | None:
+        """Acknowledge a drain when no reconcile runs; return the seconds until the next try.
 
-        After a conflict or a lost answer the watch shows what is so now, and that is judged anew.
+        After a conflict or a lost answer the watch shows the present state, which is judged anew.
         """
-        meta = self._holding.get(ref)
-        if meta is None or self._holding.position(ref) is not Ownership.DRAINING:
+        meta = self._owned.get(ref)
+        if meta is None or self._owned.ownership(ref) is not Ownership.DRAINING:
             return None
         running = self._running.get(ref)
         if running is not None:
-            return self._hurry(ref, running)
+            return self._limit(ref, running)
         if wait := self._reverted.wait(ref):
             return wait
         identity = self._workplace.identity
@@ -237,27 +238,28 @@ class Work:
         )
         self._require_lease()
         written = await self._objects.patch(ref, patch)
-        if identity.position_of(written.metadata) is Ownership.DRAINING:
-            # A webhook put both labels back.  No event may tell, so the object is not forgotten.
+        if identity.ownership_of(written.metadata) is Ownership.DRAINING:
+            # A webhook restored both labels.  There may be no event, so keep the object.
             return self._reverted.add(ref, self._workplace.fields(ref))
         self._reverted.forget(ref)
-        # If the watch was faster, and the object has come back, that counts.
-        self._holding.forget(ref, version=meta.resource_version)
-        self._noted.set()
+        # The watch may be ahead: the object can already have come back.
+        self._owned.forget(ref, version=meta.resource_version)
+        self._changed.set()
         _log.info("drain acknowledged", extra=self._workplace.fields(ref))
         return None
 
-    def _hurry(self, ref: ObjectRef, running: _Running) -> float | None:
+    def _limit(self, ref: ObjectRef, running: _Running) -> float | None:
+        """Cancel a reconcile of a draining object after the grace; return the seconds left."""
         now = self._clock.monotonic()
         if running.deadline is None:
             running.deadline = now + self._drain_grace
         if now < running.deadline:
             return running.deadline - now
-        self._cancel(ref, "the object is to be let go")
+        self._cancel(ref, "the object is draining")
         return None
 
     def _cancel(self, ref: ObjectRef, why: str) -> None:
-        """Cut a reconcile short, once: one that cleans up may go on until it has."""
+        """Cancel a reconcile once; its clean-up runs to the end."""
         running = self._running.get(ref)
         if running is not None and not running.is_cancelled:
             running.is_cancelled = True

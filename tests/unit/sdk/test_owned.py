@@ -5,7 +5,7 @@ import pytest
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.names import ObjectRef, ShardName
 from sharder.sdk.owned import Identity, OwnedObjects, Ownership
-from tests.unit.sdk.world import DRAIN, ME, OTHER, OWNER, RING
+from tests.unit.sdk.scene import DRAIN, ME, OTHER, OWNER, RING
 
 IDENTITY = Identity(ring=RING, shard=ShardName(ME))
 REF = ObjectRef("default", "one")
@@ -35,7 +35,7 @@ def obj(version: str = "1", name: str = "one", **labels: str) -> PartialObject:
 def test_the_labels_say_where_an_object_stands(
     labels: dict[str, str] | None, position: Ownership
 ) -> None:
-    assert IDENTITY.position_of(ObjectMeta(labels=labels)) is position
+    assert IDENTITY.ownership_of(ObjectMeta(labels=labels)) is position
 
 
 def test_only_the_shards_own_objects_are_asked_for() -> None:
@@ -43,32 +43,32 @@ def test_only_the_shards_own_objects_are_asked_for() -> None:
 
 
 def test_what_was_never_seen_is_elsewhere() -> None:
-    assert OwnedObjects(IDENTITY).position(REF) is Ownership.ELSEWHERE
+    assert OwnedObjects(IDENTITY).ownership(REF) is Ownership.ELSEWHERE
 
 
 def test_a_list_tells_what_came_changed_and_went() -> None:
-    holding = OwnedObjects(IDENTITY)
-    holding.replace([obj(name="same"), obj(name="changes"), obj(name="goes")])
+    owned = OwnedObjects(IDENTITY)
+    owned.replace([obj(name="same"), obj(name="changes"), obj(name="goes")])
 
-    affected = holding.replace([obj(name="same"), obj("2", name="changes"), obj(name="comes")])
+    affected = owned.replace([obj(name="same"), obj("2", name="changes"), obj(name="comes")])
 
     assert {ref.name for ref in affected} == {"changes", "goes", "comes"}
 
 
 def test_an_object_is_forgotten_only_as_it_was() -> None:
-    holding = OwnedObjects(IDENTITY)
-    holding.see(obj("1"))
-    holding.see(obj("2"))
+    owned = OwnedObjects(IDENTITY)
+    owned.update(obj("1"))
+    owned.update(obj("2"))
 
-    holding.forget(REF, version="1")
+    owned.forget(REF, version="1")
 
-    assert holding.position(REF) is Ownership.OURS
+    assert owned.ownership(REF) is Ownership.OURS
 
 
 def test_an_object_that_has_left_is_forgotten_in_any_version() -> None:
-    holding = OwnedObjects(IDENTITY)
-    holding.see(obj("2"))
+    owned = OwnedObjects(IDENTITY)
+    owned.update(obj("2"))
 
-    holding.forget(REF)
+    owned.forget(REF)
 
-    assert list(holding) == []
+    assert list(owned) == []

@@ -21,7 +21,7 @@ from sharder.core.errors import (
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.sdk import Shard
 from sharder.sdk.permissions import LEASES, Right, advice, needed_rights
-from tests.unit.sdk.world import (
+from tests.unit.sdk.scene import (
     CONFIGMAPS,
     LEASE,
     RING,
@@ -30,7 +30,7 @@ from tests.unit.sdk.world import (
     Controller,
     FakeCluster,
     HalfWay,
-    World,
+    Scene,
     at_work,
 )
 
@@ -48,9 +48,9 @@ def ring_of(*resources: RingResource) -> ControllerRing:
     return structs.replace(ring, spec=RingSpec(resources=resources))
 
 
-async def has_lease(world: World) -> bool:
+async def has_lease(scene: Scene) -> bool:
     try:
-        await world.holder()
+        await scene.holder()
     except NotFound:
         return False
     return True
@@ -60,7 +60,7 @@ async def has_lease(world: World) -> bool:
 
 
 def test_a_shard_whose_children_are_of_its_own_resource_is_refused() -> None:
-    with pytest.raises(ConfigError, match="give children another resource"):
+    with pytest.raises(ConfigError, match="use another resource for children"):
         Shard(
             ring=RING,
             resource="configmaps",
@@ -75,63 +75,63 @@ def test_a_shard_whose_children_are_of_its_own_resource_is_refused() -> None:
 async def test_a_shard_without_a_right_takes_no_lease_until_it_has_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world, controller = World(), Controller()
-    await world.create_secret("one")
-    world.cluster.denied = {PATCH_SECRETS}
+    scene, controller = Scene(), Controller()
+    await scene.create_secret("one")
+    scene.cluster.denied = {PATCH_SECRETS}
 
-    async with at_work(world, controller):
-        await world.clock.advance(600)
-        assert not await has_lease(world)
-        world.cluster.denied = set()
-        await world.clock.advance(40)
+    async with at_work(scene, controller):
+        await scene.clock.advance(600)
+        assert not await has_lease(scene)
+        scene.cluster.denied = set()
+        await scene.clock.advance(40)
 
         assert controller.started == ["one"]
     assert caplog.messages == [
-        "cannot take up work: rights are missing, add "
+        "cannot start work: rights are missing, add "
         '{apiGroups: [""], resources: [secrets], verbs: [patch]} to its ClusterRole'
     ]
 
 
 async def test_a_shard_that_waits_for_rights_stops_at_once() -> None:
-    world = World()
-    world.cluster.denied = {PATCH_SECRETS}
+    scene = Scene()
+    scene.cluster.denied = {PATCH_SECRETS}
 
-    async with at_work(world, Controller()) as (shard, task):
-        await world.clock.advance(600)
+    async with at_work(scene, Controller()) as (shard, task):
+        await scene.clock.advance(600)
         shard.stop()
-        await world.clock.advance(0)
+        await scene.clock.advance(0)
 
         assert task.done()
         assert task.exception() is None
-        assert not await has_lease(world)
+        assert not await has_lease(scene)
 
 
 @pytest.mark.parametrize("fault", [Forbidden("no reviews"), Unavailable("timed out")])
 async def test_a_shard_whose_rights_cannot_be_checked_goes_on_with_a_warning(
     fault: ApiError, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = World()
-    world.cluster.review_faults.append(fault)
+    scene = Scene()
+    scene.cluster.review_faults.append(fault)
 
-    async with at_work(world, Controller()):
-        assert await has_lease(world)
+    async with at_work(scene, Controller()):
+        assert await has_lease(scene)
     assert caplog.messages == [f"rights not checked: {fault}"]
 
 
 async def test_rights_that_were_lost_with_the_lease_are_waited_for_before_it_is_taken_again() -> (
     None
 ):
-    world = World()
+    scene = Scene()
 
-    async with at_work(world, Controller(), reacquire=True):
-        world.cluster.denied = {PATCH_SECRETS}
-        await world.steal_lease()
-        await world.clock.advance(60)
-        assert await world.holder() == "shardlease-controller"
-        world.cluster.denied = set()
-        await world.clock.advance(60)
+    async with at_work(scene, Controller(), reacquire=True):
+        scene.cluster.denied = {PATCH_SECRETS}
+        await scene.steal_lease()
+        await scene.clock.advance(60)
+        assert await scene.holder() == "shardlease-controller"
+        scene.cluster.denied = set()
+        await scene.clock.advance(60)
 
-        assert await world.holder() == SETTINGS.name
+        assert await scene.holder() == SETTINGS.name
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,11 @@ async def test_rights_that_were_lost_with_the_lease_are_waited_for_before_it_is_
     ids=lambda r: f"{r.verb} {r.resource}",
 )
 async def test_each_right_counts(right: Right) -> None:
-    world = World()
-    world.cluster.denied = {right}
+    scene = Scene()
+    scene.cluster.denied = {right}
 
-    async with at_work(world, Controller()):
-        assert not await has_lease(world)
+    async with at_work(scene, Controller()):
+        assert not await has_lease(scene)
 
 
 def test_the_rights_that_are_needed_are_those_of_the_documentation() -> None:
@@ -186,15 +186,15 @@ def test_the_advice_has_one_rule_for_each_resource() -> None:
     [
         (
             [WIDGETS, BOTH, GADGETS],
-            "it also assigns gadgets.example.com, widgets.example.com, which this shard never "
-            "reconciles or lets go: move each resource with shards of its own to a ring of its "
+            "it also assigns gadgets.example.com, widgets.example.com, which this shard neither "
+            "reconciles nor releases: move each resource with shards of its own to a ring of its "
             "own",
         ),
         (
             [WIDGETS],
-            "it also assigns widgets.example.com, which this shard never reconciles or lets go: "
-            "move each resource with shards of its own to a ring of its own; it does not list "
-            "secrets as a resource, so the shard gets no objects",
+            "it also assigns widgets.example.com, which this shard neither reconciles nor "
+            "releases: move each resource with shards of its own to a ring of its own; it "
+            "does not list secrets as a resource, so the shard gets no objects",
         ),
         (
             [RingResource(resource="secrets")],
@@ -207,16 +207,16 @@ def test_the_advice_has_one_rule_for_each_resource() -> None:
 async def test_a_shard_says_at_its_start_what_its_ring_and_it_do_not_share(
     resources: Sequence[RingResource], message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = World()
-    world.cluster.ring_found = ring_of(*resources)
+    scene = Scene()
+    scene.cluster.ring_found = ring_of(*resources)
 
-    async with at_work(world, Controller()):
-        assert await has_lease(world)
+    async with at_work(scene, Controller()):
+        assert await has_lease(scene)
     assert caplog.messages == [f"ControllerRing demo does not fit this shard: {message}"]
 
 
 async def test_a_shard_whose_ring_fits_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async with at_work(World(), Controller()):
+    async with at_work(Scene(), Controller()):
         pass
 
     assert caplog.messages == []
@@ -239,11 +239,11 @@ async def test_a_ring_that_cannot_be_read_is_named_and_keeps_no_shard_from_worki
     error: SharderError, level: str, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    world = World()
-    world.cluster.ring_found = error
+    scene = Scene()
+    scene.cluster.ring_found = error
 
-    async with at_work(world, Controller()):
-        assert await has_lease(world)
+    async with at_work(scene, Controller()):
+        assert await has_lease(scene)
     assert [r.levelname for r in caplog.records if text in r.getMessage()] == [level]
 
 
@@ -251,36 +251,36 @@ async def test_a_ring_that_cannot_be_read_is_named_and_keeps_no_shard_from_worki
 
 
 async def test_a_second_shard_of_a_process_on_one_lease_is_refused_at_once() -> None:
-    world = World()
+    scene = Scene()
 
-    async with at_work(world, Controller()):
+    async with at_work(scene, Controller()):
         second = Shard(ring="other", resource="secrets", reconcile=Controller(), settings=SETTINGS)
         with pytest.raises(ConfigError, match="another Shard of this process uses Lease"):
-            await second.serve_on(world.cluster, clock=world.clock, rng=HalfWay())
+            await second.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay())
 
 
 async def test_shards_of_one_process_with_names_of_their_own_work_side_by_side() -> None:
-    world = World()
+    scene = Scene()
     settings = replace(SETTINGS, name="shard-b")
 
-    async with at_work(world, Controller()):
+    async with at_work(scene, Controller()):
         second = Shard(ring=RING, resource="secrets", reconcile=Controller(), settings=settings)
         serving = asyncio.create_task(
-            second.serve_on(world.cluster, clock=world.clock, rng=HalfWay())
+            second.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay())
         )
-        await world.clock.advance(1)
+        await scene.clock.advance(1)
 
-        lease = await world.cluster.lease_store.get(LEASE._replace(name="shard-b"))
+        lease = await scene.cluster.lease_store.get(LEASE._replace(name="shard-b"))
         assert lease.spec.holder_identity == "shard-b"
         serving.cancel()
         await asyncio.wait({serving})
 
 
 async def test_a_lease_is_free_for_the_next_shard_of_the_process_when_one_has_ended() -> None:
-    world, controller = World(), Controller()
-    await world.create_secret("one")
-    async with at_work(world, Controller()):
+    scene, controller = Scene(), Controller()
+    await scene.create_secret("one")
+    async with at_work(scene, Controller()):
         pass
 
-    async with at_work(world, controller):
+    async with at_work(scene, controller):
         assert controller.started == ["one"]

@@ -23,7 +23,7 @@ from sharder.sdk import NotOwned, Request
 from sharder.sdk.owned import Identity, OwnedObjects
 from sharder.sdk.request import Collected, Workplace
 from tests.support.fakes import Tree
-from tests.unit.sdk.world import (
+from tests.unit.sdk.scene import (
     CONFIGMAPS,
     DRAIN,
     ME,
@@ -32,7 +32,7 @@ from tests.unit.sdk.world import (
     RING,
     SECRETS,
     FakeDocuments,
-    World,
+    Scene,
 )
 
 CHILD: Mapping[str, Json] = {
@@ -47,44 +47,44 @@ Spoil: TypeAlias = Callable[["Bench"], None]
 class Bench:
     """One object of ours with a request about it, and the means to take it away."""
 
-    def __init__(self, world: World, ref: ObjectRef) -> None:
-        self.world = world
+    def __init__(self, scene: Scene, ref: ObjectRef) -> None:
+        self.scene = scene
         self.ref = ref
         self.lease_is_valid = True
         identity = Identity(ring=RING, shard=ShardName(ME))
-        self.holding = OwnedObjects(identity)
+        self.owned = OwnedObjects(identity)
         self.workplace = Workplace(
             identity=identity,
-            holding=self.holding,
-            main=Collected(resource=SECRETS, documents=world.cluster.documents(SECRETS)),
-            status=world.cluster.statuses(SECRETS),
+            owned=self.owned,
+            main=Collected(resource=SECRETS, documents=scene.cluster.documents(SECRETS)),
+            status=scene.cluster.statuses(SECRETS),
             children=(
-                Collected(resource=CONFIGMAPS, documents=world.cluster.documents(CONFIGMAPS)),
+                Collected(resource=CONFIGMAPS, documents=scene.cluster.documents(CONFIGMAPS)),
             ),
             holds_lease=lambda: self.lease_is_valid,
         )
 
     @classmethod
     async def make(cls) -> "Bench":
-        world = World()
-        bench = cls(world, await world.create_secret("one"))
-        await bench.see()
+        scene = Scene()
+        bench = cls(scene, await scene.create_secret("one"))
+        await bench.refresh()
         return bench
 
-    async def see(self) -> None:
+    async def refresh(self) -> None:
         """Show the shard the object as it is now, as the watch does."""
-        tree = await self.world.secrets.get(self.ref)
-        self.holding.see(msgspec.convert(tree, PartialObject))
+        tree = await self.scene.secrets.get(self.ref)
+        self.owned.update(msgspec.convert(tree, PartialObject))
 
     def request(self) -> Request:
-        meta = self.holding.get(self.ref)
+        meta = self.owned.get(self.ref)
         assert meta is not None
         return Request(self.ref, meta, self.workplace)
 
     def show(self, labels: dict[str, str], *, uid: str | None = None) -> None:
-        meta = self.holding.get(self.ref) or ObjectMeta()
+        meta = self.owned.get(self.ref) or ObjectMeta()
         changed = msgspec.structs.replace(meta, labels=labels, uid=uid or meta.uid)
-        self.holding.see(PartialObject(metadata=changed))
+        self.owned.update(PartialObject(metadata=changed))
 
     def lose_lease_while_reading_children(self) -> None:
         bench = self
@@ -95,11 +95,11 @@ class Bench:
                 bench.lease_is_valid = False
                 return await super().get(ref)
 
-        children = Collected(resource=CONFIGMAPS, documents=Documents(self.world.configmaps))
+        children = Collected(resource=CONFIGMAPS, documents=Documents(self.scene.configmaps))
         self.workplace = replace(self.workplace, children=(children,))
 
     async def child(self) -> Tree:
-        return await self.world.configmaps.get(CHILD_REF)
+        return await self.scene.configmaps.get(CHILD_REF)
 
 
 class SecretShape(msgspec.Struct):
@@ -109,7 +109,7 @@ class SecretShape(msgspec.Struct):
 async def test_the_whole_object_is_read_as_it_is_now() -> None:
     bench = await Bench.make()
     request = bench.request()
-    await bench.world.secrets.patch(bench.ref, {"data": {"k": "djI="}})
+    await bench.scene.secrets.patch(bench.ref, {"data": {"k": "djI="}})
 
     document = await request.get()
 
@@ -126,7 +126,7 @@ async def test_the_object_is_decoded_as_the_author_wants_it() -> None:
 
 async def test_an_object_of_another_shape_is_invalid() -> None:
     bench = await Bench.make()
-    await bench.world.secrets.patch(bench.ref, {"data": None})
+    await bench.scene.secrets.patch(bench.ref, {"data": None})
 
     with pytest.raises(InvalidObject, match="data"):
         await bench.request().get(SecretShape)
@@ -138,7 +138,7 @@ async def test_an_object_that_is_not_ours_any_more_is_not_handed_out(
 ) -> None:
     bench = await Bench.make()
     request = bench.request()
-    await bench.world.label(bench.ref, labels)
+    await bench.scene.label(bench.ref, labels)
 
     with pytest.raises(NotOwned):
         await request.get()
@@ -150,10 +150,10 @@ async def test_a_successor_of_the_same_name_is_another_object() -> None:
     bench = await Bench.make()
     request = bench.request()
     meta = request.metadata
-    await bench.world.secrets.delete(
+    await bench.scene.secrets.delete(
         bench.ref, uid=meta.uid, resource_version=meta.resource_version
     )
-    await bench.world.create_secret("one")
+    await bench.scene.create_secret("one")
 
     with pytest.raises(NotOwned):
         await request.get()
@@ -162,18 +162,18 @@ async def test_a_successor_of_the_same_name_is_another_object() -> None:
 async def test_a_patch_is_guarded_by_what_the_request_saw_last() -> None:
     bench = await Bench.make()
     request = bench.request()
-    await bench.world.label(bench.ref, {"changed": "yes"})
+    await bench.scene.label(bench.ref, {"changed": "yes"})
 
     with pytest.raises(Conflict):
         await request.patch({"data": {"k": "djI="}})
 
-    assert (await bench.world.secrets.get(bench.ref))["data"] == {"k": "djE="}
+    assert (await bench.scene.secrets.get(bench.ref))["data"] == {"k": "djE="}
 
 
 async def test_a_patch_after_a_fresh_read_gets_through() -> None:
     bench = await Bench.make()
     request = bench.request()
-    await bench.world.label(bench.ref, {"changed": "yes"})
+    await bench.scene.label(bench.ref, {"changed": "yes"})
 
     await request.get()
     await request.patch({"metadata": {"annotations": {"seen": "yes"}}})
@@ -205,7 +205,7 @@ def _move(bench: Bench) -> None:
 
 
 def _remove(bench: Bench) -> None:
-    bench.holding.forget(bench.ref)
+    bench.owned.forget(bench.ref)
 
 
 def _replace(bench: Bench) -> None:
@@ -227,14 +227,14 @@ async def test_no_write_is_sent_for_an_object_that_is_not_surely_ours(
 ) -> None:
     bench = await Bench.make()
     request = bench.request()
-    before = await bench.world.secrets.get(bench.ref)
+    before = await bench.scene.secrets.get(bench.ref)
     spoil(bench)
 
     for write in (request.patch({}), request.patch_status({}), request.apply(CHILD)):
         with pytest.raises(error):
             await write
 
-    assert await bench.world.secrets.get(bench.ref) == before
+    assert await bench.scene.secrets.get(bench.ref) == before
     with pytest.raises(NotFound):
         await bench.child()
 
@@ -269,7 +269,7 @@ async def test_nothing_is_written_after_the_reconcile() -> None:
     request = bench.request()
     request.close()
 
-    with pytest.raises(NotOwned, match="over"):
+    with pytest.raises(NotOwned, match="has ended"):
         await request.patch({"data": {}})
 
 
@@ -314,7 +314,7 @@ async def test_a_child_is_made_as_the_author_says() -> None:
 async def test_another_shards_child_is_left_alone() -> None:
     bench = await Bench.make()
     await bench.request().apply(CHILD)
-    await bench.world.configmaps.patch(CHILD_REF, {"metadata": {"labels": {OWNER: OTHER}}})
+    await bench.scene.configmaps.patch(CHILD_REF, {"metadata": {"labels": {OWNER: OTHER}}})
     before = await bench.child()
 
     with pytest.raises(NotOwned, match=OTHER):
@@ -325,7 +325,7 @@ async def test_another_shards_child_is_left_alone() -> None:
 
 async def test_an_object_that_somebody_made_by_hand_is_left_alone() -> None:
     bench = await Bench.make()
-    await bench.world.configmaps.create(
+    await bench.scene.configmaps.create(
         "default", {"metadata": {"name": "child", "labels": {OWNER: ME}}}
     )
     before = await bench.child()
@@ -338,7 +338,7 @@ async def test_an_object_that_somebody_made_by_hand_is_left_alone() -> None:
 
 async def test_a_child_is_not_created_twice_when_the_answer_was_lost() -> None:
     bench = await Bench.make()
-    bench.world.configmaps.lose(Unavailable("no answer"))
+    bench.scene.configmaps.lose(Unavailable("no answer"))
     with pytest.raises(Unavailable):
         await bench.request().apply(CHILD)
     before = await bench.child()

@@ -99,7 +99,7 @@ def test_times_are_durations() -> None:
 
 @pytest.mark.parametrize("text", ["1500ms", "1.5"])
 def test_a_lease_lasts_whole_seconds(text: str) -> None:
-    with pytest.raises(ConfigError, match=f"SHARD_LEASE_DURATION='{text}' is no whole number of"):
+    with pytest.raises(ConfigError, match=f"='{text}' is not a whole number of seconds"):
         settings_from({"SHARD_LEASE_DURATION": text}, host="h", namespace="n")
 
 
@@ -208,7 +208,7 @@ def test_sound_settings_pass(lease: LeaseTiming) -> None:
         (replace(SOUND, workers=0), "workers"),
         (replace(SOUND, drain_on_stop=-1), "drain_on_stop"),
         (replace(SOUND, drain_on_stop=inf), "drain_on_stop"),
-        (replace(SOUND, drain_on_stop=timedelta(seconds=-5)), "not -5 s"),
+        (replace(SOUND, drain_on_stop=timedelta(seconds=-5)), "but is -5 s"),
         (replace(SOUND, zone="not a label"), ZONE_LABEL),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from sharder.sdk import LeaseLost, Request
 from sharder.sdk.steps import BLOCKED_SECONDS, stepwise
 from tests.support.fake_clock import FakeClock, settle
-from tests.unit.sdk.world import TIMING, World, at_work
+from tests.unit.sdk.scene import TIMING, Scene, at_work
 
 
 async def run(clock: FakeClock, *, raises: Exception | None = None) -> tuple[str, list[float]]:
@@ -78,17 +78,17 @@ async def test_a_timeout_within_what_is_driven_step_by_step_is_its_own() -> None
 async def test_a_shard_that_lost_its_lease_to_a_blocking_reconcile_says_which_and_for_how_long(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = World()
-    ref = await world.create_secret("quick")
+    scene = Scene()
+    ref = await scene.create_secret("quick")
 
     async def reconcile(request: Request) -> None:
         if request.ref.name == "slow":
-            world.clock._elapsed += 13
+            scene.clock._elapsed += 13
 
-    async with at_work(world, reconcile) as (_, task):
-        await world.create_secret("slow")
-        await world.label(ref, {"changed": "yes"})
-        await world.clock.advance(1)
+    async with at_work(scene, reconcile) as (_, task):
+        await scene.create_secret("slow")
+        await scene.label(ref, {"changed": "yes"})
+        await scene.clock.advance(1)
 
         lost = task.exception()
         assert isinstance(lost, LeaseLost)
@@ -104,16 +104,16 @@ async def test_a_shard_that_lost_its_lease_to_a_blocking_reconcile_says_which_an
 
 
 async def test_a_lease_that_is_lost_long_after_a_block_is_not_put_down_to_it() -> None:
-    world = World()
+    scene = Scene()
 
     async def reconcile(request: Request) -> None:
-        world.clock._elapsed += BLOCKED_SECONDS
+        scene.clock._elapsed += BLOCKED_SECONDS
 
-    async with at_work(world, reconcile) as (_, task):
-        await world.create_secret("one")
-        await world.clock.advance(10)
-        await world.steal_lease()
-        await world.clock.advance(TIMING.retry_period)
+    async with at_work(scene, reconcile) as (_, task):
+        await scene.create_secret("one")
+        await scene.clock.advance(10)
+        await scene.steal_lease()
+        await scene.clock.advance(TIMING.retry_period)
 
         lost = task.exception()
         assert isinstance(lost, LeaseLost)

@@ -167,7 +167,7 @@ class FakeCluster:
 
 
 @dataclass
-class World:
+class Scene:
     """The cluster, the clock, and what third parties do."""
 
     cluster: FakeCluster = field(default_factory=FakeCluster)
@@ -269,7 +269,7 @@ class Controller:
 
 @asynccontextmanager
 async def at_work(
-    world: World,
+    scene: Scene,
     reconcile: Reconcile,
     *,
     drain_grace: timedelta = timedelta(seconds=10),
@@ -297,7 +297,7 @@ async def at_work(
         settings=settings,
     )
     task = asyncio.create_task(
-        shard.serve_on(world.cluster, clock=world.clock, rng=HalfWay()), name="shard"
+        shard.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay()), name="shard"
     )
     await settle()
     try:
