@@ -1,7 +1,7 @@
 """How log records are written: one record, one line.
 
-A record is a constant message with fields from `extra`.  Names of objects may hold anything, line
-breaks included, so everything is escaped: nobody can write a line of their own into our log.
+A record is a constant message with fields from `extra`.  Names of objects can hold anything, line
+breaks included, so everything is escaped and no client can forge a log line.
 """
 
 import json
@@ -18,10 +18,10 @@ QUIET_SECONDS = 10.0
 """Between two lines of one message."""
 
 MAX_REMEMBERED = 1_000
-"""Messages; those of these loggers are few."""
+"""Messages; these loggers have few."""
 
-STRANGERS_LOGGERS = frozenset({"asyncio", "uvicorn.error", "webhook.listener"})
-"""They log what goes wrong with a connection, which anybody may open."""
+CLIENT_LOGGERS = frozenset({"asyncio", "uvicorn.error", "webhook.listener"})
+"""Loggers of errors on connections, which any client can open."""
 
 _OWN_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {
     "asctime",
@@ -37,25 +37,24 @@ def configure(level: str, format: Format, stream: TextIO) -> None:  # noqa: A002
     Replaces what was configured before.
     """
     handler = logging.StreamHandler(stream)
-    handler.addFilter(Sparingly())
+    handler.addFilter(RateLimit())
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
-class Sparingly(logging.Filter):
-    """Lets a message of those that strangers can cause pass once in `QUIET_SECONDS`.
+class RateLimit(logging.Filter):
+    """Lets a message that any client can cause pass once in `QUIET_SECONDS`.
 
-    The next that passes says in `repeated` how many did not.
+    The next one that passes has the number of the others in `repeated`.
     """
 
     def __init__(self) -> None:
-        """Nothing has passed."""
         super().__init__()
         self._passed: dict[tuple[str, str], tuple[float, int]] = {}
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.name not in STRANGERS_LOGGERS:
+        if record.name not in CLIENT_LOGGERS:
             return True
         key = (record.name, str(record.msg))
         passed, repeated = self._passed.get(key, (-QUIET_SECONDS, 0))
@@ -117,7 +116,7 @@ def _trace(record: logging.LogRecord) -> str:
 
 
 def _bare(text: str) -> str:
-    """Return the text as it is where it is one plain word, else in quotes."""
+    """Return one plain word as it is, any other text in quotes."""
     is_plain = text.isprintable() and text and not set(text) & set(' "=\\')
     return text if is_plain else json.dumps(text)
 

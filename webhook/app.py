@@ -20,26 +20,26 @@ from webhook.ring_validation import RingValidation
 
 _REFUSED: Final[Mapping[HTTPStatus, str]] = MappingProxyType(
     {
-        HTTPStatus.UNAUTHORIZED: "give a bearer token that the API server accepts",
-        HTTPStatus.FORBIDDEN: "the token's owner may not get the nonResourceURL "
-        f"{METRICS_PATH}: bind a ClusterRole that grants it",
-        HTTPStatus.TOO_MANY_REQUESTS: "too many tokens at once: come again in a few seconds",
-        HTTPStatus.INTERNAL_SERVER_ERROR: "the API server does not say whether you may read "
-        "this: the log of the sharder says why",
+        HTTPStatus.UNAUTHORIZED: "send a bearer token that the API server accepts",
+        HTTPStatus.FORBIDDEN: "the token's user is not allowed to get the nonResourceURL "
+        f"{METRICS_PATH}; bind a ClusterRole that grants it",
+        HTTPStatus.TOO_MANY_REQUESTS: "too many token reviews; retry in a few seconds",
+        HTTPStatus.INTERNAL_SERVER_ERROR: "the API server did not review the token; see the log "
+        "of the sharder",
     }
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """The process runs its event loop: nothing else counts, or a bad cluster restarts us."""
+    """Alive while the event loop runs: anything more would restart us on a bad cluster."""
 
     alive: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """Whether admission requests should come here."""
+    """Whether the replica accepts admission requests."""
 
     ready: bool
     reason: str = ""
@@ -60,15 +60,15 @@ def create_app(
     """Return the webhook: admission below `names.WEBHOOK_PATH_PREFIX`, and the health routes.
 
     Args:
-        rings: The snapshot of a ring as it is now, None if there is no such ring.
+        rings: Returns a ring's present snapshot, None if there is no such ring.
         sharders: User names of the sharder itself.
-        is_stale: Whether what is known of shards is too old to assign objects by.
+        is_stale: Whether the cache of the shards is too old to assign objects.
         readiness: None when ready, else the reason in a few words.
-        observer: Is told of every answer, after it was sent.
-        validation: Judges ControllerRings, at `names.VALIDATION_PATH`.
-        trusts: Tells of what stands in a path before that prefix whether only the API server
-            knows it; the requests of others are answered, and change nothing.
-        max_request_bytes: Of one body; larger ones get 413.
+        observer: Gets every answer after it was sent.
+        validation: Validates ControllerRings, at `names.VALIDATION_PATH`.
+        trusts: Returns whether the path before that prefix is a token that only the API server
+            knows; requests without one are answered, and change nothing.
+        max_request_bytes: Limit of a body; larger ones get 413.
     """
     endpoint = AdmissionEndpoint(
         rings=rings,
@@ -109,10 +109,10 @@ def create_metrics_app(
 
 
 class _WebhookApp(FastAPI):
-    """A FastAPI that hands admission requests over before its routing.
+    """A FastAPI that passes admission requests on before its routing.
 
-    Its middleware and router cost as much as a quarter of an answer; a route, a mount and a
-    middleware were tried.
+    Its middleware and router cost a quarter of an answer; a route, a mount and a middleware were
+    tried.
     """
 
     def __init__(self, endpoint: AdmissionEndpoint, validation: RingValidation) -> None:

@@ -1,4 +1,4 @@
-"""What is taken in of a request before it is looked at."""
+"""Receive request bodies within limits of size, memory and time on the event loop."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ DecodedT = TypeVar("DecodedT")
 
 
 class Refused(Exception):  # noqa: N818 - reads as a fact
-    """The request is no AdmissionReview that could be answered."""
+    """The request is not an AdmissionReview that can be answered."""
 
     def __init__(self, status: int, outcome: str, reason: str) -> None:
         super().__init__(reason)
@@ -48,7 +48,7 @@ class Intake:
     """Takes requests in, within limits for each and for all that are under way."""
 
     def __init__(self, max_request_bytes: int, shape: Shape) -> None:
-        """Allow bodies of up to `max_request_bytes`, of which `shape` is read."""
+        """Allow bodies of up to `max_request_bytes`; `shape` is the part that is kept."""
         self._max = max_request_bytes
         self._shape = shape
         self._unfinished: dict[_Unfinished, None] = {}
@@ -63,8 +63,8 @@ class Intake:
 
         Raises:
             Refused: it is not a POST of JSON, or too large.
-            InvalidObject: it is no JSON, or `decode` has no use for it.
-            Disconnected: there is nobody left to answer.
+            InvalidObject: it is not JSON, or `decode` rejects it.
+            Disconnected: the client has gone.
         """
         length = _length_of(scope)
         if length > self._max:
@@ -121,7 +121,7 @@ class Intake:
                     began = clock()
 
     def _make_room(self) -> None:
-        """Give up on those that began first: the API server sends without a pause."""
+        """Drop the oldest bodies: the API server sends without a pause."""
         held = sum(each.size for each in self._unfinished)
         while held > MAX_HELD_BYTES:
             oldest = next(iter(self._unfinished))
@@ -149,7 +149,7 @@ class _Unfinished:
         return self.whole if self.sieve is None else self.sieve.finish()
 
     def forget(self) -> None:
-        """Free the memory: whoever reads it may be waiting for more."""
+        """Free the memory, even if its request is still being received."""
         self.whole, self.sieve = bytearray(), None
 
 

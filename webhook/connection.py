@@ -43,7 +43,7 @@ class Connection(HttpToolsProtocol):
         self.is_over = asyncio.Event()
 
     def trust(self) -> None:
-        """Take the client for one of those that we are here for."""
+        """Mark the client as the API server."""
         self.is_trusted = True
 
     @property
@@ -109,10 +109,10 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def _is_stalled(self) -> bool:
-        """Tell whether neither a request nor the keep-alive timer runs.
+        """Return whether neither a request nor the keep-alive timer runs.
 
-        So it is before the first request, and after blank lines: they stop uvicorn's timer and
-        begin nothing.
+        This is the state before the first request, and after blank lines: they stop uvicorn's
+        timer and begin no request.
         """
         exchange = self._exchange
         is_answered = exchange is None or exchange.response_complete

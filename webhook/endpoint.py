@@ -23,7 +23,7 @@ from webhook.review import Request
 log = logging.getLogger(__name__)
 
 NO_RING = RingName("")
-"""Stands in metrics for a ring that does not exist: its name is the caller's invention."""
+"""The label in metrics for rings that do not exist, whose names any client can invent."""
 
 _NOT_HANDLED = Decision(outcome="not_handled")
 _FAILED = Decision(
@@ -33,7 +33,7 @@ _FAILED = Decision(
 
 
 class Observer(Protocol):
-    """Who counts what the webhook does."""
+    """Counts the answers of the webhook."""
 
     def answered(self, ring: RingName, outcome: str, seconds: float) -> None:
         """Count an answer; `outcome` is one of a few fixed words, `ring` may be empty."""
@@ -45,7 +45,7 @@ class Observer(Protocol):
 
 
 class Answer(NamedTuple):
-    """What goes back, and what is counted."""
+    """An answer, and the values to count."""
 
     status: int
     body: bytes
@@ -54,11 +54,11 @@ class Answer(NamedTuple):
     assigned: GroupResource | None = None
     """The resource of an object that got its owner by this request."""
     trusted: bool = False
-    """Whether the API server has asked, and not another client that reaches the port."""
+    """Whether the request came from the API server, not from another client."""
 
 
 class AdmissionEndpoint:
-    """Answers the API server; it never refuses what the user asked for."""
+    """Answers the API server; it never refuses a user's request."""
 
     def __init__(
         self,
@@ -69,20 +69,18 @@ class AdmissionEndpoint:
         observer: Observer,
         trusts: Callable[[str], bool],
         max_request_bytes: int,
-        stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Take what to decide by; see `webhook.app.create_app`."""
+        """Prepare; see `webhook.app.create_app`."""
         self._rings = rings
         self._sharders = sharders
         self._is_stale = is_stale
         self._observer = observer
         self._trusts = trusts
         self._intake = Intake(max_request_bytes, review.SHAPE)
-        self._stopwatch = stopwatch
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request below the webhook's path prefix."""
-        started = self._stopwatch()
+        started = time.perf_counter()
         try:
             request = await self._intake.take(scope, receive, review.decode)
             token, name = _addressed(scope)
@@ -92,12 +90,12 @@ class AdmissionEndpoint:
         except InvalidObject as error:
             answer = Answer(400, f"no AdmissionReview: {error}".encode(), "malformed")
         except Disconnected:
-            self._observer.answered(NO_RING, "disconnected", self._stopwatch() - started)
+            self._observer.answered(NO_RING, "disconnected", time.perf_counter() - started)
             return
         await respond(send, answer)
         if answer.trusted:
             _trust(scope)
-        self._observer.answered(answer.ring, answer.outcome, self._stopwatch() - started)
+        self._observer.answered(answer.ring, answer.outcome, time.perf_counter() - started)
         if answer.assigned is not None:
             self._observer.assigned(answer.ring, answer.assigned)
 
@@ -109,7 +107,7 @@ class AdmissionEndpoint:
             if trusted:
                 _reserve(snapshot, decision, request)
         except Exception:
-            # The edge: whatever is wrong with us, the user's request must pass.
+            # A bug of ours must not fail the user's request.
             log.exception("admission failed", extra={"ring": name})
             failed = review.encode(request.uid, _FAILED)
             return Answer(200, failed, _FAILED.outcome, trusted=trusted)
@@ -129,7 +127,7 @@ class AdmissionEndpoint:
         if request.review is None:
             return _NOT_HANDLED
         if snapshot is None:
-            warning = f"the sharder knows no ControllerRing {name}"
+            warning = f"the sharder does not know ControllerRing {name}"
             return Decision(outcome="unknown_ring", warning=warning)
         decision = decide(request.review, snapshot, self._sharders())
         if decision.assigned is not None and self._is_stale():
@@ -138,15 +136,15 @@ class AdmissionEndpoint:
 
 
 def _trust(scope: Scope) -> None:
-    """Keep the connection of a client that knows the token before those of strangers."""
+    """Prefer the connection of a client that knows the token."""
     trust = scope.get("state", {}).get(TRUST)
     if trust is not None:
         trust()
 
 
 def _addressed(scope: Scope) -> tuple[str, RingName]:
-    """Return what stands before the prefix, and the ring that is named behind it."""
-    # Never from a URL put together with the Host header, which is the caller's.
+    """Return the token before the prefix, and the ring after it."""
+    # Not from a URL built with the Host header, which the client controls.
     path: str = scope["path"]
     token, _, name = path.partition(WEBHOOK_PATH_PREFIX)
     return token.removeprefix("/"), RingName(name)
@@ -162,7 +160,7 @@ def _assigned(request: Request, decision: Decision) -> GroupResource | None:
 def _reserve(snapshot: RingSnapshot | None, decision: Decision, request: Request) -> None:
     """Count the object where it was placed, before the next request is decided.
 
-    Not where nothing will be written, nor what the watch would never show.
+    Nothing is counted in a dry run, or for an object that the watch would never show.
     """
     if snapshot is None or snapshot.tally is None or decision.reservation is None:
         return

@@ -1,7 +1,7 @@
-"""Accepts connections on one port, and no more than it has room for.
+"""Accept connections on one port, up to a limit.
 
-An event loop's own server accepts until the process has no descriptor left for anything else,
-and knows a connection only once its TLS handshake is over.
+The event loop's own server accepts until the process has no descriptor left, and knows a
+connection only after its TLS handshake.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from contextlib import ExitStack
 from webhook.connection import Connection
 
 ACCEPT_PAUSE_SECONDS = 0.1
-"""After a connection could not be accepted, for want of descriptors for instance."""
+"""Pause after a failed accept, for example without free descriptors."""
 
 BACKLOG = 2048
-"""Connections that wait for being accepted, as uvicorn has it."""
+"""Connections that wait to be accepted; uvicorn's default."""
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 class Listener:
     """Holds the connections of its sockets, handshakes included.
 
-    Where there is room for no more, the oldest connection of a stranger is closed, else the one
-    of a trusted client that is idle for longest, else the new one.
+    At the limit the oldest connection of an untrusted client is closed, else the trusted one that
+    has been idle longest, else the new one.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Listener:
         tls: ssl.SSLContext | None,
         handshake_seconds: float,
     ) -> None:
-        """Take listening sockets, what makes connections, and how many there may be."""
+        """Accept on listening sockets, up to `room` connections."""
         self._sockets = sockets
         self._connection = connection
         self._room = room

@@ -1,8 +1,8 @@
-"""Who may read the metrics: asked of the API server, and believed for a few seconds.
+"""Authorize readers of the metrics with the API server, and cache its answers for seconds.
 
-A bearer token is reviewed, and then whether its owner may get them, as controller-runtime's
-filters.WithAuthenticationAndAuthorization does for the reference.  Without an answer nobody reads
-anything.  A token is kept as its digest only, and is never logged.
+A TokenReview of the bearer token and a SubjectAccessReview of its user, as controller-runtime's
+filters.WithAuthenticationAndAuthorization does for the reference.  Without an answer the request
+is refused.  A token is kept as its digest only, and is never logged.
 """
 
 import asyncio
@@ -16,51 +16,50 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, ignore
 
 BELIEVED_SECONDS: Final = 10.0
-"""How long an answer holds: so late a right that is taken away, or given, is noticed."""
+"""How long an answer is cached: a changed right takes effect that late."""
 
 MAX_BELIEVED: Final = 1_000
-"""Answers that are remembered: some 200 KB, whoever sends tokens.  So many tokens at most, which
-were all let in, may be reviewed beside the others."""
+"""Cached answers, some 200 KB.  This also bounds the accepted tokens that are reviewed without
+counting against `REVIEWS_PER_SECOND`."""
 
 REVIEW_SECONDS: Final = 5.0
 """For both questions about a token: scrapers wait 10 s by default."""
 
 REVIEWS_PER_SECOND: Final = 10
 BURST_SECONDS: Final = 2.0
-"""Tokens that were not let in the last time get so many reviews, and twenty at once.
+"""Limit of reviews of unknown tokens, with a burst of twenty.
 
-Anybody who reaches the port may make tokens up; the API server is not to suffer for it, nor are
-those who scrape now and then.
+Any client can make tokens up; this protects the API server, and occasional scrapers.
 """
 
 
 class _Answer(NamedTuple):
     status: HTTPStatus
     until: float
-    """It holds so long, and is kept longer."""
+    """When it expires; it is kept longer."""
 
 
 class MetricsAuthorizer:
-    """Those who may get the metrics."""
+    """Decides who may read the metrics."""
 
     def __init__(self, reviews: Reviews, clock: Clock) -> None:
-        """Nobody is known yet."""
+        """Begin with an empty cache."""
         self._reviews = reviews
         self._clock = clock
         self._answers: dict[bytes, _Answer] = {}
-        """By digest of the token; the one that was given last comes last."""
+        """By digest of the token; the newest answer is last."""
         self._under_way: dict[bytes, asyncio.Future[HTTPStatus]] = {}
-        """The one review of each token."""
+        """The review in flight of each token."""
         self._booked_until = 0.0
-        """When as many reviews as were begun would have been due."""
+        """When the reviews so far would have been due at the allowed rate."""
         self._trouble = ErrorLog("review tokens", ignore)
 
     async def check(self, authorization: str) -> HTTPStatus:
-        """Return OK, or what to refuse a request with that has this Authorization header.
+        """Return OK, or the status that refuses a request with this Authorization header.
 
-        That is UNAUTHORIZED without a token that the API server accepts, FORBIDDEN without the
-        right, TOO_MANY_REQUESTS where no more tokens can be reviewed, and INTERNAL_SERVER_ERROR,
-        as in the reference, where the API server does not answer or we may not ask.
+        UNAUTHORIZED: no token that the API server accepts.  FORBIDDEN: no right to the metrics.
+        TOO_MANY_REQUESTS: the rate of reviews is exceeded.  INTERNAL_SERVER_ERROR, as in the
+        reference: the API server does not answer, or we have no right to create reviews.
         """
         scheme, _, token = authorization.strip().partition(" ")
         token = token.strip()
@@ -72,13 +71,13 @@ class MetricsAuthorizer:
             return known.status
         if digest in self._under_way:
             return await asyncio.shield(self._under_way[digest])
-        was_let_in = known is not None and known.status is HTTPStatus.OK
-        if not was_let_in and not self._has_room(now):
+        was_accepted = known is not None and known.status is HTTPStatus.OK
+        if not was_accepted and not self._has_room(now):
             return HTTPStatus.TOO_MANY_REQUESTS
         return await self._ask(digest, token)
 
     async def _ask(self, digest: bytes, token: str) -> HTTPStatus:
-        """Have a token reviewed, for all who show it meanwhile."""
+        """Review a token once for all concurrent requests that have it."""
         status = HTTPStatus.INTERNAL_SERVER_ERROR
         answer = self._under_way[digest] = asyncio.get_running_loop().create_future()
         try:
@@ -87,9 +86,9 @@ class MetricsAuthorizer:
             self._believe(digest, status)
             self._trouble.over()
         except (ApiError, TimeoutError) as error:
-            # Nothing says that an error does not quote what was sent.
-            told = str(error).replace(token, "<token>") or "no answer in time"
-            self._trouble.failed(Unavailable(told))
+            # An error could quote the request.
+            text = str(error).replace(token, "<token>") or "no answer in time"
+            self._trouble.failed(Unavailable(text))
         finally:
             del self._under_way[digest]
             answer.set_result(status)
@@ -103,7 +102,7 @@ class MetricsAuthorizer:
         return HTTPStatus.OK if is_allowed else HTTPStatus.FORBIDDEN
 
     def _has_room(self, now: float) -> bool:
-        """Tell whether one more review may begin, and count it."""
+        """Return whether the rate allows one more review, and count it."""
         begun = max(self._booked_until, now)
         if begun - now >= BURST_SECONDS:
             return False
@@ -113,7 +112,7 @@ class MetricsAuthorizer:
     def _believe(self, digest: bytes, status: HTTPStatus) -> None:
         self._answers.pop(digest, None)
         if len(self._answers) >= MAX_BELIEVED:
-            # Those who were let in go last: made-up tokens are not to make anybody forgotten.
+            # Accepted tokens go last, so that made-up ones do not evict them.
             refused = (each for each, a in self._answers.items() if a.status is not HTTPStatus.OK)
             del self._answers[next(refused, next(iter(self._answers)))]
         self._answers[digest] = _Answer(status, self._clock.monotonic() + BELIEVED_SECONDS)

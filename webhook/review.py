@@ -1,8 +1,8 @@
-"""AdmissionReview (admission.k8s.io/v1) as bytes, and what is decided about it.
+"""Decode and encode AdmissionReviews (admission.k8s.io/v1).
 
-Decoding reads only the fields that a decision needs and skips the object's spec and status,
-which are nearly all of the bytes.  What cannot be read must not refuse the user's request, so a
-review is answerable as soon as its uid can be found.
+Decoding reads only the fields that a decision needs and skips the object's spec and status, nearly
+all of the bytes.  A review that cannot be decoded must not refuse the user's request, so it is
+answered if its uid is found.
 """
 
 from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -27,17 +27,17 @@ _POD_NAME = "authentication.kubernetes.io/pod-name"
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A review that can be answered; without `review` there is nothing to decide."""
+    """The request of a review; without `review` there is nothing to decide."""
 
     uid: str
     review: Review | None = None
     dry_run: bool = False
     problem: str = ""
-    """Why the request could not be read; empty also where there was no need to."""
+    """Why the request could not be decoded; empty also if it need not be."""
 
 
 class Unjudged(NamedTuple):
-    """The request of a review that leaves nothing to decide."""
+    """The request of a review without anything to decide."""
 
     uid: str
     problem: str = ""
@@ -45,16 +45,16 @@ class Unjudged(NamedTuple):
 
 
 class Asked(Protocol):
-    """What the request of every review has."""
+    """The fields that the request of every review has."""
 
     @property
     def uid(self) -> str:
-        """Which the answer repeats; may be empty."""
+        """Repeated in the answer; can be empty."""
         ...
 
     @property
     def operation(self) -> str:
-        """CREATE, UPDATE, DELETE or CONNECT; may be empty."""
+        """CREATE, UPDATE, DELETE or CONNECT; can be empty."""
         ...
 
 
@@ -62,7 +62,7 @@ AskedT = TypeVar("AskedT", bound=Asked)
 
 
 class Envelope(msgspec.Struct, Generic[AskedT], frozen=True):
-    """An AdmissionReview, of which only the request is read."""
+    """An AdmissionReview; only its request is decoded."""
 
     request: AskedT
 
@@ -71,8 +71,8 @@ def request_in(body: Body, decoder: msgspec.json.Decoder[Envelope[AskedT]]) -> A
     """Return the create or update that a review asks about.
 
     Raises:
-        InvalidObject: not JSON, or no request.uid: there is no way to answer it.
-        RecursionError: nested more deeply than a decoder goes; `sieve.Sieve` makes it shallow.
+        InvalidObject: not JSON, or without request.uid: it cannot be answered.
+        RecursionError: nested too deeply for a decoder; `sieve.Sieve` makes it shallow.
     """
     try:
         request = decoder.decode(body).request
@@ -86,11 +86,11 @@ def request_in(body: Body, decoder: msgspec.json.Decoder[Envelope[AskedT]]) -> A
 
 
 def decode(body: Body) -> Request:
-    """Return what the API server asks.
+    """Decode the request of the API server.
 
     Raises:
-        InvalidObject: not JSON, or no request.uid: there is no way to answer it.
-        RecursionError: nested more deeply than a decoder goes; `sieve.Sieve` makes it shallow.
+        InvalidObject: not JSON, or without request.uid: it cannot be answered.
+        RecursionError: nested too deeply for a decoder; `sieve.Sieve` makes it shallow.
     """
     request = request_in(body, _ADMISSION_REVIEW)
     if isinstance(request, Unjudged):
@@ -188,7 +188,7 @@ def _review_of(request: _Request, obj: PartialObject) -> Review:
 
 
 def uid_of(body: Body) -> str:
-    """Return request.uid of a review of which nothing else may be readable."""
+    """Return request.uid, even if nothing else of the review can be decoded."""
     try:
         uid = _IDENTITY.decode(body).request.uid
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,10 +1,8 @@
-"""AdmissionReviews of ControllerRings as bytes, and what is found about the ring.
+"""The endpoint that validates ControllerRings when they are written.
 
-The endpoint that judges ControllerRings when they are written.
-
-What it refuses and warns of stands in docs/protocol.md, "Refused and warned".  It refuses only
-what it has understood and found wrong.  Whatever else happens, the request passes: the ring
-controller judges by the same function, and says it in the ring's status.
+docs/protocol.md, "Refused and warned", lists what it refuses and warns about.  It refuses only a
+ring that it has decoded and found invalid; in all other cases the request passes, because the ring
+controller checks with the same function and reports in the ring's status.
 """
 
 import asyncio
@@ -32,7 +30,7 @@ from webhook.sieve import shape_of
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A review that can be answered; `ring` is not there where there is nothing to judge."""
+    """The request of a review; without `ring` there is nothing to validate."""
 
     uid: str
     name: RingName = RingName("")
@@ -44,7 +42,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What is found about a ring: it is refused if anything is."""
+    """The problems of a ring: it is refused if there are refusals."""
 
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -54,11 +52,11 @@ PASS = Verdict()
 
 
 def decode(body: Body) -> Request:
-    """Return what the API server asks.
+    """Decode the request of the API server.
 
     Raises:
-        InvalidObject: not JSON, or no request.uid: there is no way to answer it.
-        RecursionError: nested more deeply than a decoder goes; `sieve.Sieve` makes it shallow.
+        InvalidObject: not JSON, or without request.uid: it cannot be answered.
+        RecursionError: nested too deeply for a decoder; `sieve.Sieve` makes it shallow.
     """
     request = request_in(body, _REVIEW)
     if isinstance(request, Unjudged):
@@ -120,17 +118,15 @@ def _status(request: Request, refusals: tuple[Refusal, ...]) -> _Status:
 
 
 DISCOVERY_SECONDS = 2.0
-"""For all questions about one ring: the API server waits for us no longer than 5 s."""
+"""For all discovery for one ring: the API server waits at most 5 s for the answer."""
 
-JUDGE_SECONDS = 4.0
-"""For a ring, waiting included: the API server goes on without us after 5 s."""
+CHECK_SECONDS = 4.0
+"""For a ring, waiting included: the API server waits at most 5 s."""
 
 MAX_WAITING = 10
-"""Rings that are judged or wait for it: they are judged one at a time."""
+"""Rings that are being checked or waiting, one at a time."""
 
-_FAILED = Verdict(
-    warnings=("the sharder failed to check this ring; its condition Ready will tell",)
-)
+_FAILED = Verdict(warnings=("the sharder failed to check this ring; see its condition Ready",))
 
 log = logging.getLogger(__name__)
 
@@ -147,15 +143,14 @@ class RingValidation:
         custom: Collection[str],
         max_request_bytes: int,
     ) -> None:
-        """Take what to judge by.
+        """Prepare.
 
         Args:
-            rings: The snapshot of a ring as it is now, None if there is no such ring.
-            selected: The namespaces that a ring selects, whether there is such a ring or not.
-            objects: To look resources up.
+            rings: Returns a ring's present snapshot, None if there is no such ring.
+            selected: Returns the namespaces that a ring selects, also for a ring not yet created.
+            objects: For discovery.
             custom: The names of the installed strategies.
-            max_request_bytes: Of one body, and never more than `MAX_RING_BYTES`; larger ones get
-                413.
+            max_request_bytes: Limit of a body, at most `MAX_RING_BYTES`; larger ones get 413.
         """
         self._rings = rings
         self._selected = selected
@@ -163,15 +158,15 @@ class RingValidation:
         self._custom = custom
         self._intake = Intake(min(max_request_bytes, MAX_RING_BYTES), SHAPE)
         self._under_way = 0
-        # One thread, so that a ring is judged when the one before is done, even if too late.
+        # One thread, so that rings are checked one at a time, even after a timeout.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="validation")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one HTTP request; what cannot be judged in time is left to the failurePolicy."""
+        """Serve one HTTP request; after a timeout the failurePolicy decides."""
         try:
             answer = Answer(200, await self._take(scope, receive), "validated")
         except TimeoutError:
-            answer = Answer(503, b"the ring was not judged in time", "overloaded")
+            answer = Answer(503, b"the ring was not checked in time", "overloaded")
         except Refused as refused:
             answer = Answer(refused.status, refused.reason.encode(), refused.outcome)
         except InvalidObject as error:
@@ -186,21 +181,21 @@ class RingValidation:
         self._under_way += 1
         try:
             request = await self._intake.take(scope, receive, decode)
-            async with asyncio.timeout(JUDGE_SECONDS):
+            async with asyncio.timeout(CHECK_SECONDS):
                 return await self._answer(request)
         finally:
             self._under_way -= 1
 
     async def _answer(self, request: Request) -> bytes:
         try:
-            verdict = await self._judge(request)
+            verdict = await self._check(request)
         except Exception:
-            # The edge: whatever is wrong with us, the user's request must pass.
+            # A bug of ours must not fail the user's request.
             log.exception("validation failed", extra={"ring": request.name})
             verdict = _FAILED
         return encode(request, verdict)
 
-    async def _judge(self, request: Request) -> Verdict:
+    async def _check(self, request: Request) -> Verdict:
         if request.problem:
             warning = f"the sharder cannot read this ring: {request.problem}"
             return Verdict(warnings=(warning,))
@@ -208,9 +203,9 @@ class RingValidation:
         if new is None or new.metadata.deletion_timestamp is not None:
             return PASS
         if old is not None and old.spec == new.spec:
-            # Who adds a label to a ring that slipped in is not to blame for the rest.
+            # A change of metadata must not fail for an invalid spec that is already stored.
             return PASS
-        # A change of the strategy is tried out, which may take longer than others can wait.
+        # Checking a change of the strategy can take long, so it runs in a thread.
         run = asyncio.get_running_loop().run_in_executor
         refused = await run(self._thread, refusals, new, self._custom)
         if refused:
@@ -227,7 +222,7 @@ class RingValidation:
         )
 
     async def _unknown(self, ring: ControllerRing) -> set[GroupResource]:
-        """Return what the API server does not serve, as far as it tells in time."""
+        """Return the resources that the API server does not serve, if it answers in time."""
         unknown = set[GroupResource]()
         with suppress(ApiError, TimeoutError):
             async with asyncio.timeout(DISCOVERY_SECONDS):

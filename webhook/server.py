@@ -1,7 +1,7 @@
-"""An HTTP server of the process: one listening socket, with or without TLS.
+"""An HTTP server of the process: one port, with or without TLS.
 
-uvicorn parses and answers.  Its own start and stop are not used: they end the process where a
-port is taken, take the signals that the composition root owns, and say nothing about the port.
+uvicorn parses and answers.  Its own start and stop are not used: they end the process if a port is
+taken, install signal handlers, and do not report the port.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from webhook.listener import Listener, listening_sockets
 from webhook.tls import ServerTls
 
 KEEP_ALIVE_SECONDS = 120
-"""Longer than the API server keeps an idle connection (90 s): who closes last loses no call."""
+"""Longer than the API server keeps an idle connection (90 s), so that it closes first."""
 
 REQUEST_SECONDS = 10.0
 """In which a request must be complete; the API server waits 5 s for its answer by default."""
@@ -31,7 +31,7 @@ MAX_CONNECTIONS = 512
 """The API server has one for each call that is under way, and keeps 25 idle ones."""
 
 SWEEP_SECONDS = 1.0
-"""Between two looks at incomplete requests."""
+"""Between two checks for incomplete requests."""
 
 
 class Server:
@@ -99,10 +99,10 @@ class Server:
         return len(self._listener) if self._listener is not None else 0
 
     def retire(self) -> None:
-        """Go on serving, but end each connection with its next answer.
+        """Keep serving, but end each connection with its next answer.
 
-        Called when the readiness probe already says no, it moves clients that keep their
-        connections to other replicas before `stop` closes the rest under their hands.
+        Call it when the replica is already not ready: it moves clients with open connections to
+        other replicas before `stop` closes the rest.
         """
         self._headers = [(b"connection", b"close")]
         self._stamp()

@@ -1,8 +1,8 @@
-"""JSON of any size and depth, reduced to what a decoder reads of it.
+"""Reduce JSON of any size and depth to the parts that a decoder reads.
 
-A decoder wants all of its input at once, keeps the event loop for as long as it takes, makes an
-object of each label, and recurses.  A sieve takes pieces, looks at each byte once without
-recursion, and keeps little, so that a large or deep review is judged like any other.
+A decoder needs its whole input, blocks the event loop, creates an object for each label, and
+recurses.  A sieve takes pieces, reads each byte once without recursion, and keeps little, so that
+a large or deep review is handled like any other.
 """
 
 import re
@@ -16,12 +16,12 @@ from sharder.core.errors import InvalidObject
 from sharder.core.names import API_GROUP
 
 MAX_TEXT_BYTES: Final = 4 * 1024
-"""Longer texts are replaced by a digest: equal ones stay equal.  What decides is far shorter."""
+"""Longer texts are replaced by a digest: equal ones stay equal, and relevant ones are shorter."""
 
 MAX_COLLECTION_BYTES: Final = 128 * 1024
-"""Of a map or list.  What comes after that is left out, but for entries whose key has our domain.
+"""Limit of a map or list.  Later entries are dropped, unless their key has our domain.
 
-A decoder makes some 150 bytes out of a label of eight.
+A decoder uses some 150 bytes for a label of eight.
 """
 
 MAX_BYTES: Final = 2 * 1024 * 1024
@@ -33,7 +33,7 @@ MAX_SCALAR_BYTES: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """An object of which only these members are read."""
+    """An object; only these members are kept."""
 
     of: dict[bytes, "Shape"]
     """By their quoted names."""
@@ -120,10 +120,10 @@ _SKIPPED = re.compile(
 
 
 class Sieve:
-    """Takes a JSON object in, piece by piece."""
+    """Reads a JSON object piece by piece."""
 
     def __init__(self, shape: Shape) -> None:
-        """Keep what belongs to `shape`, which is the shape of the whole."""
+        """Keep what belongs to `shape`, the shape of the whole object."""
         self._shape = shape
         self._frames: list[_Frame] = []
         self._kept = bytearray()
@@ -146,7 +146,7 @@ class Sieve:
         """Read on, at a cost that depends on the length of the piece alone.
 
         Raises:
-            InvalidObject: it is no JSON object, or none that Kubernetes writes.
+            InvalidObject: it is not a JSON object, or not one that Kubernetes writes.
         """
         piece, self._scalar = self._scalar + piece, b""
         position = 0
@@ -243,7 +243,7 @@ class Sieve:
     def _value(self, value: bytes) -> None:
         """Keep a value, or its opening bracket, if it is wanted."""
         if self._is_key_next:
-            raise InvalidObject("a key is no text")
+            raise InvalidObject("a key is not a text")
         if self._is_wanted:
             self._keep(value)
         if self._frames:

@@ -1,4 +1,4 @@
-"""The certificate that a server shows, exchangeable while it runs."""
+"""The certificate of a server, replaceable while it runs."""
 
 import os
 import ssl
@@ -30,10 +30,9 @@ class ServerTls:
         self.context.sni_callback = self._choose
 
     def replace(self, certificate: bytes, key: bytes) -> None:
-        """Show this certificate from the next handshake on; open connections are kept.
+        """Serve this certificate from the next handshake on; open connections stay.
 
-        The one that is shown already is not loaded again: who looks after certificates looks
-        often.
+        The present one is not loaded again, because this is called often.
 
         Raises:
             ConfigError: it cannot be used; the present one stays.
@@ -54,7 +53,7 @@ def _tested_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
     try:
         _shake_hands(context)
     except ssl.SSLError as error:
-        raise ConfigError(f"the certificate does not serve: {error}") from error
+        raise ConfigError(f"the certificate cannot be served: {error}") from error
     return context
 
 
@@ -72,7 +71,7 @@ def _context(certificate: bytes, key: bytes) -> ssl.SSLContext:
 
 @contextmanager
 def _readable(pem: bytes) -> Iterator[str]:
-    """Give the bytes a path, since OpenSSL loads no other; in memory where the system can.
+    """Give the bytes a path, which OpenSSL requires; in memory if the system supports it.
 
     A disk would keep the key, and the container's file system is read-only.
     """

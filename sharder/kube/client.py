@@ -33,13 +33,13 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 REQUEST_SECONDS: Final = 10.0
 _CONNECT_SECONDS: Final = 10.0
 SILENCE_SECONDS: Final = 60.0
-"""A stream that is silent for so long is taken for dead: watches end earlier by themselves."""
+"""A stream that is silent for so long is considered dead: watches end earlier by themselves."""
 _REFRESH_SECONDS: Final = 60.0
 _KUBECONFIG: Final = "~/.kube/config"
 
 
 class TooLong(Exception):  # noqa: N818 - reads as a fact
-    """The answer is longer than was asked for."""
+    """The answer is longer than allowed."""
 
 
 class _Options(TypedDict, total=False):
@@ -86,8 +86,8 @@ class Client:
         """Send one request and return the body of the answer.
 
         Raises:
-            ApiError: as `sharder.kube.errors` maps the status; a write that got no answer may
-                have got through.
+            ApiError: as `sharder.kube.errors` maps the status; a write without an answer may have
+                succeeded.
             TooLong: the answer has more than `max_bytes`; the rest of it is not read.
         """
         what = f"{method} {path}"
@@ -121,16 +121,15 @@ class Client:
         *,
         query: Mapping[str, str],
         accept: str = JSON,
-        silence: float = SILENCE_SECONDS,
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Open a stream and yield its lines, until the server ends it or is silent for so long.
+        """Open a stream and yield its lines, until the server ends it or is silent too long.
 
         Raises:
             ApiError: the stream could not be opened, or broke.
         """
         what = f"GET {path}"
         timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=_CONNECT_SECONDS, sock_read=silence
+            total=None, sock_connect=_CONNECT_SECONDS, sock_read=SILENCE_SECONDS
         )
         try:
             async with self._session.get(
@@ -173,8 +172,8 @@ async def connect(kubeconfig: str | None = None, context: str | None = None) -> 
 
     Args:
         kubeconfig: Path, or several as in the variable KUBECONFIG.  Without it: the service
-            account if we run in a pod, else ~/.kube/config.
-        context: Name of a context; means a kubeconfig even in a pod.
+            account inside a pod, else ~/.kube/config.
+        context: Name of a context; implies a kubeconfig even inside a pod.
 
     Raises:
         ConfigError: there is no usable configuration.
@@ -186,11 +185,11 @@ async def connect(kubeconfig: str | None = None, context: str | None = None) -> 
             return Client(configuration)
         except (ConfigException, OSError) as error:
             raise ConfigError(
-                f"cannot use the service account: {error}; mount its token or give a kubeconfig"
+                f"cannot use the service account: {error}; mount its token or set a kubeconfig"
             ) from error
     paths = kubeconfig or _KUBECONFIG
     if not _is_there(paths):
-        raise ConfigError(f"no kubeconfig at {paths}: give the path of one, or run in a pod")
+        raise ConfigError(f"no kubeconfig at {paths}: set its path, or run in a pod")
     try:
         await _load(configuration, paths, context)
         return Client(configuration)
@@ -203,13 +202,13 @@ async def connect(kubeconfig: str | None = None, context: str | None = None) -> 
         AttributeError,
     ) as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"cannot use kubeconfig {paths}: {reason}; correct it") from error
+        raise ConfigError(f"cannot use kubeconfig {paths}: {reason}; fix it") from error
 
 
 async def _load(configuration: Configuration, paths: str, context: str | None) -> None:
-    """Read a kubeconfig, and have its credentials read again while we run.
+    """Read a kubeconfig, and refresh its credentials regularly.
 
-    The client reads them once; tokens from files and exec plugins expire.
+    The client reads them once, but tokens from files and exec plugins expire.
     """
     loader = await load_kube_config(  # type: ignore[no-untyped-call]  # not annotated
         config_file=paths,
@@ -230,9 +229,9 @@ async def _load(configuration: Configuration, paths: str, context: str | None) -
 
 
 def _proxy_from_environment(server: URL) -> str | None:
-    """Return what HTTPS_PROXY and NO_PROXY say, looked up once.
+    """Return the proxy that HTTPS_PROXY and NO_PROXY select, evaluated once.
 
-    The session's own `trust_env` looks it up, and ~/.netrc too, in a thread for each request.
+    The session's own `trust_env` evaluates them, and ~/.netrc, in a thread for each request.
     """
     if server.host is None or proxy_bypass(server.host):
         return None
@@ -257,9 +256,9 @@ async def _read(response: aiohttp.ClientResponse, max_bytes: int | None) -> byte
 
 
 def _hang_up(response: aiohttp.ClientResponse) -> None:
-    """Close the connection of a stream that is left early, now.
+    """Close the connection of an unfinished stream at once.
 
-    TLS' polite goodbye waits up to 30 s for the other side's.
+    A clean TLS shutdown waits up to 30 s for the other side.
     """
     connection = response.connection
     if connection is not None and connection.transport is not None:

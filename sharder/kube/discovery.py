@@ -1,4 +1,4 @@
-"""What the API server serves, all at once."""
+"""Aggregated discovery: all resources of the API server in two requests."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -23,7 +23,7 @@ class Served:
     resources: tuple[Resource, ...]
     """Those that can be listed and patched, by group and name."""
     silent: tuple[str, ...]
-    """Groups whose own server does not answer, so that their resources are not known."""
+    """Groups whose own server is unavailable, so that their resources are unknown."""
 
 
 class _Response(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ async def served(client: Client) -> Served:
     for path in ("/api", "/apis"):
         answer = understand(await client.request("GET", path, accept=_ACCEPT), _Groups, path)
         if answer.kind != _KIND:
-            raise Rejected(f"GET {path}: the server is too old to tell all that it serves")
+            raise Rejected(f"GET {path}: no aggregated discovery; the server is older than 1.30")
         groups += answer.items
     found: dict[GroupResource, Resource] = {}
     for group in groups:
@@ -95,5 +95,5 @@ def _resources_of(group: _Group) -> list[Resource]:
 
 
 def _is_silent(group: _Group) -> bool:
-    """Tell whether a version of the group is stale: what is known of it is old, or nothing."""
+    """Return whether a version of the group is stale: its resources are old or unknown."""
     return any(version.freshness == "Stale" for version in group.versions)

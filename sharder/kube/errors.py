@@ -1,4 +1,4 @@
-"""Turn what the API server and the network say into `sharder.core.errors`, in this one place."""
+"""Map errors of the API server and the network to `sharder.core.errors`."""
 
 from typing import Final, TypeVar
 
@@ -18,7 +18,7 @@ D = TypeVar("D")
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """metav1.Status, the body of every refusal."""
+    """metav1.Status, the body of every error."""
 
     message: str = ""
     reason: str = ""
@@ -46,31 +46,31 @@ _POLICIES: Final = (
     "exceeded quota",
     "violates PodSecurity",
 )
-"""What a 403 says that is no matter of rights: webhooks, policies, quotas and pod security."""
+"""Texts of a 403 that is not about rights: webhooks, policies, quotas and pod security."""
 
 
 _TOO_LARGE: Final = ("request is too large", "trying to send message larger than max")
-"""What etcd, or the client that the API server has of it, says of an object; with a 500."""
+"""Texts of etcd and of its client in the API server, with a 500."""
 
 
 def refusal(code: int, body: bytes, what: str) -> ApiError:
     """Return the error for an answer with HTTP status `code`.
 
-    `what` was asked, such as "PATCH /api/v1/...".  The body should be a Status, which names verb
-    and resource; proxies in between send anything.
+    `what` is the request, such as "PATCH /api/v1/...".  The body should be a Status, which names
+    verb and resource; proxies in between send anything.
     """
     try:
         status = msgspec.json.decode(body, type=Status)
     except (msgspec.DecodeError, UnicodeDecodeError):
         status = Status(message=body[:200].decode(errors="replace").strip())
         if code == 404:
-            # Objects are missed with a Status, paths without.
+            # The server answers with a Status for objects, without one for unknown paths.
             what = f"{what}: the server does not serve this: install the CRD"
     return from_status(code, status, what)
 
 
 def from_status(code: int, status: Status, what: str) -> ApiError:
-    """Return the error for a Status, which also stands in the middle of a watch."""
+    """Return the error for a Status, which can also come within a watch."""
     if any(words in status.message for words in _TOO_LARGE):
         return Rejected(f"{what}: {status.message} [{code}]")
     kind = _BY_CODE.get(code, Rejected if 400 <= code < 500 else Unavailable)
@@ -88,10 +88,10 @@ def unreachable(error: Exception, what: str) -> Unavailable:
 
 
 def understand(data: bytes | msgspec.Raw, of: type[D], what: str) -> D:
-    """Decode what the server itself wrote, as opposed to the objects in it.
+    """Decode the server's own structure around objects.
 
     Raises:
-        Unavailable: it is cut short, or some proxy's; the next answer may be right.
+        Unavailable: the answer is truncated, or a proxy's; a retry can succeed.
     """
     try:
         return msgspec.json.decode(data, type=of)

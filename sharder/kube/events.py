@@ -1,4 +1,4 @@
-"""Events for people: core/v1, as `kubectl describe` shows them."""
+"""Events (core/v1), as `kubectl describe` shows them."""
 
 import logging
 from typing import Final
@@ -23,10 +23,10 @@ class KubeRecorder:
         self._clock = clock
         self._recorded: dict[tuple[str, str, str, str], float] = {}
         self._missed = 0
-        """Events in a row that could not be recorded: the first one is told."""
+        """Events in a row that could not be recorded; only the first is logged."""
 
     async def warn(self, about: PartialObject, reason: str, message: str) -> None:
-        """Record a Warning; for cluster-scoped objects it lands in the namespace `default`."""
+        """Record a Warning; for cluster-scoped objects it is in the namespace `default`."""
         now = self._clock.monotonic()
         self._forget_before(now - _QUIET_SECONDS)
         key = (about.kind, str(about.metadata.ref), reason, message)
@@ -52,7 +52,7 @@ class KubeRecorder:
             self._missed = 0
 
     def _forget_before(self, end: float) -> None:
-        """Forget old Warnings, which stand first; thousands may come at a time."""
+        """Forget old Warnings, which are first; there can be thousands."""
         while self._recorded:
             key, at = next(iter(self._recorded.items()))
             if at > end:

@@ -1,4 +1,4 @@
-"""Any resource of the cluster, by metadata only."""
+"""Discovery of single resources, and their objects by metadata only."""
 
 import asyncio
 from typing import Final, TypeVar
@@ -15,7 +15,7 @@ from sharder.kube.store import KubeStore
 D = TypeVar("D")
 
 _CORE_VERSION: Final = "v1"
-_BELIEVED_SECONDS: Final = 60.0
+_CACHE_SECONDS: Final = 60.0
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -44,19 +44,19 @@ class _ResourceList(msgspec.Struct, frozen=True):
 
 
 class KubeObjects:
-    """The cluster's resources; what discovery has found is believed for a minute."""
+    """The cluster's resources; discovery is cached for a minute."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._found: dict[GroupResource, tuple[Resource, float]] = {}
 
     async def find(self, resource: GroupResource) -> Resource:
-        """Look the resource up, in the preferred version of its group if that serves it."""
+        """Discover the resource, in the preferred version of its group if that serves it."""
         now = asyncio.get_running_loop().time()
         found, until = self._found.get(resource, (None, now))
         if found is None or now >= until:
             found = await self._discover(resource)
-            self._found[resource] = (found, now + _BELIEVED_SECONDS)
+            self._found[resource] = (found, now + _CACHE_SECONDS)
         return found
 
     def of(
@@ -74,7 +74,7 @@ class KubeObjects:
         )
 
     async def _discover(self, resource: GroupResource) -> Resource:
-        missing = f"the API server does not serve {resource}: install its CRD or correct the name"
+        missing = f"the API server does not serve {resource}: install its CRD or fix the name"
         if not resource.group:
             group = _Group(versions=(_Version(_CORE_VERSION),))
             root = "/api"

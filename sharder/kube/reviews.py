@@ -1,4 +1,4 @@
-"""Whose a token is and what its owner may do, as the API server judges it; and who we are."""
+"""Reviews by the API server: the user of a token, the rights of a user, and our own name."""
 
 from typing import Final
 
@@ -42,13 +42,13 @@ class _SelfReview(msgspec.Struct, frozen=True):
 
 
 class KubeReviews:
-    """Asks for reviews, which change nothing and are not kept."""
+    """Creates reviews, which change nothing and are not stored."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def identify(self, token: str) -> User | None:
-        """Return whose the bearer token is, None if the API server does not accept it."""
+        """Return the user of a bearer token, None if the API server does not accept it."""
         body: Json = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
@@ -59,7 +59,7 @@ class KubeReviews:
         return status.user if status.authenticated and status.user.username else None
 
     async def may_read_metrics(self, user: User) -> bool:
-        """Tell whether the user may get the metrics, a path that is no resource's."""
+        """Return whether the user may get the metrics, a nonResourceURL."""
         body: Json = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
@@ -76,7 +76,7 @@ class KubeReviews:
 
 
 async def whoami(client: Client) -> str:
-    """Return the name under which the API server knows us."""
+    """Return our user name, as the API server sees it."""
     body: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     answer = await client.request("POST", _SELF, body=body)
     return understand(answer, _SelfReview, _SELF).status.user_info.username
@@ -85,7 +85,7 @@ async def whoami(client: Client) -> str:
 async def may_i(
     client: Client, verb: str, resource: GroupResource, *, namespace: str = "", name: str = ""
 ) -> bool:
-    """Tell whether we may do so; an empty namespace means in all, an empty name on all objects."""
+    """Return whether we have a right; an empty namespace or name stands for all."""
     attributes: Json = {
         "verb": verb,
         "group": resource.group,

@@ -22,9 +22,9 @@ T = TypeVar("T")
 PAGE_LIMIT: Final = 500
 """Objects per page, as kubectl takes them (its --chunk-size)."""
 PAGE_BYTES: Final = 2 * 1024 * 1024
-"""That a page has if its objects are large: its limit follows from the size of the one before."""
+"""Target size of a page of large objects: its limit follows from the size of the one before."""
 MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
-"""A longer page is asked for again with a lower limit, unless it is a single object."""
+"""A longer page is requested again with a lower limit, unless it is a single object."""
 _PAGE_SECONDS: Final = 30.0
 _WATCH_SECONDS: Final = range(45, 56)
 """The server sends a bookmark two seconds before it ends a watch, hence before we take the
@@ -58,12 +58,11 @@ _METADATA_DECODER = msgspec.json.Decoder(PartialObject)
 class KubeStore(Generic[T]):
     """The objects of a resource, decoded as the struct `of`.
 
-    Objects that cannot be decoded are logged and left out of lists, streams and watches, unless
-    `unreadable` makes something of their metadata and the error; where
-    one was asked for by name, `InvalidObject` is raised.  So it goes with objects that are nested
-    deeper than a decoder takes, unless only their metadata is wanted.  Structs that are
-    `PartialObject` carry kind and apiVersion of the resource, which the server leaves out or
-    replaces by its own.
+    Lists, streams and watches log and skip objects that cannot be decoded, unless `unreadable`
+    builds one from their metadata and the error; `get` raises `InvalidObject`.  The same holds for
+    objects that are nested too deeply for a decoder, unless only their metadata is wanted.
+    Structs that are `PartialObject` carry kind and apiVersion of the resource, which the server
+    omits or replaces by its own.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class KubeStore(Generic[T]):
         decode: Callable[[bytes | msgspec.Raw], T] | None = None,
         unreadable: Callable[[PartialObject, str], T] | None = None,
     ) -> None:
-        """`decode` reads one object where a decoder for `of` would keep too much of it."""
+        """`decode` decodes one object if a decoder for `of` would keep too much of it."""
         self._client = client
         self._of = of
         self._resource = resource
@@ -153,7 +152,7 @@ class KubeStore(Generic[T]):
         return self._one(answer, path)
 
     async def apply(self, ref: ObjectRef, body: Json) -> T:
-        """Have the object as `body` says, under the sharder's field manager; others give way."""
+        """Apply `body` under the sharder's field manager, with force."""
         path = self._path(ref)
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         answer = await self._client.request(
@@ -167,7 +166,7 @@ class KubeStore(Generic[T]):
         return self._one(answer, path)
 
     async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        """Delete exactly this object in exactly this state."""
+        """Delete the object only if it has this uid and resourceVersion."""
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         options: Json = {
             "apiVersion": "v1",
@@ -197,7 +196,7 @@ class KubeStore(Generic[T]):
             try:
                 page = understand(answer, _Page, path)
             except RecursionError:
-                # In a thread: a page may be full of such objects, and others wait for the loop.
+                # In a thread: a page can be full of such objects, and would block the loop.
                 shallow = await asyncio.to_thread(cut, answer)
                 page = understand(shallow, _Page, path)
             yield page
@@ -236,7 +235,7 @@ class KubeStore(Generic[T]):
         try:
             return self._decode(answer)
         except msgspec.DecodeError as error:
-            raise InvalidObject(f"{path}: {error}; correct the object") from error
+            raise InvalidObject(f"{path}: {error}; fix the object") from error
 
     def _try_decode(self, raw: msgspec.Raw) -> T | None:
         try:
@@ -244,13 +243,13 @@ class KubeStore(Generic[T]):
         except msgspec.DecodeError as error:
             fields = {"resource": str(self._resource.id), "error": str(error)}
             if self._unreadable is None:
-                _log.warning("object left out", extra=fields)
+                _log.warning("skipping undecodable object", extra=fields)
                 return None
             problem = str(error)
         try:
             return self._unreadable(_METADATA_DECODER.decode(raw), problem)
         except (msgspec.DecodeError, RecursionError):
-            _log.warning("object left out", extra=fields)
+            _log.warning("skipping undecodable object", extra=fields)
             return None
 
     def _decode(self, raw: bytes | msgspec.Raw) -> T:

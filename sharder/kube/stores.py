@@ -48,17 +48,17 @@ def leases(client: Client, *, namespace: str = "", labels: str = "") -> KubeStor
 
 
 def rings(client: Client) -> KubeStore[ControllerRing]:
-    """Return the ControllerRings; their `status()` is written apart."""
+    """Return the ControllerRings; `status()` has their status subresource."""
     return KubeStore(client, ControllerRing, RINGS)
 
 
 def all_rings(client: Client) -> KubeStore[ControllerRing]:
-    """Return the ControllerRings to follow: none is left out, or it would be taken for deleted."""
+    """Return the ControllerRings to follow: skipping one would look like its deletion."""
     return KubeStore(client, ControllerRing, RINGS, unreadable=unreadable_ring)
 
 
 def namespaces(client: Client) -> KubeStore[PartialObject]:
-    """Return the Namespaces, of which only labels matter."""
+    """Return the Namespaces by metadata, for their labels."""
     return KubeStore(client, PartialObject, NAMESPACES, metadata_only=True)
 
 
@@ -68,7 +68,7 @@ def secrets(client: Client, *, namespace: str) -> KubeStore[Secret]:
 
 
 def webhook_configurations(client: Client) -> KubeStore[WebhookConfiguration]:
-    """Return the cluster's MutatingWebhookConfigurations, with whom they trust."""
+    """Return the cluster's MutatingWebhookConfigurations with their CA bundles."""
     return KubeStore(client, WebhookConfiguration, MUTATING)
 
 

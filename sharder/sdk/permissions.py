@@ -45,7 +45,7 @@ def needed_rights(
 
 
 def advice(missing: Sequence[Right]) -> str:
-    """Return the rules to add for the missing rights, of which there is at least one."""
+    """Return the rules to add for the missing rights; `missing` must not be empty."""
     verbs: dict[tuple[GroupResource, str], list[str]] = {}
     for right in missing:
         verbs.setdefault((right.resource, right.namespace), []).append(right.verb)

@@ -88,8 +88,8 @@ class Shard:
         try:
             asyncio.run(self._serve_until_signal())
         except SharderError as error:
-            # No traceback: the message is enough.  It is not constant, because the program may
-            # show no fields, or may not have set up logging.
+            # No traceback: the message is enough.  It is not constant, because the program might
+            # show no fields, or lack a logging setup.
             _log.error("shard failed: %s", error, extra={**self._fields(), "error": str(error)})
             raise SystemExit(1) from error
 

@@ -1,4 +1,4 @@
-"""What the sharder keeps in its Secret, and what is wrong with it."""
+"""The content of the sharder's Secret, and its problems."""
 
 import base64
 import binascii
@@ -15,35 +15,35 @@ from sharder.tls.facts import facts_of, issued_by, names_in
 from sharder.tls.issue import KeyPair, issuer_of
 
 NEXT_KEY = "ca-next.key"
-"""Where a Secret holds the key of the authority that is to take over."""
+"""The key of a Secret's data with the private key of the next authority."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateBundle:
-    """Authorities, the key of the one that issues, and what it issued; all PEM."""
+    """Authorities, the key of the issuing one, and the certificate that it issued; all PEM."""
 
     ca: bytes
-    """All authorities that are to be trusted: several while one takes over from another."""
+    """All trusted authorities: several while one replaces another."""
     ca_key: bytes = field(repr=False)
-    """Of the authority in `ca` that issues."""
+    """Key of the authority in `ca` that issues."""
     certificate: bytes
     key: bytes = field(repr=False)
     next_key: bytes = field(default=b"", repr=False)
-    """Of the authority in `ca` that is to take over; empty if none is."""
+    """Key of the next authority in `ca`; empty if there is none."""
 
     @property
     def authority(self) -> KeyPair:
-        """Issues the serving certificate."""
+        """The authority that issues the serving certificate."""
         return KeyPair(certificate=self.ca, key=self.ca_key)
 
     @property
     def next_authority(self) -> KeyPair:
-        """Is to issue the next one; without a key if there is none."""
+        """The next authority; without a key if there is none."""
         return KeyPair(certificate=self.ca, key=self.next_key)
 
     @property
     def serving(self) -> KeyPair:
-        """What the webhook shows."""
+        """The certificate that the webhook serves."""
         return KeyPair(certificate=self.certificate, key=self.key)
 
     def to_secret_data(self) -> dict[str, str]:
@@ -58,7 +58,7 @@ class CertificateBundle:
 
     @classmethod
     def from_secret_data(cls, data: Mapping[str, str]) -> "CertificateBundle":
-        """Read the `data` of a Secret; what is missing or no base64 is empty, see `problem`."""
+        """Read the `data` of a Secret; missing or malformed values are empty, see `problem`."""
         return cls(
             ca=_bytes(data.get("ca.crt", "")),
             ca_key=_bytes(data.get("ca.key", "")),
@@ -90,7 +90,7 @@ def problem(bundle: CertificateBundle, names: Iterable[str], now: datetime) -> s
 
 
 def serving_problem(pair: KeyPair, names: Iterable[str], now: datetime) -> str | None:
-    """Return why the pair cannot serve `names` at `now`, whoever issued it, or None."""
+    """Return why the pair cannot serve `names` at `now`, whatever its issuer, or None."""
     try:
         certificate = x509.load_pem_x509_certificates(pair.certificate)[0]
         key = serialization.load_pem_private_key(pair.key, password=None)

@@ -1,4 +1,4 @@
-"""What stands in certificates, as values: for people, and to tell who trusts whom."""
+"""The content of certificates as values, and which authority issued which."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class CertificateFacts:
     serial: str
     """Hexadecimal, upper case."""
     names: tuple[str, ...]
-    """DNS names and IP addresses that it is good for; none for an authority."""
+    """DNS names and IP addresses; none for an authority."""
     not_before: datetime
     not_after: datetime
     fingerprint: str
@@ -28,7 +28,7 @@ class CertificateFacts:
 
 
 def facts_of(pem: bytes) -> tuple[CertificateFacts, ...]:
-    """Return what stands in each certificate, each once, in their order.
+    """Return the content of each certificate once, in their order.
 
     () if there are none, or one cannot be read.
     """
@@ -58,7 +58,7 @@ def issued_by(
 
 
 def names_in(certificate: x509.Certificate) -> tuple[str, ...]:
-    """Return the DNS names and then the IP addresses that it is good for."""
+    """Return the certificate's DNS names, then its IP addresses."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):

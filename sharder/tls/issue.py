@@ -1,8 +1,8 @@
-"""An authority of our own, and the serving certificates that it issues.
+"""Our own authority, and the serving certificates that it issues.
 
 ECDSA on P-256, random serial numbers (RFC 5280, section 4.1.2.2), and all extensions that strict
-verifiers ask for (section 4.2; Go, and Python from 3.13 on).  Pure but for the random numbers;
-everything goes in and out as PEM.
+verifiers require (section 4.2; Go, and Python since 3.13).  Pure except for random numbers;
+everything is PEM.
 """
 
 import ipaddress
@@ -25,10 +25,10 @@ AUTHORITY_VALIDITY = timedelta(days=3650)
 SERVING_VALIDITY = timedelta(days=365)
 
 BACKDATED = timedelta(hours=1)
-"""How far clocks that verify may be behind the one that issues."""
+"""How far the clocks of clients can be behind the issuer's."""
 
 SERVING_NAME: Final = "sharder webhook"
-"""The common name of serving certificates: tells those of ours from others'."""
+"""The common name of our serving certificates, which distinguishes them from others."""
 
 IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -48,7 +48,7 @@ def service_names(service: str, namespace: str) -> tuple[str, ...]:
 
 
 def make_authority(now: datetime, validity: timedelta = AUTHORITY_VALIDITY) -> KeyPair:
-    """Return a new self-signed authority, good from `now` (aware) on."""
+    """Return a new self-signed authority, valid from `now` (aware)."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("sharder webhook authority")
     builder = (
@@ -79,12 +79,12 @@ def issue_serving(
     try:
         names = [x509.DNSName(name) for name in dns_names]
     except ValueError as error:
-        raise ConfigError(f"no certificate can be issued: {error}") from error
+        raise ConfigError(f"cannot issue a certificate: {error}") from error
     addresses = [x509.IPAddress(address) for address in ip_addresses]
     key = ec.generate_private_key(ec.SECP256R1())
     end = min(now + validity, issuer.not_valid_after_utc)
     if end <= now:
-        raise ConfigError("no certificate can be issued: the authority has ended")
+        raise ConfigError("cannot issue a certificate: the authority has expired")
     builder = (
         _builder(_name(SERVING_NAME), key.public_key(), now, end)
         .issuer_name(issuer.subject)
@@ -101,7 +101,7 @@ def issue_serving(
 
 
 def issuer_of(authority: KeyPair) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """Return the authority that the key belongs to, and the key; there may be others beside it.
+    """Return the authority that the key belongs to, and the key; `authority` can hold others.
 
     Raises:
         ConfigError: they are unreadable, or none belongs to the key.

@@ -1,13 +1,13 @@
-"""How certificates are replaced while they are in use: the next step, and what it makes.
+"""Replace certificates while they are in use: the next step, and its result.
 
-Whoever verifies trusts all authorities of a bundle.  An authority is replaced in three steps, each
-of which everybody must have seen before the next (docs/architecture.md, "Certificates"):
+Clients trust all authorities of a bundle.  An authority is replaced in three phases; each must
+have reached every client before the next begins (docs/architecture.md, "Certificates"):
 
-    stable       one authority; it is trusted, it issues, and what it issued is served
-    introducing  the next one is trusted too and issues nothing yet
-    retiring     the next one issues, and what it issued is served; the old one is still trusted
+    stable       one authority is trusted and issues
+    introducing  the next authority is trusted too, and does not issue yet
+    retiring     the next authority issues; the previous one is still trusted
 
-The phase is read from the bundle, so whoever holds it goes on where another one stopped.
+The phase is read from the bundle, so the next leader continues where the previous one stopped.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from sharder.tls.issue import (
 
 
 class Phase(StrEnum):
-    """Where a bundle stands in the replacement of its authority."""
+    """The phase of a bundle in the replacement of its authority."""
 
     STABLE = "stable"
     INTRODUCING = "introducing"
@@ -36,14 +36,14 @@ class Phase(StrEnum):
 
 
 class Request(StrEnum):
-    """What people may ask to have replaced before its time."""
+    """What users can request to be replaced early."""
 
     SERVING = "serving"
     AUTHORITY = "authority"
 
 
 class Step(StrEnum):
-    """What is done with a bundle; a log field."""
+    """A step of the replacement; a log field."""
 
     KEEP = "keep"
     RENEW = "renew the serving certificate"
@@ -54,7 +54,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What serving certificates are to be like."""
+    """The configuration of serving certificates."""
 
     names: Sequence[str]
     """DNS names and IP addresses under which the webhook is called."""
@@ -85,10 +85,10 @@ def next_step(
         bundle: As it is kept now.
         policy: As it is configured here.
         now: Aware.
-        requested: What somebody asked for.
-        drives: Whether we are the one who replaces authorities; others renew at most.
-        settled: Whether everybody trusts all authorities of the bundle, and has done so long
-            enough for all to have seen the bundle.
+        requested: A requested replacement.
+        drives: Whether this replica replaces authorities; others only renew.
+        settled: Whether every webhook configuration trusts all authorities of the bundle, and has
+            for long enough that all replicas have read the bundle.
     """
     if drives:
         match phase_of(bundle):
@@ -126,7 +126,7 @@ def carry_out(
 def adopted(bundle: CertificateBundle, now: datetime) -> CertificateBundle:
     """Return the bundle with a new authority that issues from now on.
 
-    For a bundle whose authority's key is lost: what it issued serves until all trust the new one.
+    For a bundle whose authority's key is lost: its certificate serves until all trust the new one.
     """
     authority = make_authority(now)
     return replace(introduced(bundle, authority), ca_key=authority.key, next_key=b"")
@@ -144,11 +144,11 @@ def new_bundle(policy: Policy, now: datetime) -> CertificateBundle:
 def renewed(bundle: CertificateBundle, policy: Policy, now: datetime) -> CertificateBundle:
     """Return the bundle with a new serving certificate of the authority that issues.
 
-    It keeps the names of the one before: replicas that are configured differently, as during an
-    upgrade, would replace each other's for ever.
+    It keeps the names of the previous one: otherwise replicas with different configurations, as
+    during an upgrade, would replace each other's certificates for ever.
 
     Raises:
-        ConfigError: the authority is not usable or has ended, or a name cannot be written.
+        ConfigError: the authority is unusable or has expired, or a name cannot be encoded.
     """
     before = facts_of(bundle.certificate)[:1]
     names = dict.fromkeys([*policy.names, *(name for facts in before for name in facts.names)])
@@ -164,7 +164,7 @@ def renewed(bundle: CertificateBundle, policy: Policy, now: datetime) -> Certifi
 
 
 def introduced(bundle: CertificateBundle, authority: KeyPair) -> CertificateBundle:
-    """Return the bundle with `authority`, and those beside it, trusted and next to issue."""
+    """Return the bundle that trusts `authority` too, as the next one to issue."""
     both = facts_of(bundle.ca.rstrip() + b"\n" + authority.certificate)
     return replace(bundle, ca=b"".join(facts.pem for facts in both), next_key=authority.key)
 
@@ -174,21 +174,21 @@ def _issuer(bundle: CertificateBundle) -> CertificateFacts:
 
 
 def _is_own(bundle: CertificateBundle) -> bool:
-    """Tell whether the serving certificate is of the authority that issues now."""
+    """Return whether the issuing authority issued the serving certificate."""
     return bool(issued_by(bundle.certificate, [_issuer(bundle)]))
 
 
 def _ends_soon(bundle: CertificateBundle, policy: Policy, now: datetime) -> bool:
-    """Tell whether the serving certificate ends soon and a new one would end later."""
+    """Return whether the serving certificate expires soon and a new one would expire later."""
     end = facts_of(bundle.certificate)[0].not_after
     possible = min(now + policy.validity, _issuer(bundle).not_after)
     return end - now <= policy.rotate_before and end < possible
 
 
 def _is_due(bundle: CertificateBundle, policy: Policy, now: datetime) -> bool:
-    """Tell whether what the authority issues would end before its time.
+    """Return whether the authority expires before a certificate that it would issue now.
 
-    A validity longer than half of the authority's own would have it replaced all the time.
+    The limit of half of its own lifetime prevents constant replacements with a long validity.
     """
     issuer = _issuer(bundle)
     return issuer.not_after - now < min(

@@ -1,7 +1,6 @@
-"""What tells the API server's calls from those of others: a secret in the webhook's path.
+"""The token in the webhook's path, which only the API server knows.
 
-It is derived from a private key that all replicas have, so that no two can disagree about it, and
-changes with that key.
+It is derived from a private key that all replicas share, and changes with that key.
 """
 
 import hmac
@@ -23,14 +22,14 @@ def token_of(key: bytes) -> str:
 
 
 def tokens_of(bundle: CertificateBundle) -> tuple[str, ...]:
-    """Return the tokens of the authorities whose keys are there, the newest first.
+    """Return the tokens of the authorities with a key, the newest first.
 
-    While one authority takes over from another both are good.
+    While one authority replaces another, both tokens are accepted.
     """
     return tuple(filter(None, (token_of(bundle.next_key), token_of(bundle.ca_key))))
 
 
 def is_one_of(given: str, tokens: Iterable[str]) -> bool:
-    """Tell whether `given` is a token, in a time that does not tell how much of it is right."""
+    """Return whether `given` is one of the tokens, in constant time."""
     text = given.encode(errors="replace")
     return any(hmac.compare_digest(text, token.encode()) for token in tokens)

@@ -63,7 +63,7 @@ def endings(
         ("no right on Leases", ("cannot list", "leases", "may list and watch")),
         ("no right on the Secret", ("secrets", "grant it to the sharder's ServiceAccount")),
         ("no kubeconfig", ("absent", "give the path of one")),
-        ("broken kubeconfig", ("broken", "correct it")),
+        ("broken kubeconfig", ("broken", "fix it")),
         ("bad config", ("leaderElection.leaseDuration", "'soon'")),
     ],
 )

@@ -52,7 +52,7 @@ async def test_a_configuration_of_a_ring_that_is_not_there_lets_creates_pass(
             warning = await until_warned(service, namespace)
             made = await scene.author.create(CONFIGMAPS, "config", namespace=namespace)
 
-        assert f"knows no ControllerRing {ghost}" in warning
+        assert f"does not know ControllerRing {ghost}" in warning
         assert made.metadata.labels is None
 
 

@@ -156,8 +156,8 @@ async def test_without_permission_it_is_forbidden(bench: Bench) -> None:
 
     assert scrape.status == 403
     assert scrape.body == (
-        "the token's owner may not get the nonResourceURL /metrics: bind a ClusterRole that"
-        " grants it\n"
+        "the token's user is not allowed to get the nonResourceURL /metrics; bind a "
+        "ClusterRole that grants it\n"
     )
 
 

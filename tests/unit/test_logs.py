@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.logs import QUIET_SECONDS, JsonFormatter, Sparingly, TextFormatter, configure
+from sharder.logs import QUIET_SECONDS, JsonFormatter, RateLimit, TextFormatter, configure
 
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (\w+) +(.*)")
 
@@ -157,12 +157,12 @@ def test_a_field_cannot_pass_itself_off_as_the_message() -> None:
 
 
 def test_what_strangers_cause_is_logged_once_in_seconds_and_counted() -> None:
-    sparingly = Sparingly()
+    limit = RateLimit()
 
     def passes(at: float, name: str = "uvicorn.error", message: str = "garbage") -> int | None:
         """How many were kept back before; None if it is kept back itself."""
         record = logging.makeLogRecord({"name": name, "msg": message, "created": at})
-        return getattr(record, "repeated", 0) if sparingly.filter(record) else None
+        return getattr(record, "repeated", 0) if limit.filter(record) else None
 
     garbage = [passes(100.0 + n / 1_000) for n in range(5_000)]
 

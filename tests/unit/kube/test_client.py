@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+import sharder.kube.client as module
 from sharder.core.errors import ConfigError, NotFound, Unavailable
 from sharder.kube.client import MERGE_PATCH, Client, connect
 from tests.unit.kube.conftest import Script, kubeconfig
@@ -140,14 +141,18 @@ async def test_lines_come_whole_however_long_and_however_cut(
     assert await read_all(client) == [b"a", b"bc", long]
 
 
-async def test_a_stream_that_falls_silent_ends(script: Script, client: Client) -> None:
+async def test_a_stream_that_falls_silent_ends(
+    script: Script, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SILENCE_SECONDS", 0.05)
+
     async def stream(response: web.StreamResponse) -> None:
         await response.write(b"a\n")
         await never_answer(response)
 
     script.then(stream)
 
-    async with client.lines("/x", query={}, silence=0.05) as lines:
+    async with client.lines("/x", query={}) as lines:
         assert [line async for line in lines] == [b"a"]
 
 
@@ -197,7 +202,7 @@ async def test_a_bad_kubeconfig_is_the_operators_matter(
 
 
 async def test_a_missing_kubeconfig_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no kubeconfig at .*: give the path of one"):
+    with pytest.raises(ConfigError, match=r"no kubeconfig at .*: set its path"):
         await connect(str(tmp_path / "missing"))
 
 
@@ -205,5 +210,5 @@ async def test_a_pod_without_its_token_says_what_to_do(monkeypatch: pytest.Monke
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
 
-    with pytest.raises(ConfigError, match="mount its token or give a kubeconfig"):
+    with pytest.raises(ConfigError, match="mount its token or set a kubeconfig"):
         await connect()

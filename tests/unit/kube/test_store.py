@@ -214,7 +214,7 @@ async def test_a_whole_object_that_is_too_deep_is_left_out_of_a_list(
     listed = await leases(client).list()
 
     assert [item.metadata.name for item in listed.items] == ["b"]
-    assert caplog.messages == ["object left out"]
+    assert caplog.messages == ["skipping undecodable object"]
 
 
 async def test_a_whole_object_that_is_too_deep_cannot_be_got(
@@ -234,7 +234,7 @@ async def test_what_cannot_be_decoded_is_left_out_of_a_list(
     listed = await leases(client).list()
 
     assert [item.metadata.name for item in listed.items] == ["b"]
-    assert caplog.messages == ["object left out"]
+    assert caplog.messages == ["skipping undecodable object"]
 
 
 async def test_what_cannot_be_decoded_is_left_out_of_a_watch(
@@ -253,7 +253,7 @@ async def test_what_cannot_be_decoded_is_left_out_of_a_watch(
     assert (first, third) == (Bookmark("5"), Bookmark("8"))
     assert isinstance(second, Changed)
     assert second.obj.metadata.name == "b"
-    assert caplog.messages == ["object left out"]
+    assert caplog.messages == ["skipping undecodable object"]
 
 
 async def test_a_single_object_that_cannot_be_decoded_is_named(

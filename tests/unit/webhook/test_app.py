@@ -174,7 +174,7 @@ async def test_a_request_for_an_unknown_ring_is_allowed_with_a_warning(name: str
     )
 
     assert response_in(result).patch is None
-    assert response_in(result).warnings[0].startswith("the sharder knows no ControllerRing")
+    assert response_in(result).warnings[0].startswith("the sharder does not know ControllerRing")
     assert counts.answers == [("", "unknown_ring")]
 
 

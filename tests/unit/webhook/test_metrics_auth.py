@@ -330,7 +330,7 @@ async def test_who_is_let_in_again_is_not_the_next_one_to_be_forgotten(door: Doo
     ("token", "status", "says"),
     [
         ("of-mallory", 403, b"bind a ClusterRole"),
-        ("made-up", 401, b"give a bearer token"),
+        ("made-up", 401, b"send a bearer token"),
     ],
 )
 async def test_who_may_not_read_is_told_what_to_do(

@@ -236,9 +236,7 @@ async def test_a_failure_of_ours_lets_the_ring_pass_with_a_warning() -> None:
     response = await judged(body_of(FINE), validation_with(rings=fail))
 
     assert response.allowed
-    assert response.warnings == [
-        "the sharder failed to check this ring; its condition Ready will tell"
-    ]
+    assert response.warnings == ["the sharder failed to check this ring; see its condition Ready"]
 
 
 @pytest.mark.parametrize(
@@ -324,7 +322,7 @@ async def test_a_ring_that_takes_too_long_is_left_to_the_failure_policy(
         await asyncio.Event().wait()
         raise AssertionError
 
-    monkeypatch.setattr(endpoint, "JUDGE_SECONDS", 0.01)
+    monkeypatch.setattr(endpoint, "CHECK_SECONDS", 0.01)
     validation = validation_with(objects=Odd(never))
 
     result = await exchange(app_with(validation=validation), body_of(FINE), path=PATH)
