@@ -138,14 +138,14 @@ class StatusReports:
         conditions = [
             condition
             for condition in self._conditions(snapshot, before, stats)
-            if pace.believes(condition, condition_of(before, condition.type), at)
+            if pace.is_settled(condition, condition_of(before, condition.type), at)
         ]
         after = status_of(
             snapshot.ring,
             before,
             shards=len(snapshot.members.validity.valid),
             available=len(snapshot.members.available),
-            claims=conditions,
+            conditions=conditions,
             now=now,
         )
         last = self._last_rebalance(snapshot.name)

@@ -8,7 +8,8 @@ from uuid import uuid4
 from sharder.config import LeaderElection, Settings
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
-from sharder.controllers.leader import AlwaysLeader, Holder, Leader
+from sharder.controllers.leader import AlwaysLeader, Leader
+from sharder.controllers.leader_controllers import Holder, LeaderPorts
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import ObjectRef
 from sharder.core.webhook_configuration import Registration
@@ -42,7 +43,7 @@ def leader_of(
 ) -> Leader:
     """Return the leader; its controllers run only while it holds the Lease."""
     sharder = settings.controller.sharder
-    return Leader(
+    ports = LeaderPorts(
         cache=cache,
         objects=objects,
         leases=leases(client),
@@ -51,8 +52,8 @@ def leader_of(
         validations=KubeWebhookConfigurations(client, VALIDATING),
         registration=registration,
         recorder=recorder,
-        mistakes=warnings,
-        meter=metrics,
+        annotation_warnings=warnings,
+        metrics=metrics,
         holder=holder_of(
             settings.leader_election,
             client,
@@ -65,6 +66,7 @@ def leader_of(
         limit=sharder.concurrent_moves,
         sync_period=sharder.sync_period.total_seconds(),
     )
+    return Leader(ports)
 
 
 def holder_of(

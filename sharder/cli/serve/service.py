@@ -34,7 +34,6 @@ from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.tallies import Tallies
 from sharder.controllers.leader import Leader
-from sharder.controllers.leader_controllers import LeaderPorts
 from sharder.controllers.ring_gauges import Gauges
 from sharder.core.leases.state import ShardState
 from sharder.core.names import RING_LABEL
@@ -110,7 +109,7 @@ class Service:
             custom=self._custom,
         )
         self._recorder = KubeRecorder(client, clock=self._clock)
-        self._annotation_warnings = AnnotationWarnings(self._recorder, self._clock)
+        self._warnings = AnnotationWarnings(self._recorder, self._clock)
         self._sharders = frozenset(settings.sharder_user_names)
         self._deadline = StartupDeadline(self._clock, self._wait)
         self._trust = Trust()
@@ -200,12 +199,12 @@ class Service:
             serving=shown.serving_end, authority=shown.authority_end
         )
 
-    async def _follow_world(self) -> None:
+    async def _follow_cluster(self) -> None:
         gauges = Gauges(self._cache, self._metrics.rings, self._clock)
         tallies = Tallies(
             cache=self._cache,
             objects=self._objects,
-            observe=self._annotation_warnings.check,
+            observe=self._warnings.check,
             clock=self._clock,
             rng=self._rng,
         )
@@ -290,27 +289,20 @@ class Service:
         )
 
     def _leader(self) -> Leader:
-        sharder = self._settings.controller.sharder
-        ports = LeaderPorts(
+        return leader_of(
+            self._settings,
+            self._client,
             cache=self._cache,
             objects=self._objects,
             registration=lambda: self._trust.registration(
                 self._settings, self._sharders, self._excluded
             ),
             recorder=self._recorder,
-            annotation_warnings=self._annotation_warnings,
+            warnings=self._warnings,
             metrics=self._metrics,
-            holder=holder_of(
-                self._settings.leader_election,
-                self._client,
-                clock=self._clock,
-                rng=self._rng,
-                on_attempt=self._cache.note_attempt,
-            ),
             clock=self._clock,
             rng=self._rng,
         )
-        return Leader(ports)
 
     def _lead(self, leading: bool) -> None:  # noqa: FBT001 - an observer of one flag
         self._leading = leading

@@ -219,9 +219,9 @@ class LeaseGuard:
             lease_transitions=known.lease_transitions if is_ours else known.next_transition,
         )
 
-    def _seen(self, ref: ObjectRef) -> Lease | None:
-        sighting = self._cache.membership.observed(ref)
-        return sighting.lease if sighting is not None else None
+    def _known(self, ref: ObjectRef) -> Lease | None:
+        observed = self._cache.membership.observed(ref)
+        return observed.lease if observed is not None else None
 
     async def _read(self, ref: ObjectRef) -> Lease | None:
         try:

@@ -168,11 +168,11 @@ class ObjectBacklog:
             since = now if self.unassigned.note(ref, UNKNOWN) else self._overflowed
         return max(0.0, since + UNSEEN_SECONDS - now)
 
-    def _was_let_go(self, obj: PartialObject, now: float) -> bool:
-        """Tell whether an object without owner was draining when we last saw it with one.
+    def _was_released(self, obj: PartialObject, now: float) -> bool:
+        """Return whether an unassigned object was draining when we last saw it with an owner.
 
-        Where drains are watched, it is just as the write left it that ended the drain: an object
-        whose drain was withdrawn, or that had another owner since, has been written once more.
+        Where drains are watched, it still has the version of the write that ended the drain: an
+        object whose drain was withdrawn, or that had another owner since, was written once more.
         """
         ref, snapshot = obj.metadata.ref, self._snapshot()
         ended = self._ended.get(ref)
@@ -219,9 +219,9 @@ class ObjectBacklog:
     def _release(
         self, shards: Mapping[ObjectRef, ShardName], version: str | None, seen: float
     ) -> None:
-        """Take note of drains that have ended, and have the objects handed over.
+        """Record drains that ended, and enqueue the objects.
 
-        `seen` is when they were last seen open, or seen to end.
+        `seen` is when the drains were last seen open, or seen to end.
         """
         now = self._clock.monotonic()
         while self._ended and next(iter(self._ended.values())).until <= now:
@@ -229,7 +229,7 @@ class ObjectBacklog:
         for ref in shards:
             self._ended.pop(ref, None)
             self._ended[ref] = _Ended(version, seen + UNSEEN_SECONDS)
-        self._pending.release(self._flow, shards)
+        self._pending.add_released(self._flow, shards)
 
     def _settle(self, refs: Collection[ObjectRef]) -> None:
         """Record objects that have an owner again, or are deleted."""

@@ -98,7 +98,7 @@ def judge(trace: Trace) -> Verdict:
         strips=sum(d.stripped is not None for d in taken),
         foreign=list(_foreign(trace)),
         born_twice=list(_born_twice(trace)),
-        overlaps=list(_overlaps(trace)),
+        overlaps=list(overlaps(trace)),
         refused=[
             r.what
             for r in trace.refused
