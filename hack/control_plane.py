@@ -181,7 +181,7 @@ class ControlPlane:
             namespace: Of the ServiceAccount, and of the pod.
             service_account: Its name.
             pod: The token is bound to this Pod, as a kubelet would have it; to none by default.
-                It is created if it is not there, and nobody runs it.
+                It is created if it does not exist, and never runs.
         """
         if pod:
             self.apply(_pod(pod, namespace, service_account))

@@ -42,8 +42,8 @@ def directory_of(checkout: Path) -> Path:
 DIRECTORY = directory_of(ROOT)
 
 
-async def tell(playground: Playground, strategy: StrategyName) -> None:
-    """Tell the whole story on a playground that is installed, with a ring of this strategy.
+async def run_story(playground: Playground, strategy: StrategyName) -> None:
+    """Run the whole story on an installed playground, with a ring of this strategy.
 
     Raises:
         SystemExit: something is not as it should be; the message says what.
@@ -95,7 +95,7 @@ def play(strategy: StrategyName, *, keep: bool) -> None:
         if strategy is not StrategyName.CONSISTENT_HASH:
             _place_by(strategy, plane)
         console.print(f"  [green]ok[/green] {plane.url} ({time.monotonic() - began:.1f} s)")
-        asyncio.run(tell(playground, strategy))
+        asyncio.run(run_story(playground, strategy))
         if keep:
             plane.detach()
             console.print(

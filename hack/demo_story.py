@@ -78,9 +78,9 @@ class Story:
         """Add a shard: only what belongs to it moves, and only after it was let go."""
         gets_a_share = drains_for_newcomers(self._strategy)
         headline(
-            f"Add {name}: the others are asked to let go of its share, and of nothing else"
+            f"Add {name}: the others drain its share, and nothing else"
             if gets_a_share
-            else f"Add {name}: what is there stays where it is under {self._strategy}"
+            else f"Add {name}: existing objects stay where they are under {self._strategy}"
         )
         before = await self._observer.look()
         self._site.start_shard(name)
@@ -89,15 +89,15 @@ class Story:
         moved = _moved(before, after)
         if set(moved.values()) - {name} or bool(moved) is not gets_a_share:
             raise SystemExit(f"demo failed: moved, while {name} joined: {moved or 'nothing'}")
-        told = f"{len(moved)} Secrets drained, all of them to {name}"
-        self._note("join", told if gets_a_share else "no Secret moved", seconds)
+        drained = f"{len(moved)} Secrets drained, all of them to {name}"
+        self._note("join", drained if gets_a_share else "no Secret moved", seconds)
         _show(after)
         if not gets_a_share:
             await self.create(MORE_SECRETS)
 
     async def kill(self, name: str) -> None:
         """Kill a shard: its objects are taken over when its Lease has run out for sure."""
-        headline(f"Kill {name} with SIGKILL: nobody is told")
+        headline(f"Kill {name} with SIGKILL: it releases nothing")
         before = await self._observer.look()
         self._site.kill(name)
         await self._lose(before, name, within=2 * LEASE_SECONDS + 20, word="kill")
@@ -124,7 +124,9 @@ class Story:
         with console.status("waiting until every Secret is where it belongs") as status:
 
             def show(now: Ownership) -> None:
-                shares = ", ".join(f"{k or 'nobody'} {n}" for k, n in sorted(now.shares().items()))
+                shares = ", ".join(
+                    f"{k or 'unassigned'} {n}" for k, n in sorted(now.shares().items())
+                )
                 status.update(f"live {', '.join(sorted(now.live))} | {shares}")
 
             return await self._observer.settled(self._live, within=within, show=show)

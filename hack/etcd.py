@@ -7,8 +7,8 @@ import urllib.request
 def compact(url: str) -> int:
     """Make etcd forget all states but the present one; return the revision of that.
 
-    Whoever lists or watches from an older one, the API server's own watches aside, is told that
-    it has expired.
+    Lists and watches from an older one get the answer that it has expired; the API server's own
+    watches do not.
 
     Source:
         etcd v3.6 `api/etcdserverpb/rpc.proto`, `KV.Compact`, through its gRPC gateway, which

@@ -1,4 +1,4 @@
-"""Run the Go tool, keep what it writes in one folder, and tell a waiting person how far it is.
+"""Run the Go tool, keep its files in one folder, and report progress.
 
 Standard library only: see `hack.binaries`.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 REPORT_EVERY_SECONDS = 15
-"""How often a build says where it is when nobody sits at a terminal."""
+"""Between two lines of progress without a terminal."""
 
 
 class GoError(Exception):
@@ -103,7 +103,7 @@ def _output(command: list[str], directory: Path, environment: Mapping[str, str])
 
 @dataclass(slots=True)
 class Progress:
-    """One line that changes, or a line now and then where nobody sits at a terminal."""
+    """One line that changes, or without a terminal a line now and then."""
 
     title: str
     total: int = 0

@@ -2,7 +2,7 @@
 
 `python -m hack.measure_loop` prints a table.  One process builds a World, its series and a leader
 with the real code; only what stands behind the ports is made up.  Then something changes every
-second, and a clock that ticks every millisecond tells how much was done before its turn.
+second, and a clock that ticks every millisecond measures how long its turn was delayed.
 """
 
 # ruff: noqa: ASYNC110, D102, S311 - a measurement polls; the ports say what their methods do
@@ -71,7 +71,7 @@ SIZES: Final = (Size(1, 10, 1_000), Size(1_000, 1_000, 1), Size(10, 10_000, 3))
 
 
 class Source(Generic[T]):
-    """A collection that is listed once, and changes when it is told to."""
+    """A collection that is listed once, and changes on request."""
 
     def __init__(self, items: list[T]) -> None:
         self._items = items
@@ -296,7 +296,7 @@ def _row(size: Size, what: str, ticks: Ticks) -> str:
 
 
 def main() -> None:
-    """Print the longest block, and how many there were of which length."""
+    """Print the longest block, and the number of blocks by length."""
     logging.disable(logging.CRITICAL)
     bounds = " ".join(f"{f'≤{bound * 1000:g} ms':>7}" for bound in BUCKETS)
     print(f"{'rings x namespaces x shards':>20}  {'longest':>13}  {bounds}  longer")

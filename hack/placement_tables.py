@@ -54,7 +54,7 @@ Owners: TypeAlias = Mapping[str, ShardName]
 
 @cache
 def secrets() -> tuple[PartialObject, ...]:
-    """Return 1,000 Secrets, of which 20 at a time have one value of the label app."""
+    """Return 1,000 Secrets; each 20 share a value of the label app."""
     return tuple(
         PartialObject(
             api_version="v1",
@@ -139,7 +139,7 @@ def imbalance(owners: Owners, members: Sequence[Shard]) -> str:
 
 
 def shares() -> str:
-    """Five shards, of which the last is twice as large and says so by weight and capacity."""
+    """Five shards; the last has twice the weight and the capacity."""
     *small, large = shards(5)
     twice = (
         *(replace(shard, capacity={OBJECTS: Decimal(400)}) for shard in small),

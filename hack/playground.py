@@ -1,7 +1,7 @@
 """A running service: sharders and shards as processes on a real control plane.
 
 The demo, the end-to-end tests and the benchmarks all set their scene with this.  Everything runs
-under identities of its own, none of them in system:masters, with 5 s Leases unless told otherwise.
+under identities of its own, none of them in system:masters, with 5 s Leases by default.
 """
 
 import base64
@@ -47,7 +47,7 @@ class Playground:
         Args:
             plane: Runs already and ends the playground's processes with itself.
             lease_seconds: Duration of the Leases of shards that start from now on.
-            service_port: Where the API server calls the webhook, whoever leads; by default it
+            service_port: Where the API server calls the webhook of any leader; by default it
                 calls the leader's own port.
             strategies: Folder of a package with placement strategies, installed beside sharders.
         """
@@ -151,7 +151,7 @@ class Playground:
         return f"https://127.0.0.1:{self._metrics_ports[name]}/metrics"
 
     def scrape(self, name: str = "sharder-0") -> str:
-        """Return a sharder's metrics, read by somebody who may read them."""
+        """Return a sharder's metrics, read with the right to."""
         headers = {"Authorization": f"Bearer {self._scraper_token}"}
         request = urllib.request.Request(self.metrics_url(name), headers=headers)  # noqa: S310
         self._trust = self._trust or self.trust()
@@ -169,7 +169,7 @@ class Playground:
         return ssl.create_default_context(cadata=base64.b64decode(found).decode())
 
     def is_ready(self, name: str = "sharder-0") -> bool:
-        """Tell whether the sharder calls itself ready.
+        """Return whether the sharder reports that it is ready.
 
         Raises:
             RuntimeError: its process has ended; the message has the end of its log.

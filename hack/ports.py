@@ -1,4 +1,4 @@
-"""Ports for processes that are told where to listen."""
+"""Free ports for processes that listen."""
 
 import random
 import socket

@@ -1,4 +1,4 @@
-"""The process behind `hack.supervisor`: holds a directory and child processes for somebody else.
+"""The process behind `hack.supervisor`: holds a directory and child processes for its client.
 
 It is run as a file, isolated (`-I -S`), hence the standard library only.  Requests come as lines
 of JSON on standard input and are answered on standard output, in order:
@@ -143,7 +143,7 @@ def _main() -> int:
         try:
             print(os.getpid(), file=file, flush=True)
             (directory / "logs").mkdir()
-            # Whoever reads the caller's standard error would else wait for a detached supervisor.
+            # Else readers of the caller's standard error would wait for a detached supervisor.
             with log_file(directory, "supervisor").open("w") as log:
                 os.dup2(log.fileno(), sys.stderr.fileno())
             print(json.dumps({"directory": str(directory)}), flush=True)

@@ -1,4 +1,4 @@
-"""Processes and a directory that do not outlive whoever asked for them, however that one ends.
+"""Processes and a directory that do not outlive their client, however it ends.
 
 `Supervisor` starts `hack.supervising` as a process of a session of its own and talks to it over
 its standard input and output.  The end of that pipe, which even SIGKILL of the caller brings

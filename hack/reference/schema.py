@@ -24,7 +24,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     nullable: bool = False
     format: str = ""
     title: str = ""
-    """Name of the definition by which its texts are told apart; see `read`."""
+    """Name of the definition, which distinguishes its texts; see `read`."""
     description: str = ""
     default: object = None
     enum: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from typing import Final
 from hack.reference.schema import Schema
 
 FORMATS: Final = "Formats"
-"""Heading of the section that tells the types which are definitions."""
+"""Heading of the section about types that are definitions."""
 
 ONCE: Final = ("set", "map")
 """Types of lists in which nothing may stand twice."""
@@ -79,8 +79,8 @@ def _place(schema: Schema, known: list[Section]) -> str:
 
 def _row(name: str, schema: Schema, link: str, *, required: bool) -> str:
     default = "required" if required else _default(schema)
-    told = [] if schema.properties else [rule.message for rule in schema.rules]
-    refused_too = f" Refused with: {'; '.join(told)}." if told else ""
+    messages = [] if schema.properties else [rule.message for rule in schema.rules]
+    refused_too = f" Refused with: {'; '.join(messages)}." if messages else ""
     meaning = f"{schema.description}{refused_too}{link}".lstrip()
     return f"| `{name}` | {_type(schema)} | {default} | {meaning} |"
 
