@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from sharder.cli.cleanup_progress import Progress, progress
 from sharder.cli.cleanup_sweep import Sweep, Tally
 from sharder.cli.lookup import ring_named
+from sharder.cli.progress import Progress, progress
 from sharder.cli.reports import CleanupFailure, CleanupReport, CleanupRow
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Resource
@@ -80,7 +80,7 @@ async def run(kubeconfig: str | None, context: str | None, task: Task) -> Cleanu
             clock=SystemClock(),
             rng=random.Random(),  # noqa: S311 - jitter, no secret
         )
-        with progress() as shown:
+        with progress(reach.clock) as shown:
             return await clean_up(reach, task, shown)
     finally:
         await client.close()
@@ -185,19 +185,27 @@ async def _clean(
     async def check() -> None:
         _require_absence(await _find(reach, task.ring), resource.id)
 
-    shown.show(resource.id, Tally())
+    shown.show(line_of(resource.id, Tally()))
     sweep = Sweep(
         store=reach.objects.of(resource),
         ring=task.ring,
         dry_run=task.dry_run,
         check=check,
-        on_progress=lambda tally: shown.show(resource.id, tally),
+        on_progress=lambda tally: shown.show(line_of(resource.id, tally)),
         clock=reach.clock,
         rng=reach.rng,
     )
     tally = await sweep.run()
-    shown.finish(resource.id, tally)
+    if tally.found:
+        shown.finish(line_of(resource.id, tally))
     return _row(resource.id, tally)
+
+
+def line_of(resource: GroupResource, tally: Tally) -> str:
+    """Return the progress of a resource as a line for people."""
+    failed = f", {len(tally.failures)} failed" if tally.failures else ""
+    problem = f", stopped: {tally.problem}" if tally.problem else ""
+    return f"{resource}: {tally.found} found, {tally.cleaned} cleaned{failed}{problem}"
 
 
 def _row(resource: GroupResource, tally: Tally) -> CleanupRow:

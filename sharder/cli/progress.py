@@ -1,4 +1,4 @@
-"""What a person sees on stderr while an operation runs."""
+"""Progress and warnings on stderr while a command runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +11,11 @@ from rich.text import Text
 from sharder.runtime.clock import Clock
 
 QUIET_SECONDS: Final = 30.0
-"""Between two lines of progress where there is no terminal."""
+"""Between two lines of progress without a terminal."""
 
 
 class Progress:
-    """A line that changes, where there is a terminal; else a line now and then."""
+    """A changing line on a terminal; else a line every 30 s."""
 
     def __init__(self, console: Console, status: Status, clock: Clock) -> None:
         self._console = console
@@ -24,12 +24,16 @@ class Progress:
         self._next_line = clock.monotonic() + QUIET_SECONDS
 
     def show(self, line: str) -> None:
-        """Show how far it is."""
+        """Show the progress; the next line replaces it."""
         if self._console.is_terminal:
             self._status.update(_printable(line))
         elif self._clock.monotonic() >= self._next_line:
             self._next_line = self._clock.monotonic() + QUIET_SECONDS
             self._print(line)
+
+    def finish(self, line: str) -> None:
+        """Print a line that stays."""
+        self._print(line)
 
     def warn(self, warning: str) -> None:
         """Print a warning."""

@@ -8,9 +8,16 @@ import pytest
 from rich.console import Console
 from typing_extensions import override
 
-from sharder.cli.cleanup import ClusterAccess, Task, clean_up, require_complete, task_of
-from sharder.cli.cleanup_progress import Progress, progress
+from sharder.cli.cleanup import (
+    ClusterAccess,
+    Task,
+    clean_up,
+    line_of,
+    require_complete,
+    task_of,
+)
 from sharder.cli.cleanup_sweep import CHECKED_EVERY, MAX_TRIES, Tally
+from sharder.cli.progress import Progress, progress
 from sharder.cli.reports import CleanupFailure, CleanupReport, CleanupRow
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import (
@@ -94,7 +101,7 @@ class Fake:
             clock=self.clock,
             rng=FixedRng(),
         )
-        with progress() as shown:
+        with progress(self.clock) as shown:
             return await clean_up(reach, task_of(DEMO, resources, dry_run=dry_run), shown)
 
     async def served(self) -> Served:
@@ -475,7 +482,8 @@ def test_on_a_terminal_a_line_follows_what_happens() -> None:
     console = Console(file=screen, force_terminal=True, width=80)
 
     with console.status("") as status:
-        Progress(console, status).show(SECRETS, Tally(found=7, cleaned=3))
+        line = line_of(SECRETS, Tally(found=7, cleaned=3))
+        Progress(console, status, FakeClock()).show(line)
         status._live.refresh()
 
     assert "secrets: 7 found, 3 cleaned" in screen.getvalue()
@@ -484,8 +492,8 @@ def test_on_a_terminal_a_line_follows_what_happens() -> None:
 def test_what_a_server_says_cannot_command_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with progress() as shown:
-        shown.finish(SECRETS, Tally(found=1, problem=SharderError("\x1b[2J")))
+    with progress(FakeClock()) as shown:
+        shown.finish(line_of(SECRETS, Tally(found=1, problem=SharderError("\x1b[2J"))))
 
     assert "\x1b" not in capsys.readouterr().err
 
