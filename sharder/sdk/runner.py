@@ -5,18 +5,19 @@ The function is foreign code and can raise anything.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from math import inf
-from typing import Final, TypeAlias
+from types import coroutine
+from typing import Final, TypeAlias, TypeVar
 
 from sharder.core.errors import SharderError
 from sharder.core.names import ObjectRef
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 from sharder.sdk.request import Request, Workplace
-from sharder.sdk.steps import BLOCKED_SECONDS, stepwise
 
 Reconcile: TypeAlias = Callable[[Request], Awaitable[float | timedelta | None]]
 """Brings one object into its wanted state; it can run at any time, any number of times.
@@ -27,6 +28,11 @@ error the object is requeued with back-off.
 
 BACKOFF: Final = Backoff(base=0.1, cap=300.0)
 """Seconds between failures; the cap is what the sharder uses for objects that fail."""
+
+BLOCKED_SECONDS: Final = 2.0
+"""A longer step is logged: the default retry period, so a renewal was late."""
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -117,3 +123,30 @@ class Runner:
     def _back_off(self, ref: ObjectRef) -> float:
         failures = self._failures[ref] = self._failures.get(ref, 0) + 1
         return BACKOFF.delay(failures, self._rng)
+
+
+@coroutine
+def stepwise(
+    inner: Coroutine[object, object, T], *, clock: Clock, on_block: Callable[[float], None]
+) -> Generator[object, object, T]:
+    """Await `inner`; call `on_block` with the seconds of each step that blocked the loop.
+
+    The code between two awaits is one step.  A process that was paused within one looks the same.
+    """
+    step = partial(inner.send, None)
+    while True:
+        began = clock.monotonic()
+        try:
+            awaited = step()
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            if (seconds := clock.monotonic() - began) >= BLOCKED_SECONDS:
+                on_block(seconds)
+        try:
+            received = yield awaited
+        except BaseException as error:  # noqa: BLE001 - a cancellation is the inner one's too
+            step = partial(inner.throw, error)
+        else:
+            step = partial(inner.send, received)

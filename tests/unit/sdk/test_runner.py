@@ -1,4 +1,4 @@
-"""Which reconcile has blocked the event loop."""
+"""Facts about `sharder.sdk.runner`: the reconcile that blocked the event loop is named."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from sharder.sdk import LeaseLost, Request
-from sharder.sdk.steps import BLOCKED_SECONDS, stepwise
+from sharder.sdk.runner import BLOCKED_SECONDS, stepwise
 from tests.support.fake_clock import FakeClock, settle
 from tests.unit.sdk.scene import TIMING, Scene, at_work
 
