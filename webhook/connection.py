@@ -28,7 +28,7 @@ class Connection(HttpToolsProtocol):
     is_made = False
     """Whether it can carry requests: a TLS handshake comes first."""
     is_trusted = False
-    """Whether its client is one to serve before strangers; set by `trust`."""
+    """Whether its client is the API server; set by `trust`."""
     idle_since = 0.0
     """When the last request was complete."""
     _receiving_since: float | None = None

@@ -52,7 +52,7 @@ class MetricsAuthorizer:
         """The review in flight of each token."""
         self._booked_until = 0.0
         """When the reviews so far would have been due at the allowed rate."""
-        self._trouble = ErrorLog("review tokens", ignore)
+        self._errors = ErrorLog("review tokens", ignore)
 
     async def check(self, authorization: str) -> HTTPStatus:
         """Return OK, or the status that refuses a request with this Authorization header.
@@ -84,11 +84,11 @@ class MetricsAuthorizer:
             async with asyncio.timeout(REVIEW_SECONDS):
                 status = await self._review(token)
             self._believe(digest, status)
-            self._trouble.over()
+            self._errors.over()
         except (ApiError, TimeoutError) as error:
             # An error could quote the request.
             text = str(error).replace(token, "<token>") or "no answer in time"
-            self._trouble.failed(Unavailable(text))
+            self._errors.failed(Unavailable(text))
         finally:
             del self._under_way[digest]
             answer.set_result(status)

@@ -34,7 +34,7 @@ class Secrets(Readable[Secret], Writable[Secret], Protocol):
     """Secrets to read and annotate."""
 
 
-async def reach(
+async def run(
     kubeconfig: str | None, context: str | None, ask: Callable[[Secrets, datetime], Awaitable[T]]
 ) -> T:
     """Connect, return what `ask` returns for the cluster's Secrets and now, and disconnect."""

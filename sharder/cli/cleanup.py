@@ -71,7 +71,7 @@ async def run(kubeconfig: str | None, context: str | None, task: Task) -> Cleanu
     """Connect, clean up with progress on stderr, and disconnect."""
     client = await connect(kubeconfig, context)
     try:
-        reach = ClusterAccess(
+        access = ClusterAccess(
             rings=controller_rings(client),
             leases=leases(client),
             configurations=KubeWebhookConfigurations(client, MUTATING),
@@ -80,27 +80,27 @@ async def run(kubeconfig: str | None, context: str | None, task: Task) -> Cleanu
             clock=SystemClock(),
             rng=random.Random(),  # noqa: S311 - jitter, no secret
         )
-        with progress(reach.clock) as shown:
-            return await clean_up(reach, task, shown)
+        with progress(access.clock) as shown:
+            return await clean_up(access, task, shown)
     finally:
         await client.close()
 
 
-async def clean_up(reach: ClusterAccess, task: Task, shown: Progress) -> CleanupReport:
+async def clean_up(access: ClusterAccess, task: Task, shown: Progress) -> CleanupReport:
     """Clean one resource after the other; what fails is in the report.
 
     Raises:
         ConfigError: the ring exists and has these resources.
         ApiError: the resources cannot be discovered.
     """
-    ring = await _find(reach, task.ring)
+    ring = await _find(access, task.ring)
     _refuse(task, ring)
-    targets, warnings = await _targets(reach, task)
+    targets, warnings = await _targets(access, task)
     if ring is None:
-        warnings += await _left_over(reach, task.ring)
+        warnings += await _left_over(access, task.ring)
     for warning in warnings:
         shown.warn(warning)
-    rows = [await _clean(reach, task, resource, shown) for resource in targets]
+    rows = [await _clean(access, task, resource, shown) for resource in targets]
     return CleanupReport(
         ring=task.ring,
         dry_run=task.dry_run,
@@ -124,9 +124,9 @@ def require_complete(report: CleanupReport) -> None:
         )
 
 
-async def _find(reach: ClusterAccess, name: RingName) -> ControllerRing | None:
+async def _find(access: ClusterAccess, name: RingName) -> ControllerRing | None:
     try:
-        return await reach.rings.get(ObjectRef("", name))
+        return await access.rings.get(ObjectRef("", name))
     except NotFound:  # the ring, or with the CRD all of them
         return None
 
@@ -151,16 +151,16 @@ def _require_absence(ring: ControllerRing | None, resource: GroupResource) -> No
         )
 
 
-async def _targets(reach: ClusterAccess, task: Task) -> tuple[list[Resource], list[str]]:
+async def _targets(access: ClusterAccess, task: Task) -> tuple[list[Resource], list[str]]:
     """Return the resources to clean, and warnings."""
     if task.resources:
-        return [await reach.objects.find(resource) for resource in task.resources], []
-    found = await reach.served()
+        return [await access.objects.find(resource) for resource in task.resources], []
+    found = await access.served()
     silent = [f"API group {g} is unavailable; rerun when it is back" for g in found.silent]
     return list(found.resources), silent
 
 
-async def _left_over(reach: ClusterAccess, ring: RingName) -> list[str]:
+async def _left_over(access: ClusterAccess, ring: RingName) -> list[str]:
     """Return warnings about other leftovers of a deleted ring."""
     warnings: list[str] = []
     labels = f"{RING_LABEL}={ring}"
@@ -168,9 +168,9 @@ async def _left_over(reach: ClusterAccess, ring: RingName) -> list[str]:
         warnings += [
             f"MutatingWebhookConfiguration {configuration.metadata.name} still exists; a running "
             "sharder deletes it, otherwise delete it yourself"
-            async for configuration in reach.configurations.stream(labels)
+            async for configuration in access.configurations.stream(labels)
         ]
-        held = [str(s.metadata.ref) async for s in reach.leases.stream(labels) if is_held(s)]
+        held = [str(s.metadata.ref) async for s in access.leases.stream(labels) if is_held(s)]
     except ApiError as error:
         return [*warnings, f"cannot check for other leftovers of the ring: {error}"]
     if held:
@@ -180,20 +180,20 @@ async def _left_over(reach: ClusterAccess, ring: RingName) -> list[str]:
 
 
 async def _clean(
-    reach: ClusterAccess, task: Task, resource: Resource, shown: Progress
+    access: ClusterAccess, task: Task, resource: Resource, shown: Progress
 ) -> CleanupRow:
     async def check() -> None:
-        _require_absence(await _find(reach, task.ring), resource.id)
+        _require_absence(await _find(access, task.ring), resource.id)
 
     shown.show(line_of(resource.id, Tally()))
     sweep = Sweep(
-        store=reach.objects.of(resource),
+        store=access.objects.of(resource),
         ring=task.ring,
         dry_run=task.dry_run,
         check=check,
         on_progress=lambda tally: shown.show(line_of(resource.id, tally)),
-        clock=reach.clock,
-        rng=reach.rng,
+        clock=access.clock,
+        rng=access.rng,
     )
     tally = await sweep.run()
     if tally.found:

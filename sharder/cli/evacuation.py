@@ -36,17 +36,17 @@ class Left:
     """A few of them, as `resource namespace/name`."""
 
 
-async def begin(reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
+async def begin(access: ClusterAccess, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
     """Mark a shard for evacuation, unless it is a dry run, and count its objects.
 
     Raises:
         ConfigError: there is no such ring or shard.
         ApiError: in a dry run, its objects cannot be counted.
     """
-    report = await evacuate(reach, ring=ring, shard=shard, dry_run=dry_run)
+    report = await evacuate(access, ring=ring, shard=shard, dry_run=dry_run)
     try:
-        view = await view_of(reach.cluster, ring)
-        left = await _count(reach, view, ShardName(shard))
+        view = await view_of(access.cluster, ring)
+        left = await _count(access, view, ShardName(shard))
     except ApiError:
         if dry_run:
             raise
@@ -68,7 +68,7 @@ def _outlook(view: View, shard: str, objects: int, *, dry_run: bool) -> str:
 
 
 async def complete(
-    reach: ClusterAccess, *, ring: str, shard: str, within: timedelta | None
+    access: ClusterAccess, *, ring: str, shard: str, within: timedelta | None
 ) -> OperationReport:
     """Evacuate a shard and wait until it has no objects; None: without a limit.
 
@@ -78,46 +78,46 @@ async def complete(
             is left.
     """
     try:
-        report = await evacuate(reach, ring=ring, shard=shard, dry_run=False)
-        await _wait(reach, ring, ShardName(shard), within)
+        report = await evacuate(access, ring=ring, shard=shard, dry_run=False)
+        await _wait(access, ring, ShardName(shard), within)
     except asyncio.CancelledError:
-        reach.shown.warn(f"interrupted; an evacuation that has begun continues: {_NEXT}")
+        access.shown.warn(f"interrupted; an evacuation that has begun continues: {_NEXT}")
         raise
     return msgspec.structs.replace(report, objects=0, result=f"{shard} has no objects left")
 
 
 async def _wait(
-    reach: ClusterAccess, ring: str, shard: ShardName, within: timedelta | None
+    access: ClusterAccess, ring: str, shard: ShardName, within: timedelta | None
 ) -> None:
-    begun, empty = reach.clock.monotonic(), 0
+    begun, empty = access.clock.monotonic(), 0
     left: Left | None = None
     while empty < EMPTY_POLLS:
         try:
-            view = await view_of(reach.cluster, ring)
-            left = await _count(reach, view, shard)
+            view = await view_of(access.cluster, ring)
+            left = await _count(access, view, shard)
         except (Expired, Unavailable) as error:
             empty = 0
-            reach.shown.show(f"cannot count the objects of {shard}: {error}")
+            access.shown.show(f"cannot count the objects of {shard}: {error}")
         else:
             _require_evacuation(view, shard, left)
             empty = empty + 1 if left.objects == 0 else 0
-            reach.shown.show(_line(shard, left))
-        spent = reach.clock.monotonic() - begun
+            access.shown.show(_line(shard, left))
+        spent = access.clock.monotonic() - begun
         if empty == 0 and within is not None and spent >= within.total_seconds():
             raise SharderError(
                 f"timed out after {within.total_seconds():g}s: {_remaining(shard, left)}; the "
                 f"evacuation continues: {_NEXT}"
             )
-        await reach.clock.sleep(POLL_SECONDS)
+        await access.clock.sleep(POLL_SECONDS)
 
 
-async def _count(reach: ClusterAccess, view: View, shard: ShardName) -> Left:
+async def _count(access: ClusterAccess, view: View, shard: ShardName) -> Left:
     """Read the shard's objects only."""
     counted, some = ObjectCount(view.snapshot), list[str]()
     labels = f"{view.snapshot.owner_label}={shard}"
     for id_, role in view.snapshot.roles.items():
-        resource = await reach.cluster.objects.find(id_)
-        async for obj in reach.cluster.objects.of(resource, labels).stream():
+        resource = await access.cluster.objects.find(id_)
+        async for obj in access.cluster.objects.of(resource, labels).stream():
             before = counted.objects
             counted.count(obj, role)
             if counted.objects > before and len(some) < _NAMED:

@@ -115,7 +115,7 @@ def certs(
     from sharder.cli import output, tables
 
     ask = partial(of_secret.show, ref=ObjectRef(namespace, secret))
-    report = asyncio.run(of_secret.reach(kubeconfig, context, ask))
+    report = asyncio.run(of_secret.run(kubeconfig, context, ask))
     output.show(report, form, tables.certificates)
 
 
@@ -144,7 +144,7 @@ def rotate(
 
     print(
         asyncio.run(
-            of_secret.reach(
+            of_secret.run(
                 kubeconfig,
                 context,
                 partial(of_secret.rotate, ref=ObjectRef(namespace, secret), authority=authority),

@@ -47,19 +47,21 @@ async def run(
     clock, client = SystemClock(), await connect(kubeconfig, context)
     try:
         with progress(clock) as shown:
-            reach = ClusterAccess(
+            access = ClusterAccess(
                 cluster=cluster_of(client),
                 rings=rings(client),
                 leases=leases(client, labels=RING_LABEL),
                 clock=clock,
                 shown=shown,
             )
-            return await operate(reach)
+            return await operate(access)
     finally:
         await client.close()
 
 
-async def cordon(reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
+async def cordon(
+    access: ClusterAccess, *, ring: str, shard: str, dry_run: bool
+) -> OperationReport:
     """Keep new objects away from a shard.
 
     Raises:
@@ -81,11 +83,11 @@ async def cordon(reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool) 
             warnings=warnings,
         )
 
-    return await _write_lease(reach, ring, shard, edit_of, dry_run=dry_run)
+    return await _write_lease(access, ring, shard, edit_of, dry_run=dry_run)
 
 
 async def uncordon(
-    reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool
+    access: ClusterAccess, *, ring: str, shard: str, dry_run: bool
 ) -> OperationReport:
     """Let a shard get objects again, whether it was cordoned or evacuated.
 
@@ -108,11 +110,11 @@ async def uncordon(
             * stops,
         )
 
-    return await _write_lease(reach, ring, shard, edit_of, dry_run=dry_run)
+    return await _write_lease(access, ring, shard, edit_of, dry_run=dry_run)
 
 
 async def evacuate(
-    reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool
+    access: ClusterAccess, *, ring: str, shard: str, dry_run: bool
 ) -> OperationReport:
     """Mark a shard for evacuation; `sharder.cli.evacuation` follows the progress.
 
@@ -138,17 +140,17 @@ async def evacuate(
             warnings=warnings,
         )
 
-    return await _write_lease(reach, ring, shard, edit_of, dry_run=dry_run)
+    return await _write_lease(access, ring, shard, edit_of, dry_run=dry_run)
 
 
-async def pause(reach: ClusterAccess, *, ring: str, dry_run: bool) -> OperationReport:
+async def pause(access: ClusterAccess, *, ring: str, dry_run: bool) -> OperationReport:
     """Stop drains of a ring.
 
     Raises:
         ConfigError: there is no such ring.
     """
     return await _set_paused(
-        reach,
+        access,
         ring,
         Operation.PAUSE,
         done=f"{ring} {{is_}} paused: no objects are drained; those whose shard is gone are still "
@@ -158,14 +160,14 @@ async def pause(reach: ClusterAccess, *, ring: str, dry_run: bool) -> OperationR
     )
 
 
-async def resume(reach: ClusterAccess, *, ring: str, dry_run: bool) -> OperationReport:
+async def resume(access: ClusterAccess, *, ring: str, dry_run: bool) -> OperationReport:
     """End a pause.
 
     Raises:
         ConfigError: there is no such ring.
     """
     return await _set_paused(
-        reach,
+        access,
         ring,
         Operation.RESUME,
         done=f"{ring} {{is_}} resumed: objects move to where they belong",
@@ -175,7 +177,7 @@ async def resume(reach: ClusterAccess, *, ring: str, dry_run: bool) -> Operation
 
 
 async def _set_paused(
-    reach: ClusterAccess,
+    access: ClusterAccess,
     ring: str,
     operation: Operation,
     *,
@@ -184,7 +186,7 @@ async def _set_paused(
     dry_run: bool,
 ) -> OperationReport:
     async def attempt() -> OperationReport:
-        found = (await view_of(reach.cluster, ring_named(ring))).snapshot.ring
+        found = (await view_of(access.cluster, ring_named(ring))).snapshot.ring
         edit: Edit[ControllerRing] = Edit(
             ring=found.name,
             operation=operation,
@@ -194,13 +196,13 @@ async def _set_paused(
             done=done,
             already=already,
         )
-        return await carry_out(reach.rings, found, edit, dry_run=dry_run)
+        return await carry_out(access.rings, found, edit, dry_run=dry_run)
 
-    return await retry_on_conflict(attempt, reach.shown.warn)
+    return await retry_on_conflict(attempt, access.shown.warn)
 
 
 async def _write_lease(
-    reach: ClusterAccess,
+    access: ClusterAccess,
     ring: str,
     shard: str,
     edit_of: Callable[[View, Lease], Edit[Lease]],
@@ -208,11 +210,11 @@ async def _write_lease(
     dry_run: bool,
 ) -> OperationReport:
     async def attempt() -> OperationReport:
-        view = await view_of(reach.cluster, ring_named(ring))
+        view = await view_of(access.cluster, ring_named(ring))
         lease = lease_of(view.snapshot, shard)
-        return await carry_out(reach.leases, lease, edit_of(view, lease), dry_run=dry_run)
+        return await carry_out(access.leases, lease, edit_of(view, lease), dry_run=dry_run)
 
-    return await retry_on_conflict(attempt, reach.shown.warn)
+    return await retry_on_conflict(attempt, access.shown.warn)
 
 
 def _of_lease(

@@ -14,7 +14,7 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 
 
 async def pin(
-    reach: ClusterAccess, *, ring: str, resource: str, name: str, shard: str, dry_run: bool
+    access: ClusterAccess, *, ring: str, resource: str, name: str, shard: str, dry_run: bool
 ) -> OperationReport:
     """Pin an object to a shard; replaces an earlier pin.
 
@@ -24,9 +24,9 @@ async def pin(
     """
 
     async def attempt() -> OperationReport:
-        snapshot = (await view_of(reach.cluster, ring_named(ring))).snapshot
+        snapshot = (await view_of(access.cluster, ring_named(ring))).snapshot
         target = ShardName(lease_of(snapshot, shard).metadata.name)
-        found, obj = await find(reach.cluster, snapshot, resource, name)
+        found, obj = await find(access.cluster, snapshot, resource, name)
         if snapshot.roles[found.id] is Role.CONTROLLED:
             raise ConfigError(
                 f"{found.id} are controlled objects, which follow their controller: pin that one"
@@ -43,13 +43,13 @@ async def pin(
             already=f"{found.id} {obj.metadata.ref} is already pinned to {target}",
             warnings=tuple(_warnings(snapshot, obj, target)),
         )
-        return await _carry_out(reach, found, obj, edit, dry_run=dry_run)
+        return await _carry_out(access, found, obj, edit, dry_run=dry_run)
 
-    return await retry_on_conflict(attempt, reach.shown.warn)
+    return await retry_on_conflict(attempt, access.shown.warn)
 
 
 async def unpin(
-    reach: ClusterAccess, *, ring: str, resource: str, name: str, dry_run: bool
+    access: ClusterAccess, *, ring: str, resource: str, name: str, dry_run: bool
 ) -> OperationReport:
     """Remove the pin of an object.
 
@@ -58,8 +58,8 @@ async def unpin(
     """
 
     async def attempt() -> OperationReport:
-        snapshot = (await view_of(reach.cluster, ring_named(ring))).snapshot
-        found, obj = await find(reach.cluster, snapshot, resource, name)
+        snapshot = (await view_of(access.cluster, ring_named(ring))).snapshot
+        found, obj = await find(access.cluster, snapshot, resource, name)
         before = obj.metadata.label(pin_label(snapshot.name))
         edit: Edit[PartialObject] = Edit(
             ring=snapshot.name,
@@ -71,20 +71,20 @@ async def unpin(
             + (f" from {before}" if before else ""),
             already=f"{found.id} {obj.metadata.ref} is not pinned",
         )
-        return await _carry_out(reach, found, obj, edit, dry_run=dry_run)
+        return await _carry_out(access, found, obj, edit, dry_run=dry_run)
 
-    return await retry_on_conflict(attempt, reach.shown.warn)
+    return await retry_on_conflict(attempt, access.shown.warn)
 
 
 async def _carry_out(
-    reach: ClusterAccess,
+    access: ClusterAccess,
     resource: Resource,
     obj: PartialObject,
     edit: Edit[PartialObject],
     *,
     dry_run: bool,
 ) -> OperationReport:
-    return await carry_out(reach.cluster.objects.of(resource), obj, edit, dry_run=dry_run)
+    return await carry_out(access.cluster.objects.of(resource), obj, edit, dry_run=dry_run)
 
 
 def _warnings(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Iterator[str]:

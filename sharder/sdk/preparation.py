@@ -38,15 +38,15 @@ class Preparation:
         It retries while the API server is unavailable, as with the Lease.  Ending instead would
         make Kubernetes back off, and the shard might return after its Lease was taken.
         """
-        trouble = ErrorLog("discover resources", ignore)
+        errors = ErrorLog("discover resources", ignore)
         while not self._stop.is_set():
             try:
                 found = [await self._cluster.find(each) for each in wanted]
             except Unavailable as error:
-                trouble.failed(error)
+                errors.failed(error)
                 await self._pause(pause)
             else:
-                trouble.over()
+                errors.over()
                 return found
         return None
 
@@ -57,7 +57,7 @@ class Preparation:
 
         If the API server does not answer the check, the shard continues with a warning.
         """
-        trouble, failures = ErrorLog("start work", ignore), 0
+        errors, failures = ErrorLog("start work", ignore), 0
         rights = needed_rights(main, children, lease)
         while not self._stop.is_set():
             try:
@@ -67,9 +67,9 @@ class Preparation:
                 _log.warning("rights not checked: %s", error, extra={"error": str(error)})
                 return True
             if not missing:
-                trouble.over()
+                errors.over()
                 return True
-            trouble.failed(Forbidden(advice(missing)))
+            errors.failed(Forbidden(advice(missing)))
             failures += 1
             await self._pause(RIGHTS_BACKOFF.delay(failures, self._rng))
         return False

@@ -92,7 +92,7 @@ class Fake:
         await self.rings.create("", as_body(ring()))
 
     async def run(self, *resources: str, dry_run: bool = False) -> CleanupReport:
-        reach = ClusterAccess(
+        access = ClusterAccess(
             rings=self.rings,
             leases=self.leases,
             configurations=self.configurations,
@@ -102,7 +102,7 @@ class Fake:
             rng=FixedRng(),
         )
         with progress(self.clock) as shown:
-            return await clean_up(reach, task_of(DEMO, resources, dry_run=dry_run), shown)
+            return await clean_up(access, task_of(DEMO, resources, dry_run=dry_run), shown)
 
     async def served(self) -> Served:
         return Served(resources=RESOURCES, silent=self.silent)

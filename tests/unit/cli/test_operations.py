@@ -56,7 +56,7 @@ class OnShard(Protocol):
     """An operation on a shard."""
 
     async def __call__(
-        self, reach: ClusterAccess, *, ring: str, shard: str, dry_run: bool
+        self, access: ClusterAccess, *, ring: str, shard: str, dry_run: bool
     ) -> OperationReport: ...
 
 
@@ -110,14 +110,14 @@ class Steered(ReadCluster):
     async def run(self, operate: Operate) -> OperationReport:
         console = Console(file=self.screen, width=1000)
         with console.status("") as status:
-            reach = ClusterAccess(
+            access = ClusterAccess(
                 cluster=self.cluster,
                 rings=self.writable_rings,
                 leases=self.writes,
                 clock=self.clock,
                 shown=Progress(console, status, self.clock),
             )
-            return await operate(reach)
+            return await operate(access)
 
     async def on_shard(self, operation: OnShard, shard: str = A) -> OperationReport:
         return await self.run(partial(operation, ring=DEMO, shard=shard, dry_run=False))
