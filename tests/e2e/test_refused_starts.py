@@ -57,12 +57,12 @@ def endings(
 @pytest.mark.parametrize(
     ("case", "says"),
     [
-        ("no API server", ("127.0.0.1:1", "check the kubeconfig's server")),
+        ("no API server", ("127.0.0.1:1", "check the server in the kubeconfig")),
         ("no CRD", ("controllerrings", "CRD is installed")),
-        ("no right on rings", ("cannot list", "controllerrings", "may list and watch")),
-        ("no right on Leases", ("cannot list", "leases", "may list and watch")),
+        ("no right on rings", ("cannot list", "controllerrings", "right to list and watch")),
+        ("no right on Leases", ("cannot list", "leases", "right to list and watch")),
         ("no right on the Secret", ("secrets", "grant it to the sharder's ServiceAccount")),
-        ("no kubeconfig", ("absent", "give the path of one")),
+        ("no kubeconfig", ("absent", "set its path")),
         ("broken kubeconfig", ("broken", "fix it")),
         ("bad config", ("leaderElection.leaseDuration", "'soon'")),
     ],

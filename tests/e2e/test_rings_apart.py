@@ -90,7 +90,7 @@ async def test_what_is_controlled_follows_its_controller_where_the_selector_does
         await ring.until_worked_on()
         await together()
     for shard in ("first", "second", "third"):
-        assert "is not this shard's" not in playground.log(shard), playground.log(shard)
+        assert "is not owned by shard" not in playground.log(shard), playground.log(shard)
 
 
 async def _is_called_for(playground: Playground, ring: str, labels: dict[str, str]) -> bool:
