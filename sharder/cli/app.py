@@ -120,7 +120,7 @@ def run(
     log_level: Annotated[LogLevel | None, typer.Option(help="Overrides logging.level.")] = None,
     log_format: Annotated[LogFormat | None, typer.Option(help="Overrides logging.format.")] = None,
 ) -> None:
-    """Run the service: the admission webhook, and the controllers while this replica leads.
+    """Run the admission webhook and, while it leads, the controllers.
 
     Every field of the configuration can be set by a variable: controller.sharder.syncPeriod by
     SHARDER_CONTROLLER_SHARDER_SYNC_PERIOD.  Flags override variables, which override the file.
@@ -150,7 +150,7 @@ def shards(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """List the shards of a ring with their state, objects and last renewal.
+    """List the shards of a ring, with their state and objects.
 
     \b
     sharder shards my-ring
@@ -173,10 +173,10 @@ def explain(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Explain who owns an object, who should, what happens next, and how each shard ranks.
+    """Explain where an object is, where it belongs, and why.
 
-    Like plan it reads the Leases once: a shard without a Lease counts as gone, while the service
-    waits until it is certain.
+    The output names the next step, and the verdict on every shard.  Like plan it reads the Leases
+    once: a shard without a Lease counts as gone, while the service waits until it is certain.
 
     \b
     sharder explain my-ring secrets default/my-secret
@@ -197,9 +197,10 @@ def dump(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Print a ring, its Leases and the metadata of its objects, for sharder plan --file.
+    """Print what sharder plan --file needs of a ring.
 
-    No data of an object is read, and only the annotations that placement uses are printed.
+    That is the ring, its Leases, and the metadata of its objects.  No data of an object is read,
+    and only the annotations that placement uses are printed.
 
     \b
     sharder dump my-ring > dump.json
@@ -237,7 +238,9 @@ def plan(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Show what the next resync would do, now or with other shards, without changing anything.
+    """Show what the next resync would do, without changing anything.
+
+    Options plan with another strategy, or with more or fewer shards.
 
     A dump is a YAML or JSON stream with one ControllerRing, its Leases and any objects.  If it
     holds Namespaces, the ring's namespaceSelector applies; otherwise all namespaces count, except

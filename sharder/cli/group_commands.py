@@ -34,7 +34,7 @@ def rings(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """List the rings with their shards, objects, and objects without an available owner.
+    """List the rings, with their shards and objects.
 
     \b
     sharder rings
@@ -69,10 +69,11 @@ def cleanup(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Remove the labels and annotations that a deleted ring has left on objects.
+    """Remove what a deleted ring has left on objects.
 
-    Refuses while the ring exists, except for a --resource that is no longer part of it.  Safe to
-    rerun; exits with 1 and names the objects that could not be cleaned.
+    That is its labels and annotations.  Refuses while the ring exists, except for a --resource
+    that is no longer part of it.  Safe to rerun; exits with 1 and names the objects that could
+    not be cleaned.
 
     \b
     sharder rings cleanup old-ring --dry-run
@@ -100,9 +101,10 @@ def certs(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Show the webhook's certificate, its authorities, and the progress of a replacement.
+    """Show the webhook's certificate and its authorities.
 
-    Needs the right to get the Secret that holds them; no key is shown.
+    The output includes the phase of a replacement.  Needs the right to get the Secret that holds
+    them; no key is shown.
 
     \b
     sharder certs

@@ -40,7 +40,9 @@ def cordon(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Keep new objects away from a shard; it keeps the objects that it has.
+    """Keep new objects away from a shard.
+
+    The shard keeps the objects that it has.
 
     \b
     sharder cordon my-ring my-controller-7d4b9
@@ -62,7 +64,7 @@ def uncordon(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Let a shard get objects again; ends both cordon and evacuate.
+    """Let a shard get objects again; ends cordon and evacuate.
 
     \b
     sharder uncordon my-ring my-controller-7d4b9
@@ -87,10 +89,10 @@ def evacuate(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Move all objects away from a shard, one by one, and keep new ones away.
+    """Move all objects away from a shard, and keep new ones away.
 
-    The shard works on each object until it acknowledges the drain, and gets no new ones until
-    sharder uncordon.  Ctrl-C ends the wait, not the evacuation.
+    The objects move one by one; the shard works on each until it acknowledges the drain.  It gets
+    no new ones until sharder uncordon.  Ctrl-C ends the wait, not the evacuation.
 
     \b
     sharder evacuate my-ring my-controller-7d4b9 --dry-run
@@ -119,7 +121,7 @@ def pause(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Pause movement of a ring: no object is drained, whatever joins or changes.
+    """Pause movement of a ring: no object is drained.
 
     Objects whose shard is gone are still reassigned, and new objects are still assigned.
 
@@ -142,7 +144,9 @@ def resume(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Resume movement of a paused ring; sharder plan --resume previews the moves.
+    """Resume movement of a paused ring.
+
+    sharder plan --resume previews the moves.
 
     \b
     sharder resume my-ring
@@ -165,7 +169,9 @@ def pin(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Pin an object to a shard: it belongs there while the shard is available.
+    """Pin an object to a shard.
+
+    The object belongs there while the shard is available.
 
     \b
     sharder pin my-ring secrets default/my-secret my-controller-7d4b9
@@ -188,7 +194,9 @@ def unpin(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Remove the pin of an object, so that the ring's strategy places it again.
+    """Remove the pin of an object.
+
+    The ring's strategy places it again.
 
     \b
     sharder unpin my-ring secrets default/my-secret
