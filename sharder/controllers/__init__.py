@@ -1,1 +1,1 @@
-"""The control loops: read the world, decide by the core, carry it out through ports."""
+"""The controllers: read the cluster, decide by the core, write through ports."""

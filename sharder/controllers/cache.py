@@ -185,8 +185,8 @@ class ClusterCache:
             group.create_task(self._follow_leases(leases), name="watch leases")
             group.create_task(self._follow_namespaces(namespaces), name="watch namespaces")
             group.create_task(self._lease_feed.follow_time(), name="standings")
-            group.create_task(self._throttle.run(), name="late leases")
-            group.create_task(self._learn_resources(), name="kinds")
+            group.create_task(self._throttle.run(), name="rebuilds")
+            group.create_task(self._learn_resources(), name="discovery")
 
     async def _follow_rings(self, source: Watchable[ControllerRing]) -> None:
         async for event in self._follow(source, "controllerrings"):

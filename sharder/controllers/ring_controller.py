@@ -179,7 +179,7 @@ class RingController:
             self._applied.pop(name, None)
 
     def _require_synced(self) -> None:
-        """Raise `Unavailable` before all rings were listed: unknown rings would look deleted."""
+        """Raise `Unavailable` before all rings were listed: unknown rings would seem deleted."""
         missing = self._cache.not_synced()
         if missing is not None:
             raise Unavailable(missing)

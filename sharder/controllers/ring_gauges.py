@@ -108,13 +108,13 @@ class Gauges:
         if shown is not None and shown != ring:
             del self._shown[ref]
             self._metrics.remove_shard(shown, namespace=ref.namespace, shard=ShardName(ref.name))
-        if sighting is None or ring is None:
+        if observed is None or ring is None:
             return
         self._shown[ref] = ring
         self._metrics.set_shard(
             ring,
             namespace=ref.namespace,
             shard=ShardName(ref.name),
-            uid=sighting.lease.metadata.uid,
-            state=sighting.state(self._clock.now(), self._clock.monotonic()),
+            uid=observed.lease.metadata.uid,
+            state=observed.state(self._clock.now(), self._clock.monotonic()),
         )

@@ -113,7 +113,7 @@ def shard_statuses(
         found.append(
             ShardStatus(
                 name=shard.name,
-                state=sighting.state(now, monotonic),
+                state=observed.state(now, monotonic),
                 objects=objects,
                 load={OBJECTS: str(objects)},
                 capacity=_capacity(snapshot, shard),

@@ -85,7 +85,7 @@ class ValidationKeeper:
         self._period = period
         self._version: str | None = None
         """Resource version after the last apply."""
-        self._trouble = ErrorLog(
+        self._error_log = ErrorLog(
             f"apply the ValidatingWebhookConfiguration {VALIDATION_NAME}", ignore
         )
 
@@ -98,23 +98,23 @@ class ValidationKeeper:
             if self._leads() and (registration != known or now >= due):
                 if registration != known:
                     known, self._version = registration, None
-                due = now + await self._insist(registration)
+                due = now + await self._apply(registration)
             await self._clock.sleep(POLL_SECONDS)
 
-    async def _insist(self, registration: Registration) -> float:
+    async def _apply(self, registration: Registration) -> float:
         """Apply the configuration unless it is unchanged; return the seconds until a check."""
         try:
-            if not await self._is_as_left():
+            if not await self._is_unchanged():
                 self._version = None
                 applied = await self._configurations.apply(validation_of(registration))
                 self._version = applied.metadata.resource_version
         except ApiError as error:
-            self._trouble.failed(error)
+            self._error_log.failed(error)
             return RETRY_SECONDS
-        self._trouble.over()
+        self._error_log.over()
         return self._period
 
-    async def _is_as_left(self) -> bool:
+    async def _is_unchanged(self) -> bool:
         """Compare the metadata, which is cheaper for the API server than an apply."""
         if self._version is None:
             return False

@@ -43,7 +43,7 @@ class _Seen:
     tried_at: float = -inf
     excess: Mapping[ShardName, int] | None = None
     """None before everything was listed."""
-    asked_at: float = 0.0
+    requested_at: float = 0.0
     pause: float = MIN_PAUSE_SECONDS
     """Seconds from then on without another request for the same excess."""
     reported: tuple[bool, bool] | None = None
@@ -100,22 +100,22 @@ class TallyMonitor:
         is_news = seen.changes != tally.changes or seen.placer is not snapshot.placer
         seen.changes, seen.placer = tally.changes, snapshot.placer
         if is_news or seen.excess is None or seen.excess:
-            self._relieve(snapshot, seen, now)
+            self._request_pass(snapshot, seen, now)
         self._retry_waiting(snapshot, tally, seen, now)
         if is_news:
             self._report_waiting(snapshot, tally, seen)
 
-    def _relieve(self, snapshot: RingSnapshot, seen: _Seen, now: float) -> None:
+    def _request_pass(self, snapshot: RingSnapshot, seen: _Seen, now: float) -> None:
         """Request a pass if a shard has too many objects, or after the first list."""
         before, excess = seen.excess, excess_of(snapshot)
         seen.excess = excess
         if before is None or _grows(before, excess):
             seen.pause = MIN_PAUSE_SECONDS
-        elif excess and now >= seen.asked_at + seen.pause:
+        elif excess and now >= seen.requested_at + seen.pause:
             seen.pause = min(2 * seen.pause, MAX_PAUSE_SECONDS)
         else:
             return
-        seen.asked_at = now
+        seen.requested_at = now
         self._resync(snapshot.name)
 
     def _retry_waiting(

@@ -175,7 +175,7 @@ class Tallies:
             self._settle(state, group)
 
     def _take_up(self, state: _State, part: Part) -> None:
-        """Wait for a part again: half of a list would make other shards look too full."""
+        """Wait for a part again: half of a list would make other shards seem too full."""
         if part in state.given_up:
             state.given_up.discard(part)
             state.tally.synced = False

@@ -44,10 +44,10 @@ class DependentsFollower:
             for obj in found
             if (reference := obj.metadata.controller) is not None
         }
-        kinds = await self._main_kinds({(r.group, r.kind) for r, _ in references.values()})
+        by_kind = await self._main_kinds({(r.group, r.kind) for r, _ in references.values()})
         async with batch(self._mover.limit) as reads:
             for reference, namespace in references.values():
-                main = kinds.get((reference.group, reference.kind))
+                main = by_kind.get((reference.group, reference.kind))
                 if main is not None:
                     await reads.add(self._learn(main, reference, namespace))
         async with batch(self._mover.limit) as writes:
@@ -60,7 +60,7 @@ class DependentsFollower:
         Raises:
             ApiError: one of the `wanted` resources could not be discovered.
         """
-        kinds, unknown = dict[tuple[str, str], Resource](), list[ApiError]()
+        by_kind, unknown = dict[tuple[str, str], Resource](), list[ApiError]()
         for entry in self._snapshot.resources:
             try:
                 main = await self._objects.find(entry.id)
@@ -70,10 +70,10 @@ class DependentsFollower:
             except ApiError as error:
                 unknown.append(error)
                 continue
-            kinds[main.id.group, main.kind] = main
-        if unknown and not wanted <= kinds.keys():
+            by_kind[main.id.group, main.kind] = main
+        if unknown and not wanted <= by_kind.keys():
             raise unknown[0]
-        return kinds
+        return by_kind
 
     async def _learn(self, main: Resource, reference: OwnerReference, namespace: str) -> None:
         """Record where an owner is; a deleted one counts with the hash of its key."""

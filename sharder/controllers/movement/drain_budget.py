@@ -141,17 +141,17 @@ class OpenDrains:
     ) -> None:
         self._budget = budget
         self._leavers = leavers
-        self._flow = resource_key
+        self._resource_key = resource_key
         self._clock = clock
 
     def noted(self, ref: ObjectRef, seen: Seen) -> None:
         """An object is being drained."""
-        key, now = ObjectKey(self._flow, ref), self._clock.monotonic()
+        key, now = ObjectKey(self._resource_key, ref), self._clock.monotonic()
         self._budget.opened(key, seen.shard, seen.since, now)
 
     def dropped(self, ref: ObjectRef) -> None:
         """It is no longer drained."""
-        self._budget.closed(ObjectKey(self._flow, ref))
+        self._budget.closed(ObjectKey(self._resource_key, ref))
 
     def seen_over(self, ref: ObjectRef) -> None:
         """A watch has shown that its drain is over."""
@@ -159,7 +159,7 @@ class OpenDrains:
 
     def arrived(self, ref: ObjectRef) -> None:
         """It has an owner again, or was deleted."""
-        self._leavers.end(ObjectKey(self._flow, ref))
+        self._leavers.end(ObjectKey(self._resource_key, ref))
 
     def asked(self, ref: ObjectRef) -> ShardName | None:
         """Return the shard lately asked for an object that leads others, None if there is none.

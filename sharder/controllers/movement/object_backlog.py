@@ -86,7 +86,7 @@ class ObjectBacklog:
             drains: The budget, which knows the recent drains.
         """
         self.role = role
-        self._flow = resource_key
+        self._resource_key = resource_key
         self._snapshot = snapshot
         self._pending = pending
         self._drains = drains
@@ -208,8 +208,10 @@ class ObjectBacklog:
         if snapshot is not None and snapshot.members.available:
             known = {ref: self._drains.asked(ref) for ref in refs if ref in self.unassigned}
             released = {ref: shard for ref, shard in known.items() if shard is not None}
-            self._pending.add_released(self._flow, released)
-            self._pending.add_unassigned(self._flow, [ref for ref in known if ref not in released])
+            self._pending.add_released(self._resource_key, released)
+            self._pending.add_unassigned(
+                self._resource_key, [ref for ref in known if ref not in released]
+            )
 
     def _note_overflow(self, refs: Collection[ObjectRef]) -> None:
         """Record that an unassigned object could not be remembered."""
@@ -233,7 +235,7 @@ class ObjectBacklog:
 
     def _settle(self, refs: Collection[ObjectRef]) -> None:
         """Record objects that have an owner again, or are deleted."""
-        self._pending.settle(self._flow, refs)
+        self._pending.settle(self._resource_key, refs)
         for ref in refs:
             self._drains.arrived(ref)
             self._ended.pop(ref, None)

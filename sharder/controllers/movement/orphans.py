@@ -17,7 +17,7 @@ UNSEEN_SECONDS: float = 3.0
 busy API server, and two for writes that were under way.  The SDK cancels at once."""
 
 
-class ObjectBacklog(Protocol):
+class OrphanDelays(Protocol):
     """The backlog of one resource."""
 
     def wait(self, obj: PartialObject) -> float:
@@ -30,9 +30,9 @@ class Orphans:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._known: dict[ResourceKey, ObjectBacklog] = {}
+        self._known: dict[ResourceKey, OrphanDelays] = {}
 
-    def watch(self, resource_key: ResourceKey, backlogs: ObjectBacklog) -> None:
+    def watch(self, resource_key: ResourceKey, backlogs: OrphanDelays) -> None:
         """Use this backlog for a resource from now on."""
         self._known[resource_key] = backlogs
 

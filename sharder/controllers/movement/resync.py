@@ -143,7 +143,7 @@ class Resync:
         _log.info("resynced", extra={"ring": name, "why": f"{seconds:.1f}s"})
         time = self._clock.now()
         result = lists.stats.result(time=time, seconds=seconds)
-        if lists.problem is None:  # else not all objects were looked at
+        if lists.problem is None:  # otherwise some objects were not listed
             self.results[name] = result
         self._report(name, lists.problem)
         self._on_fault(name, lists.stats.fault)
