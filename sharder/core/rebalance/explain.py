@@ -54,7 +54,7 @@ def _kept(run: Run, obj: LoadedObject) -> str:
     if not measure.is_source(run.search.sides[name].number):
         return f"stays: others leave {name} first, which is enough"
     if course.is_spent:
-        return f"may move later: the budget of {counted(course.budget, 'move')} is spent"
+        return f"might move later: the budget of {counted(course.budget, 'move')} is spent"
     return ""
 
 

@@ -152,7 +152,7 @@ EXCLUDED_GROUPS: Final[Mapping[str, str]] = MappingProxyType(
         "webhook",
         "authentication.k8s.io": "they authenticate the users of other requests",
         "authorization.k8s.io": "they authorize other requests",
-        "coordination.k8s.io": "shards and leaders hold them to be elected",
+        "coordination.k8s.io": "they make shards and elect leaders",
         "rbac.authorization.k8s.io": "they grant permissions",
         API_GROUP: "they configure the sharder itself",
     }

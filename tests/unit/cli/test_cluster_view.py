@@ -107,7 +107,7 @@ async def test_a_ring_that_can_have_no_objects_says_why_before_a_sharder_has_see
 
     assert row.objects == report.objects == 0
     assert row.problem is not None
-    assert "shards and leaders hold them to be elected" in row.problem
+    assert "they make shards and elect leaders" in row.problem
     assert report.problem == row.problem
 
 

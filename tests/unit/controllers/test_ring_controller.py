@@ -814,7 +814,7 @@ async def test_a_ring_over_leases_is_not_ready_and_says_why() -> None:
         assert (ready.status, ready.reason) == ("False", "ReconciliationFailed")
         assert ready.message == (
             "spec.resources[0]: Forbidden: leases.coordination.k8s.io are never sharded, because "
-            "shards and leaders hold them to be elected: remove it"
+            "they make shards and elect leaders: remove it"
         )
 
 

@@ -189,7 +189,7 @@ def test_an_object_stays_if_others_are_enough() -> None:
 
 def test_an_object_waits_if_the_budget_is_spent_on_others() -> None:
     assert told(balance(0.2), PAIR, EIGHT, key="7", budget=1) == (
-        "may move later: the budget of 1 move is spent"
+        "might move later: the budget of 1 move is spent"
     )
 
 

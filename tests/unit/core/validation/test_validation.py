@@ -137,7 +137,7 @@ def test_what_is_never_sharded_is_refused_where_it_is_controlled_too() -> None:
 
     assert said(of) == [
         "spec.resources[0].controlledResources[1]: Forbidden: leases.coordination.k8s.io are"
-        " never sharded, because shards and leaders hold them to be elected: remove it"
+        " never sharded, because they make shards and elect leaders: remove it"
     ]
 
 
