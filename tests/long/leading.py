@@ -95,6 +95,7 @@ async def _play(replicas: Replicas) -> Handover:
         leases=sorted(recording.leases, key=lambda lease: lease.revision),
         events=(),
         outages=(),
+        leading=(),
         refused=(),
         works=(),
     )

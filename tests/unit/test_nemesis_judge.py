@@ -24,7 +24,9 @@ from tests.long.nemesis.traces import (
     Write,
 )
 
-EMPTY = Trace(writes=(), children=(), leases=(), events=(), outages=(), refused=(), works=())
+EMPTY = Trace(
+    writes=(), children=(), leases=(), events=(), outages=(), leading=(), refused=(), works=()
+)
 
 
 def held(shard: str, at: float, *, by: str | None = None, renewed: float | None = None) -> Held:
@@ -202,6 +204,17 @@ def test_a_shard_is_back_when_it_renews_and_not_when_the_sharder_writes_its_leas
     )
 
     assert (verdict.calm.count, verdict.calm.longest) == (1, 20)
+
+
+def test_the_time_without_owner_is_counted_apart_from_times_when_no_sharder_led() -> None:
+    writes = (wrote(10, "a"), wrote(100), wrote(130, "b"))
+    renewals = [*range(90, 135)]
+
+    away = judged(*writes, leading=[*range(90, 110), *range(113, 135)])
+
+    assert judged(*writes, leading=renewals).calm.longest == 30
+    assert judged(*writes, leading=[*range(80, 90), *range(95, 135)]).calm.longest == 30
+    assert (away.calm.count, away.all.longest) == (0, 30)
 
 
 def test_a_user_who_writes_an_object_does_not_shorten_its_time_without_a_shard() -> None:

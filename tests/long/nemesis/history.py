@@ -3,11 +3,15 @@
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import inf
 from typing import Final
 
 from tests.long.nemesis.traces import Happening, Held, Span, Trace
 
+LEADERLESS_SECONDS: Final = 2.5
+"""A leader that has not renewed for so long is away, or the machine keeps it waiting: it renews
+each second."""
 _GO_ON: Final = {Happening.RESUMED, Happening.ENDED}
 
 
@@ -46,6 +50,15 @@ def pauses_of(trace: Trace) -> Mapping[str, Sequence[Span]]:
     for process, begin in paused.items():
         found[process].append(Span(begin=begin))
     return found
+
+
+def leaderless_of(trace: Trace) -> Sequence[Span]:
+    """Return when no sharder led, from the last renewal of one to the first of the next."""
+    return [
+        Span(begin=before, end=after)
+        for before, after in pairwise(trace.leading)
+        if after - before > LEADERLESS_SECONDS
+    ]
 
 
 def downs_of(trace: Trace) -> Mapping[str, Sequence[Span]]:

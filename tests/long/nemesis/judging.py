@@ -10,7 +10,7 @@ from typing import Final
 
 from typing_extensions import override
 
-from tests.long.nemesis.history import Leases, downs_of
+from tests.long.nemesis.history import Leases, downs_of, leaderless_of
 from tests.long.nemesis.overlaps import Overlap, overlaps
 from tests.long.nemesis.traces import Span, Trace, Write
 
@@ -55,7 +55,7 @@ class Verdict:
     left: list[str]
     """Objects that in the end are draining, without owner, or of a shard that is not there."""
     calm: Times
-    """Away from outages."""
+    """Away from outages, and while a sharder led."""
     all: Times
     moves: int
     """Acknowledged ones."""
@@ -86,11 +86,12 @@ def judge(trace: Trace) -> Verdict:
         for d in departures
         if not d.acknowledged and leases.is_held(d.last.owner, d.next.revision)
     ]
-    times = list(_times(trace))
+    times, leaderless = list(_times(trace)), leaderless_of(trace)
     calm = [
         end - begin
         for begin, end in times
         if not any(o.touches(begin, end, after=CALM_SECONDS) for o in trace.outages)
+        and not any(none.touches(begin, end, after=0) for none in leaderless)
     ]
     return Verdict(
         unacknowledged=[str(d) for d in taken if d.stripped is None],

@@ -113,6 +113,7 @@ async def _play(
         leases=sorted(recording.leases, key=lambda each: each.revision),
         events=recording.events,
         outages=recording.outages,
+        leading=sorted(recording.leading),
         refused=users.failed,
         works=list(_works(actors.plane.directory / "logs")),
     )

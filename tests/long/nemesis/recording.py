@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from hack.playground import SHARDS
+from hack.playground import SHARDS, SYSTEM
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.names import STATE_LABEL, RingName, drain_label, owner_label
@@ -23,6 +23,14 @@ class _ConfigMap(msgspec.Struct, frozen=True):
     data: dict[str, str] | None = None
 
 
+def wall_offset() -> float:
+    """Return the seconds from the monotonic clock to that of the wall.
+
+    Between the two readings the process may have to wait for a core; not each time.
+    """
+    return max(time.time() - time.monotonic() for _ in range(100))
+
+
 @dataclass(slots=True)
 class Recording:
     """Writes in the order of etcd, and what happened to processes."""
@@ -36,6 +44,9 @@ class Recording:
     """The last write to each object that is there, by name."""
     outages: list[Span] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    leading: list[float] = field(default_factory=list)
+    """When the leader renewed its Lease."""
+    _offset: float = field(default_factory=wall_offset)
 
     async def follow(self, url: str) -> None:
         """Record until cancelled."""
@@ -43,6 +54,7 @@ class Recording:
             group.create_task(record(url, f"secrets/{self.namespace}/", self._take_secret))
             group.create_task(record(url, f"configmaps/{self.namespace}/", self._take_child))
             group.create_task(record(url, f"leases/{SHARDS}/", self._take_lease))
+            group.create_task(record(url, f"leases/{SYSTEM}/", self._take_leader))
 
     def happened(self, process: str, kind: Happening) -> None:
         """Note what happens to a process just now."""
@@ -82,7 +94,12 @@ class Recording:
             )
 
     def _take_lease(self, stored: Stored) -> None:
-        self.leases.append(held_of(stored, offset=time.time() - time.monotonic()))
+        self.leases.append(held_of(stored, offset=self._offset))
+
+    def _take_leader(self, stored: Stored) -> None:
+        held = held_of(stored, offset=self._offset)
+        if held.holder:
+            self.leading.append(held.renewed)
 
 
 def held_of(stored: Stored, *, offset: float) -> Held:
@@ -90,8 +107,7 @@ def held_of(stored: Stored, *, offset: float) -> Held:
 
     Args:
         stored: The write.
-        offset: Seconds from the monotonic clock to that of the wall; all processes are of one
-            machine, so each has the same.
+        offset: As of `wall_offset`; all processes are of one machine, so it is that of each.
     """
     lease = msgspec.json.decode(stored.value, type=Lease)
     written = parse_time(lease.spec.renew_time) if lease.spec.renew_time else None

@@ -28,8 +28,8 @@ def report(played: Played, verdict: Verdict, lease_seconds: float) -> str:
         f"processes that ended by themselves: {dict(Counter(played.fallen))}",
         f"acknowledged moves: {verdict.moves}; after a user had removed the label: "
         f"{verdict.strips}",
-        f"without a working shard, away from outages: {_told(verdict.calm)}",
-        f"without a working shard, always:            {_told(verdict.all)}",
+        f"without a working shard, while one led and away from outages: {_told(verdict.calm)}",
+        f"without a working shard, always: {_told(verdict.all)}",
         f"at rest {played.rest:.1f} s after the last fault",
         *(f"{what}: {len(them)}" for what, them in lists.items()),
     ]

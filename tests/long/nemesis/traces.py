@@ -122,5 +122,7 @@ class Trace:
     """In the order of time."""
     outages: Sequence[Span]
     """Of the API server or etcd."""
+    leading: Sequence[float]
+    """When the leader renewed its Lease, in the order of time."""
     refused: Sequence[Request]
     works: Sequence[Work]
