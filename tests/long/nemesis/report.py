@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from tests.long.nemesis.history import leaderless_of
 from tests.long.nemesis.judging import Times, Verdict
 from tests.long.nemesis.play import Played
 
@@ -21,6 +22,7 @@ def report(played: Played, verdict: Verdict, lease_seconds: float) -> str:
         "requests refused": verdict.refused,
         "left behind": verdict.left,
     }
+    leaderless = leaderless_of(played.trace)
     lines = [
         f"faults: {len(played.faults)}: {dict(kinds)}",
         f"requests: {dict(played.requests)}, failed {len(played.trace.refused)} "
@@ -28,6 +30,8 @@ def report(played: Played, verdict: Verdict, lease_seconds: float) -> str:
         f"processes that ended by themselves: {dict(Counter(played.fallen))}",
         f"acknowledged moves: {verdict.moves}; after a user had removed the label: "
         f"{verdict.strips}",
+        f"no sharder led: {len(leaderless)} times, "
+        f"{sum(span.end - span.begin for span in leaderless):.0f} s",
         f"without a working shard, while one led and away from outages: {_told(verdict.calm)}",
         f"without a working shard, always: {_told(verdict.all)}",
         f"at rest {played.rest:.1f} s after the last fault",
