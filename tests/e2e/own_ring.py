@@ -72,9 +72,9 @@ class OwnRing:
 
     async def status(self) -> RingStatus:
         """Return what the sharder says of the ring."""
-        arguments = ("get", "controllerring", self.name, "-o", "json")
-        text = await asyncio.to_thread(self._playground.plane.kubectl, *arguments)
-        return msgspec.json.decode(text, type=ControllerRing).status
+        path = f"/apis/sharding.timebertt.dev/v1alpha1/controllerrings/{self.name}"
+        answer = await self._clients[0].request("GET", path)
+        return msgspec.json.decode(answer, type=ControllerRing).status
 
     async def start(
         self, *shards: str, lease_seconds: int = LEASE_SECONDS, **environment: str

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
 from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.playground import SYSTEM, Playground
@@ -72,17 +70,11 @@ class Replicas:
 
 
 @contextmanager
-def two_sharders(*, measured: bool, **config: object) -> Iterator[Replicas]:
-    """Start them on a control plane of their own; all ends with the block.
-
-    Unless it is `measured` what they and their shards cover, they are as fast as in production.
-    """
-    with pytest.MonkeyPatch.context() as environment, ControlPlane() as plane:
-        if not measured:
-            environment.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
-        with Forwarder() as service:
-            playground = Playground(plane, service_port=service.port)
-            playground.install()
-            replicas = Replicas(playground, service)
-            replicas.start(**config)
-            yield replicas
+def two_sharders(**config: object) -> Iterator[Replicas]:
+    """Start them on a control plane of their own; all ends with the block."""
+    with ControlPlane() as plane, Forwarder() as service:
+        playground = Playground(plane, service_port=service.port)
+        playground.install()
+        replicas = Replicas(playground, service)
+        replicas.start(**config)
+        yield replicas

@@ -23,7 +23,8 @@ from sharder.kube.client import MERGE_PATCH, Client
 from tests.chart.rendering import CHART, Helm
 from tests.e2e.trace import Trace, tracing
 
-OBJECTS = 2000
+OBJECTS = 1200
+"""More than two pages."""
 LEASE_SECONDS = 5
 DEFAULT_SECONDS = 15
 

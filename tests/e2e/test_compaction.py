@@ -24,7 +24,7 @@ from tests.e2e.trace import Trace, tracing
 from tests.support.eventually import eventually
 from tests.support.forwarder import Forwarder
 
-SECONDS = 60
+SECONDS = 40
 COMPACT_EVERY = 2.0
 CUT_EVERY = 15.0
 """More than a back-off and twice a victim's Lease: behind a broken watch nobody is taken."""
@@ -33,9 +33,9 @@ OBJECTS = 600
 STEADY = ("shard-0", "shard-1")
 GUEST = "shard-2"
 """Comes and goes."""
-LEAVERS = tuple(f"leaver-{index}" for index in range(8))
+LEAVERS = tuple(f"leaver-{index}" for index in range(5))
 """Stand-ins that join and give their Leases back."""
-VICTIMS = tuple(f"victim-{index}" for index in range(4))
+VICTIMS = tuple(f"victim-{index}" for index in range(3))
 """Stand-ins that join and are silent from some moment on."""
 LEASE_SECONDS = 5
 VICTIM_SECONDS = 3
@@ -215,7 +215,7 @@ async def _is_ready(trace: Trace, name: str) -> bool:
 async def _host(playground: Playground) -> None:
     await asyncio.sleep(5)
     playground.start_shard(GUEST)
-    await asyncio.sleep(25)
+    await asyncio.sleep(20)
     await asyncio.to_thread(playground.stop, GUEST)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import pytest
 
@@ -19,8 +20,11 @@ from tests.e2e.stand_in import StandIn, keep_running, lease_environment, stand_i
 from tests.e2e.trace import Trace, tracing
 from tests.support.eventually import eventually
 
-OUTAGES = (("stopped", 5), ("silent", 7), ("stopped", 20), ("stopped", 60))
+Outages: TypeAlias = tuple[tuple[str, int], ...]
 """How the API server is away, and for how many seconds."""
+SHORT: Outages = (("stopped", 5), ("silent", 7), ("stopped", 20))
+"""Shorter than every Lease, shorter than some, and longer than all."""
+LONG: Outages = (("stopped", 60),)
 SHARDS_BY_SECONDS = {5: ("shard-0", "shard-1"), 15: ("shard-2",)}
 ALL_SHARDS = {name for names in SHARDS_BY_SECONDS.values() for name in names}
 QUIET_RING = "quiet"
@@ -36,6 +40,7 @@ WITHIN = 60
 class Aftermath:
     """What there was to see."""
 
+    outages: Outages
     before: dict[str, int]
     """The revisions of all objects before the first outage."""
     after: dict[str, int]
@@ -104,15 +109,21 @@ class Play:
         self.noticed.append(time.monotonic() - began)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(SHORT, id="short"),
+        pytest.param(LONG, id="long", marks=pytest.mark.long),
+    ],
+)
 def aftermath(request: pytest.FixtureRequest) -> Aftermath:
     with ControlPlane() as plane:
-        aftermath = asyncio.run(_play(plane))
+        aftermath = asyncio.run(_play(plane, request.param))
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         told = [
             f"{how} {seconds} s: {worked:.1f} s, {noticed:.1f} s"
             for (how, seconds), worked, noticed in zip(
-                OUTAGES, aftermath.worked, aftermath.noticed, strict=True
+                aftermath.outages, aftermath.worked, aftermath.noticed, strict=True
             )
         ]
         print(  # noqa: T201 - figures to compare from run to run
@@ -134,7 +145,7 @@ def test_nothing_moves(aftermath: Aftermath) -> None:
 
 
 def test_every_watch_recovers_each_time(aftermath: Aftermath) -> None:
-    assert len(aftermath.worked) == len(aftermath.noticed) == len(OUTAGES)
+    assert len(aftermath.worked) == len(aftermath.noticed) == len(aftermath.outages)
     assert max(*aftermath.worked, *aftermath.noticed) <= WITHIN
 
 
@@ -146,7 +157,7 @@ def test_the_sharder_crashes_nowhere(aftermath: Aftermath) -> None:
     assert "Traceback" not in aftermath.sharder_log
 
 
-async def _play(plane: ControlPlane) -> Aftermath:
+async def _play(plane: ControlPlane, outages: Outages) -> Aftermath:
     playground = Playground(plane)
     playground.install()
     plane.apply(_another_ring(plane, QUIET_RING))
@@ -154,7 +165,7 @@ async def _play(plane: ControlPlane) -> Aftermath:
     playground.start_sharder(gracefulShutDown="0s")
     await wait_until_ready(playground)
     shard = str(playground.kubeconfig_of("shard"))
-    newcomers = {f"{IDLE_RING}-{index}": 600 for index in range(len(OUTAGES))}
+    newcomers = {f"{IDLE_RING}-{index}": 600 for index in range(len(outages))}
     async with (
         observing(playground.author) as (observer, client),
         tracing(client) as trace,
@@ -170,13 +181,13 @@ async def _play(plane: ControlPlane) -> Aftermath:
             kubelet = keep_running(playground, names, play.restarts, **lease_environment(seconds))
             lives.append(group.create_task(kubelet))
         try:
-            return await _tell(play, list(idle.values()))
+            return await _tell(play, outages, list(idle.values()))
         finally:
             for life in lives:
                 life.cancel()
 
 
-async def _tell(play: Play, newcomers: list[StandIn]) -> Aftermath:
+async def _tell(play: Play, outages: Outages, newcomers: list[StandIn]) -> Aftermath:
     await play.observer.settled(ALL_SHARDS, within=WITHIN)
     await eventually(lambda: _sees_leases(play.trace), within=WITHIN)
     await create_secrets(play.client, [f"secret-{index:04}" for index in range(OBJECTS)])
@@ -184,7 +195,7 @@ async def _tell(play: Play, newcomers: list[StandIn]) -> Aftermath:
     await asyncio.sleep(1)
     await eventually(lambda: _has_seen_all(play), within=WITHIN)
     before = play.trace.versions()
-    for (how, seconds), newcomer in zip(OUTAGES, newcomers, strict=True):
+    for (how, seconds), newcomer in zip(outages, newcomers, strict=True):
         await play.outage(how, seconds, newcomer)
     # Long enough to take any Lease that was wrongly thought silent.
     await asyncio.sleep(2 * max(*SHARDS_BY_SECONDS, *QUIET.values()) + 1)
@@ -192,6 +203,7 @@ async def _tell(play: Play, newcomers: list[StandIn]) -> Aftermath:
     play.playground.start_shard("shard-3")
     _, join_seconds = await play.observer.settled({*ALL_SHARDS, "shard-3"}, within=WITHIN)
     return Aftermath(
+        outages=outages,
         before=before,
         after=after,
         worked=play.worked,

@@ -10,10 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hack.playground import SHARDS, Playground
+from hack.playground import Playground
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import LastRebalance
-from sharder.core.names import EVACUATE_ANNOTATION
 from sharder.core.preview.balance import BalanceReport
 from sharder.core.preview.report import PlanReport
 from tests.e2e.journeys import begun, journeys, shortest
@@ -36,19 +35,19 @@ BALANCE: dict[str, Json] = {
     "maxMovesPerInterval": BUDGET,
 }
 EVEN: dict[str, Json] = {"strategy": "EvenLoad", "interval": "2s"}
-HAND_OVER_SECONDS = 5.0
+HAND_OVER_SECONDS = 15.0
 """By when what a Secret controls is where the Secret goes, on a slow machine."""
-APART_SECONDS = INTERVAL / 4
+APART_SECONDS = INTERVAL / 10
 """Between what goes beyond a budget, as seen: what came before may be seen late on a slow machine,
 and those of one look are asked for within milliseconds."""
-QUIET_SECONDS = 10 * INTERVAL
+QUIET_SECONDS = 3 * INTERVAL
 REPORT_SECONDS = 90.0
 """By when the status says what came of a look: it is written every 30 s."""
 
 
 @pytest.fixture(scope="module")
 def replicas() -> Iterator[Replicas]:
-    with two_sharders(measured=True, leaderElection=FAST_ELECTION) as replicas:
+    with two_sharders(leaderElection=FAST_ELECTION) as replicas:
         yield replicas
 
 
@@ -145,38 +144,6 @@ async def test_an_empty_shard_is_filled_from_three_full_ones_but_not_in_a_dry_ru
     assert sorted(loads.values()) == [2, 2, 2, 3]
     assert [journey.target for journey in journeys(history, mark)] == ["even-d"] * 2
     assert strays == []
-
-
-async def test_of_what_should_move_60_begin_in_each_minute(
-    replicas: Replicas, capsys: pytest.CaptureFixture[str]
-) -> None:
-    playground, limit = replicas.playground, 60
-    async with own_ring(
-        playground, "minute", "minute-a", "minute-b", placement={"strategy": "LeastLoaded"}
-    ) as ring:
-        await ring.change(movement={"maxMovesPerMinute": limit})
-        await ring.create(f"secret-{number:03}" for number in range(300))
-        await ring.until_worked_on()
-        history, mark = ring.history, ring.history.mark()
-        leaving = history.loads()["minute-a"]
-        lease = ("lease", "-n", SHARDS, "minute-a", f"{EVACUATE_ANNOTATION}=true")
-        await asyncio.to_thread(playground.plane.kubectl, "annotate", *lease)
-
-        async def too_fast() -> bool:
-            # The first ones may be seen some seconds late on a slow machine.
-            return shortest(begun(history, mark), limit) < 55
-
-        await never(too_fast, during=70)
-        asked = begun(history, mark)
-
-    show(
-        capsys,
-        f"{leaving} had to leave; {len(asked)} were asked for in 70 s, {limit} of them in "
-        f"{asked[limit - 1].seen - asked[0].seen:.1f} s, {limit + 1} in no less than "
-        f"{shortest(asked, limit):.2f} s",
-    )
-    assert leaving > limit
-    assert len(asked) > limit
 
 
 async def test_when_the_leader_is_killed_in_the_middle_the_other_one_goes_on(

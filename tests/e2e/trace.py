@@ -6,7 +6,7 @@ owned a Secret when its ConfigMap moved, and which shards held their Leases then
 
 import asyncio
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -113,9 +113,10 @@ class Trace:
 
     def returns(self) -> list[str]:
         """Return what was sent one way and then back, or asked to move twice."""
-        told: list[str] = []
-        for uid in self.now:
-            writes = [w for w in (*self.secrets, *self.configmaps) if w.obj.metadata.uid == uid]
+        told, by_uid = list[str](), defaultdict[str, list[Write]](list)
+        for write in (*self.secrets, *self.configmaps):
+            by_uid[write.obj.metadata.uid].append(write)
+        for writes in by_uid.values():
             owners = [owner for owner, _ in groupby(w.owner for w in writes if w.owner)]
             drains = [is_draining for is_draining, _ in groupby(w.is_draining for w in writes)]
             if len(set(owners)) < len(owners) or drains.count(True) > 1:
