@@ -18,10 +18,17 @@ from hack.check import Outcome, run, side_by_side
 AT_ONCE = 3
 """Parts that run at a time, on two processors."""
 E2E, LONG = Path("tests/e2e"), Path("tests/long")
+INTEGRATION, MUTANTS = "tests/integration", "tests/mutants"
+COMMANDS = tuple(
+    f"{INTEGRATION}/test_{name}.py"
+    for name in ("cli", "operations", "operate_docs", "cleanup", "typed_docs")
+)
+"""Tests that run the program over and over."""
 SECONDS = {
-    "service": 300, "integration": 300, "movement_control": 187, "rebalancing": 180,
-    "ceilings": 160, "main_job": 110, "certificates": 100, "exceptions": 100, "outages": 95,
-    "move_limit": 90, "rollout": 80, "refused_starts": 78, "replicas": 75, "rolling_upgrade": 70,
+    "integration": 200, "service": 190, "commands": 150, "movement_control": 150,
+    "rebalancing": 150, "ceilings": 150, "main_job": 110, "certificates": 100,
+    "exceptions": 100, "outages": 95, "move_limit": 90, "rollout": 80, "refused_starts": 78,
+    "replicas": 75, "rolling_upgrade": 70,
     "model": 60, "compaction": 60, "chart": 60, "two_writers": 52, "goshard": 45, "clocks": 43,
     "migration": 37, "rings_apart": 22,
 }  # fmt: skip
@@ -34,21 +41,19 @@ class Part:
 
     pytest: Sequence[str]
     """Its arguments."""
-    measured: bool = False
-    """Whether what it covers counts; what is not measured is as fast as in production."""
     alone: bool = False
     """Whether it needs the machine for itself."""
 
 
 def parts() -> dict[str, Part]:
     """Return the parts of `make test`; each test that neither check nor long runs is in one."""
+    others = (INTEGRATION, *(f"--ignore={path}" for path in COMMANDS))
     found = {
-        "service": Part(pytest=("-m", "service and not long"), measured=True),
-        "integration": Part(
-            pytest=("-m", "apiserver and not (service or e2e or long)"), measured=True
-        ),
-        "chart": Part(pytest=("-m", "helm and not apiserver"), measured=True),
-        "model": Part(pytest=("-m", "mutants and not long"), measured=True),
+        "service": Part(pytest=("-m", "service and not long", INTEGRATION)),
+        "commands": Part(pytest=("-m", "not long", *COMMANDS)),
+        "integration": Part(pytest=("-m", "not (service or long)", *others)),
+        "chart": Part(pytest=("tests/chart",)),
+        "model": Part(pytest=("-m", "not long", MUTANTS)),
     }
     for path in sorted(E2E.glob("test_*.py")):
         found[_name(path)] = Part(pytest=("-m", "not long", str(path)))
@@ -58,8 +63,8 @@ def parts() -> dict[str, Part]:
 def long_parts() -> dict[str, Part]:
     """Return the parts of `make test-long`, which has no test of `make test`."""
     return {
-        "mutants": Part(pytest=("-m", "mutants and long")),
-        "scenes": Part(pytest=("-m", "long and not mutants", f"--ignore={LONG}")),
+        "mutants": Part(pytest=("-m", "long", MUTANTS)),
+        "scenes": Part(pytest=("-m", "long", str(E2E), INTEGRATION)),
         **{
             _name(path): Part(pytest=(str(path),), alone=True)
             for path in sorted(LONG.glob("test_*.py"))
@@ -67,43 +72,36 @@ def long_parts() -> dict[str, Part]:
     }
 
 
-def outcomes(wanted: Mapping[str, Part], *, coverage: bool) -> Iterator[tuple[str, Outcome]]:
+def outcomes(wanted: Mapping[str, Part]) -> Iterator[tuple[str, Outcome]]:
     """Run the parts and yield how each has ended, by its name."""
-    together = {name: part for name, part in wanted.items() if not part.alone}
-    commands = {name: command(part, coverage=coverage) for name, part in together.items()}
-    yield from side_by_side(commands, at_once=AT_ONCE)
+    commands = {name: ("pytest", "-q", *part.pytest) for name, part in wanted.items()}
+    together = {name: commands[name] for name, part in wanted.items() if not part.alone}
+    yield from side_by_side(together, at_once=AT_ONCE)
     for name, part in wanted.items():
         if part.alone:
-            yield name, run(command(part, coverage=coverage))
+            yield name, run(commands[name])
 
 
-def command(part: Part, *, coverage: bool) -> Sequence[str]:
-    """Return what runs a part."""
-    prefix = ("coverage", "run", "-m") if coverage and part.measured else ()
-    return (*prefix, "pytest", "-q", *part.pytest)
-
-
-def parse(arguments: Sequence[str] | None = None) -> tuple[dict[str, Part], bool]:
-    """Return the parts that the command line names, all if it names none; and `--coverage`."""
+def parse(arguments: Sequence[str] | None = None) -> dict[str, Part]:
+    """Return the parts that the command line names, all if it names none."""
     parser = argparse.ArgumentParser(prog="python -m hack.server_tests", description=__doc__)
     every = parts() | long_parts()
     # Python 3.11 refuses choices for arguments of which there are none.
     parser.add_argument("part", nargs="*", metavar="PART", help=", ".join(every))
     parser.add_argument("--long", action="store_true", help="run the parts of `make test-long`")
-    parser.add_argument("--coverage", action="store_true", help="measure what the tests cover")
     parsed = parser.parse_args(arguments)
     unknown = [name for name in parsed.part if name not in every]
     if unknown:
         parser.error(f"there is no part {unknown[0]}: name some of {', '.join(every)}")
     named = {name: every[name] for name in parsed.part}
-    return named or (long_parts() if parsed.long else parts()), parsed.coverage
+    return named or (long_parts() if parsed.long else parts())
 
 
 def main() -> int:
     """Return 1 when a part failed; all are run in any case."""
-    wanted, coverage = parse()
+    wanted = parse()
     failed, began = list[str](), time.monotonic()
-    for name, outcome in outcomes(wanted, coverage=coverage):
+    for name, outcome in outcomes(wanted):
         if not outcome.passed:
             failed.append(name)
         verdict = "passed" if outcome.passed else "FAILED"

@@ -13,7 +13,7 @@ from sharder import __version__
 from tests.support.dockerfile import Build, Instruction, stages
 from tests.support.locks import entries
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from _pytest.mark.expression import Expression
 
 from hack import check
 from hack.check import side_by_side
-from hack.server_tests import AT_ONCE, E2E, SECONDS, Part, command, long_parts, parse, parts
+from hack.server_tests import AT_ONCE, E2E, SECONDS, long_parts, parse, parts
 
 
 def selects(arguments: Sequence[str], file: str, marks: set[str]) -> bool:
@@ -40,6 +40,7 @@ def selects(arguments: Sequence[str], file: str, marks: set[str]) -> bool:
         ("tests/contract/test_stores.py", set[str](), "check"),
         ("tests/chart/test_pod.py", {"helm"}, "test"),
         ("tests/integration/test_cli.py", {"apiserver"}, "test"),
+        ("tests/integration/test_sdk.py", {"apiserver"}, "test"),
         ("tests/integration/test_bounded_load.py", {"apiserver", "service"}, "test"),
         ("tests/integration/test_many_reviews.py", {"apiserver", "long"}, "test-long"),
         ("tests/e2e/test_outages.py", {"e2e", "apiserver"}, "test"),
@@ -91,25 +92,22 @@ def test_a_program_that_fails_keeps_no_other_from_running() -> None:
 
 
 def test_without_a_name_all_parts_are_run() -> None:
-    assert parse(["--coverage"]) == (parts(), True)
-    assert parse(["--long"]) == (long_parts(), False)
+    assert parse([]) == parts()
+    assert parse(["--long"]) == long_parts()
 
 
 def test_a_part_is_run_alone_by_its_name() -> None:
-    named, coverage = parse(["outages", "mutants"])
-
-    assert (list(named), coverage) == (["outages", "mutants"], False)
+    assert list(parse(["outages", "mutants"])) == ["outages", "mutants"]
 
 
-@pytest.mark.parametrize(
-    ("measured", "coverage", "program"),
-    [(True, True, "coverage"), (True, False, "pytest"), (False, True, "pytest")],
-)
-def test_only_what_counts_is_measured(measured: bool, coverage: bool, program: str) -> None:
-    part = Part(pytest=("tests/e2e",), measured=measured)
+def test_whoever_waits_tries_less_and_make_test_all() -> None:
+    quick, whole = check.tests(measure=False), check.tests(measure=True)
 
-    assert command(part, coverage=coverage)[0] == program
-    assert command(part, coverage=coverage)[-3:] == ("pytest", "-q", "tests/e2e")
+    assert all(command[-len(check.QUICK) :] == check.QUICK for command in quick.values())
+    assert {name: command[0] for name, command in whole.items()} == {
+        name: "pytest" if name in check.NOT_MEASURED else "coverage" for name in check.TESTS
+    }
+    assert not any(set(check.QUICK[1:]) & set(command) for command in whole.values())
 
 
 def test_an_unknown_part_is_refused_with_those_there_are(
@@ -118,4 +116,4 @@ def test_an_unknown_part_is_refused_with_those_there_are(
     with pytest.raises(SystemExit):
         parse(["outage"])
 
-    assert "there is no part outage: name some of service" in capsys.readouterr().err
+    assert "there is no part outage: name some of " in capsys.readouterr().err
