@@ -13,19 +13,19 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-BESIDE = "tests/unit/controllers"
+CONTROLLERS = "tests/unit/controllers"
 
 # The longest come first, so that no core waits for the other.
 TESTS: Mapping[str, Sequence[str]] = {
-    "units": ("pytest", "-q", "tests/unit", f"--ignore={BESIDE}"),
+    "units": ("pytest", "-q", "tests/unit", f"--ignore={CONTROLLERS}"),
     "properties": ("pytest", "-q", "tests/property", "tests/contract"),
-    "controllers": ("pytest", "-q", BESIDE),
+    "controllers": ("pytest", "-q", CONTROLLERS),
     "compat": ("pytest", "-q", "tests/compat"),
 }
 NOT_MEASURED = {"compat"}
-"""They replay thousands of decisions of others, which takes three times as long when measured."""
+"""Replays decisions of other systems, which takes three times as long when measured."""
 QUICK = ("-m", "not slow", "--hypothesis-profile=quick")
-"""Whoever waits tries fewer examples; `make test` measures coverage, and tries all."""
+"""Of `make check`; `make test` measures coverage, and tries all examples."""
 CHECKS: Mapping[str, Sequence[str]] = {
     "types": ("mypy",),
     "imports": ("lint-imports",),
@@ -78,7 +78,7 @@ def side_by_side(
 
 
 def tests(*, measure: bool) -> dict[str, Sequence[str]]:
-    """Return the commands of all tests, or of those that one waits for while working."""
+    """Return the commands of all tests to measure, or else of the quick ones."""
     if not measure:
         return {name: (*command, *QUICK) for name, command in TESTS.items()}
     prefix = ("coverage", "run", "-m")

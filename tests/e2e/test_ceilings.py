@@ -18,7 +18,7 @@ from tests.support.figures import show
 
 FLOOD = 1500
 HOLD_SECONDS = 20.0
-"""By when all ceilings hold after the last create: long before the next pass over all objects."""
+"""By when all ceilings hold after the last create, on a machine that is busy."""
 SOON_SECONDS = 10.0
 """Far longer than a change takes, and shorter than the wait for another pass that sees to it."""
 CLIENTS = 4

@@ -23,7 +23,7 @@ from tests.support.eventually import eventually
 Outages: TypeAlias = tuple[tuple[str, int], ...]
 """How the API server is away, and for how many seconds."""
 SHORT: Outages = (("stopped", 5), ("silent", 7), ("stopped", 20))
-"""Shorter than every Lease, shorter than some, and longer than all."""
+"""Shorter than the Leases of some shards, and longer than all of them."""
 LONG: Outages = (("stopped", 60),)
 SHARDS_BY_SECONDS = {5: ("shard-0", "shard-1"), 15: ("shard-2",)}
 ALL_SHARDS = {name for names in SHARDS_BY_SECONDS.values() for name in names}

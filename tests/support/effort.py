@@ -1,4 +1,4 @@
-"""How much is tried: all in `make test`, the first part of it in `make check`."""
+"""How many examples are tried: all in `make test`, a quarter of them in `make check`."""
 
 from hypothesis import settings
 

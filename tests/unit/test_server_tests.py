@@ -100,7 +100,7 @@ def test_a_part_is_run_alone_by_its_name() -> None:
     assert list(parse(["outages", "mutants"])) == ["outages", "mutants"]
 
 
-def test_whoever_waits_tries_less_and_make_test_all() -> None:
+def test_make_check_tries_less_and_make_test_all() -> None:
     quick, whole = check.tests(measure=False), check.tests(measure=True)
 
     assert all(command[-len(check.QUICK) :] == check.QUICK for command in quick.values())
