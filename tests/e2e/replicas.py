@@ -16,6 +16,8 @@ from tests.support.forwarder import Forwarder
 from tests.support.samples import total
 
 REPLICAS = ("sharder-0", "sharder-1")
+LEASE_SECONDS = 8
+"""Of shards: shorter ones are lost on a busy machine while hundreds of objects move."""
 FAST_ELECTION = {"leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "1s"}
 
 
@@ -73,7 +75,7 @@ class Replicas:
 def two_sharders(**config: object) -> Iterator[Replicas]:
     """Start them on a control plane of their own; all ends with the block."""
     with ControlPlane() as plane, Forwarder() as service:
-        playground = Playground(plane, service_port=service.port)
+        playground = Playground(plane, lease_seconds=LEASE_SECONDS, service_port=service.port)
         playground.install()
         replicas = Replicas(playground, service)
         replicas.start(**config)
