@@ -36,7 +36,7 @@ CONFIG: Mapping[str, object] = {
 ADMISSIONS = 2500
 """Authorities are replaced until there were so many; four times as many in a long scene."""
 
-CONVERGED_SECONDS = 15.0
+CONVERGED_SECONDS = 25.0
 """In which all replicas serve one chain that is trusted, whatever happened to the Secret: they
 read it every 2 s, and compare what is published every 30 s."""
 
