@@ -16,7 +16,7 @@ from tests.support.forwarder import Forwarder
 from tests.support.samples import total
 
 REPLICAS = ("sharder-0", "sharder-1")
-LEASE_SECONDS = 8
+LEASE_SECONDS = 10
 """Of shards: shorter ones are lost on a busy machine while hundreds of objects move."""
 FAST_ELECTION = {"leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "1s"}
 

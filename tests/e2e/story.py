@@ -23,9 +23,9 @@ from sharder.kube.client import MERGE_PATCH, Client
 from tests.chart.rendering import CHART, Helm
 from tests.e2e.trace import Trace, tracing
 
-OBJECTS = 1200
-"""More than two pages."""
-LEASE_SECONDS = 8
+OBJECTS = 800
+"""More than a page."""
+LEASE_SECONDS = 10
 """Shorter ones are lost on a busy machine while hundreds of objects move."""
 DEFAULT_SECONDS = 15
 

@@ -1,4 +1,4 @@
-"""What the main job promises, read off one story of 1,200 objects (`tests.e2e.story`)."""
+"""What the main job promises, read off one story of 800 objects (`tests.e2e.story`)."""
 
 import asyncio
 
