@@ -100,10 +100,10 @@ class Gauges:
         return snapshot is None or lease.metadata.ref in snapshot.members.validity.problems
 
     def _show_shard(self, ref: ObjectRef) -> None:
-        sighting = self._cache.membership.observed(ref)
-        if sighting is not None and self._is_invalid(sighting.lease):
-            sighting = None
-        ring = ring_of(sighting.lease) if sighting is not None else None
+        observed = self._cache.membership.observed(ref)
+        if observed is not None and self._is_invalid(observed.lease):
+            observed = None
+        ring = ring_of(observed.lease) if observed is not None else None
         shown = self._shown.get(ref)
         if shown is not None and shown != ring:
             del self._shown[ref]

@@ -106,8 +106,8 @@ def shard_statuses(
     found = []
     fullest = heapq.nsmallest(most, _shards(snapshot), key=fullest_first)
     for ref, shard in sorted(fullest, key=lambda entry: entry[1].name):
-        sighting = membership.observed(ref)
-        if sighting is None:
+        observed = membership.observed(ref)
+        if observed is None:
             continue  # Its Lease has gone since the snapshot was built.
         objects = stats.by_shard.get(shard.name, 0)
         found.append(

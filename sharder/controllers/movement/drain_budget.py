@@ -155,7 +155,7 @@ class OpenDrains:
 
     def seen_over(self, ref: ObjectRef) -> None:
         """A watch has shown that its drain is over."""
-        self._leavers.seen_over(ObjectKey(self._flow, ref))
+        self._leavers.seen_over(ObjectKey(self._resource_key, ref))
 
     def arrived(self, ref: ObjectRef) -> None:
         """It has an owner again, or was deleted."""
@@ -166,7 +166,7 @@ class OpenDrains:
 
         None as well once a watch has shown the end of its drain.
         """
-        return self._leavers.shard(ObjectKey(self._flow, ref), self._clock.monotonic())
+        return self._leavers.shard(ObjectKey(self._resource_key, ref), self._clock.monotonic())
 
     def any(self) -> bool:
         """Return whether leading objects of the ring are between two shards."""

@@ -231,7 +231,7 @@ class ObjectBacklog:
         for ref in shards:
             self._ended.pop(ref, None)
             self._ended[ref] = _Ended(version, seen + UNSEEN_SECONDS)
-        self._pending.add_released(self._flow, shards)
+        self._pending.add_released(self._resource_key, shards)
 
     def _settle(self, refs: Collection[ObjectRef]) -> None:
         """Record objects that have an owner again, or are deleted."""
