@@ -79,8 +79,8 @@ MUTANTS = (
     Mutant(
         name="judges death by the shard's clock",
         module="controllers/lease_controller.py",
-        old="if sighting.is_silent(monotonic):",
-        new="if sighting.state(now, monotonic) is ShardState.UNCERTAIN:",
+        old="if observed.is_silent(monotonic):",
+        new="if observed.state(now, monotonic) is ShardState.UNCERTAIN:",
     ),
     Mutant(
         name="waits for one duration only",
