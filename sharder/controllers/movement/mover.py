@@ -75,8 +75,8 @@ class Mover:
         Args:
             cache: Has the rings.
             objects: What is written.
-            lease_guard: Keeps away shards whose objects are taken.  None: no shard is asked, and only
-                unassigned objects and their children move.
+            lease_guard: Keeps away shards whose objects are taken.  None: no shard is asked, and
+                only unassigned objects and their children move.
             leads: Tells whether we may write at this moment.
             failures: Leave alone what could not be written.
             drains: The budgets.
