@@ -75,7 +75,7 @@ class Story:
         _show(settled)
 
     async def join(self, name: str) -> None:
-        """Add a shard: only what belongs to it moves, and only after it was let go."""
+        """Add a shard: only what belongs to it moves, and only after its release."""
         gets_a_share = drains_for_newcomers(self._strategy)
         headline(
             f"Add {name}: the others drain its share, and nothing else"

@@ -1,10 +1,10 @@
 """Balance each namespace by its own changes alone.
 
-What the objects of a namespace weigh, and where they are, is up to those who may write them; no
-other namespace may pay for it.  So the first look takes all namespaces together, and each that
-changes afterwards is judged by itself: its objects as they are, beside the others as they were.
-What would help there is done if it helps as all are now, too: two namespaces that see the same
-room do not both fill it.
+Users of a namespace decide what its objects weigh and where they are pinned; this must not move
+objects of other namespaces.  The first run balances all namespaces together.  Each namespace that
+changes afterwards is judged by itself: its objects as they are now, those of others as they were.
+A move is made only if it also helps with all loads as they are now, so that two namespaces do not
+fill the same room.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -21,7 +21,7 @@ from sharder.core.rebalance.run import (
     course_of,
     measure_of,
     outcome_of,
-    running,
+    run_over,
     sides_of,
 )
 from sharder.core.rebalance.search import Move, Search, ShardSide
@@ -33,11 +33,11 @@ _Sums: TypeAlias = dict[ShardName, dict[str, float]]
 
 
 class Apart(NamedTuple):
-    """What has come of all namespaces."""
+    """The result for all namespaces."""
 
     outcome: Outcome
     unfinished: frozenset[str]
-    """Namespaces that had no budget, or would have moves that do not help now."""
+    """Namespaces without budget, or with moves that do not help now."""
 
 
 def apart(
@@ -51,20 +51,20 @@ def apart(
     admits: Admits,
     begun: Set[tuple[str, ShardName]],
 ) -> Steps[Apart]:
-    """Return the moves of some namespaces, each of which is judged by itself.
+    """Return the moves of groups of namespaces, each group judged by itself.
 
     Args:
-        terms: What the ring asks for.
+        terms: The ring's settings.
         shards: The available shards, two at least.
         objects: Of all namespaces.
-        settled: What the look before has left behind.
-        groups: Namespaces that are judged together; the first ones have the budget first.
+        settled: The result of the previous run.
+        groups: Namespaces that are judged together; the first groups get the budget first.
         budget: How many objects may move at most.
         admits: As for `rebalancing`.
-        begun: Namespaces and shards that they gave objects up from at the look before.
+        begun: Namespaces, and shards from which their objects moved in the previous run.
     """
-    cache = _World(terms, shards, settled)
-    yield from cache.weigh(objects)
+    views = _NamespaceViews(terms, shards, settled)
+    yield from views.weigh(objects)
     moves: list[Move] = []
     unfinished: set[str] = set()
     is_spent = False
@@ -72,28 +72,26 @@ def apart(
         if is_spent:
             unfinished |= group
             continue
-        beside = yield from cache.beside(group)
+        beside = yield from views.beside(group)
         yield
-        run = yield from running(
+        sides = yield from sides_of(beside, views.objects_of(group))
+        run = yield from run_over(
             terms,
-            beside,
-            cache.objects_of(group),
+            sides,
             budget=budget - len(moves),
             admits=admits,
             begun={shard for namespace, shard in begun if namespace in group},
         )
-        if isinstance(run, str):
-            continue
         is_spent = run.course.is_spent
-        made = [move for move in run.moves if cache.makes(move)]
+        made = [move for move in run.moves if views.makes(move)]
         if is_spent or len(made) < len(run.moves):
             unfinished |= group
         moves += made
-    run = cache.run(tuple(moves), budget=budget, is_spent=is_spent)
+    run = views.run(tuple(moves), admits, budget=budget, is_spent=is_spent)
     return Apart(outcome_of(run), frozenset(unfinished))
 
 
-class _World:
+class _NamespaceViews:
     """The shards as they are now, and as each namespace sees them."""
 
     def __init__(
@@ -105,7 +103,7 @@ class _World:
         self._objects: dict[str, dict[str, LoadedObject]] = {}
 
     def weigh(self, objects: Sequence[LoadedObject]) -> Steps[None]:
-        """Take the objects in."""
+        """Add the objects."""
         for number, obj in enumerate(objects, start=1):
             if not number % STRIDE:
                 yield
@@ -123,7 +121,7 @@ class _World:
         return [obj for name in group for obj in self._objects.get(name, {}).values()]
 
     def beside(self, group: Set[str]) -> Steps[list[LoadedShard]]:
-        """Return the shards with what other namespaces than these count for."""
+        """Return the shards with the loads of all other namespaces."""
         own = yield from self._counting_for(group)
         found = []
         for shard in self._shards:
@@ -136,7 +134,7 @@ class _World:
         return found
 
     def makes(self, move: Move) -> bool:
-        """Carry a move out if it helps as all are now, and tell whether it does."""
+        """Make a move if it helps with all loads as they are now; return whether it does."""
         source, target = self._now[move.source], self._now[move.target]
         load = self._objects[namespace_of(move.key)][move.key].load
         relief = {name: -amount for name, amount in load.items()}
@@ -149,14 +147,14 @@ class _World:
         target.change(load, 1)
         return True
 
-    def run(self, moves: tuple[Move, ...], *, budget: int, is_spent: bool) -> Run:
-        """Return what the moves have led to."""
-        search = Search(self._measure, self._now, _nowhere)
+    def run(self, moves: tuple[Move, ...], admits: Admits, *, budget: int, is_spent: bool) -> Run:
+        """Return the run that made these moves."""
+        search = Search(self._measure, self._now, admits)
         course = course_of(self._terms, search, self._before, budget=budget, is_spent=is_spent)
         return Run(course=course, search=search, moves=moves)
 
     def _counting_for(self, namespaces: Iterable[str]) -> Steps[_Sums]:
-        """Return what some namespaces count for in the eyes of others."""
+        """Return the loads of some namespaces as others see them."""
         found: _Sums = {}
         for number, namespace in enumerate(namespaces, start=1):
             if not number % STRIDE:
@@ -166,7 +164,3 @@ class _World:
                 for resource, amount in load.items():
                     of_shard[resource] = of_shard.get(resource, 0.0) + amount
         return found
-
-
-def _nowhere(_key: str, _target: ShardName) -> bool:
-    return False

@@ -107,6 +107,18 @@ def running(
     sides = yield from sides_of(shards, objects)
     if len(sides) < 2:
         return ONE_SHARD
+    return (yield from run_over(terms, sides, budget=budget, admits=admits, begun=begun))
+
+
+def run_over(
+    terms: RebalancePolicy,
+    sides: dict[ShardName, ShardSide],
+    *,
+    budget: int,
+    admits: Admits,
+    begun: Set[ShardName],
+) -> Steps[Run]:
+    """Return a run over two shards or more; the arguments are those of `rebalancing`."""
     measure = measure_of(terms, sides.values())
     search = Search(measure, sides, admits)
     before = {side.name: side.number for side in sides.values()}
