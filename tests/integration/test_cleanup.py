@@ -220,7 +220,7 @@ async def test_shards_and_webhook_configurations_that_are_left_are_warned_of(lef
 
     lines = done.stderr.splitlines()
     assert done.returncode == 0
-    assert lines[0].startswith(f"warning: MutatingWebhookConfiguration {name} is still there")
+    assert lines[0].startswith(f"warning: MutatingWebhookConfiguration {name} still exists")
     assert lines[1] == f"warning: 1 shards still hold Leases of the ring: {left.ring}/shard-a"
     assert lines[2] == f"configmaps: {MAPS - 1} found, {MAPS - 1} cleaned"
 

@@ -163,7 +163,7 @@ def test_a_plan_from_what_the_sharder_dumps_is_the_same_and_holds_no_data(ring: 
         ("sharder explain my-ring pods default/x", "has no resource pods; its resources: secrets"),
         (
             "sharder explain my-ring secrets default/x",
-            "secrets default/x not found; check the name",
+            "/x not found; check the name",
         ),
         ("sharder certs --secret none", "/none not found"),
         ("sharder certs rotate --secret none", "/none not found"),

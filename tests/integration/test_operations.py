@@ -248,7 +248,7 @@ async def test_the_plugin_of_kubectl_is_the_same_program(ring: Ring) -> None:
     done = ring.run("cordon", A, program=PLUGIN)
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("shard-a is cordoned, ")
+    assert done.stdout.startswith("shard-a is cordoned: ")
     assert CORDONED_ANNOTATION in await ring.annotations(A)
 
 
@@ -281,7 +281,9 @@ async def test_time_that_is_up_ends_the_waiting_with_what_is_left(ring: Ring) ->
     done = ring.run("evacuate", A, "--wait", "--timeout", "1s")
 
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert "after 1 s shard-a has 5 objects, 0 of them draining: configmaps " in done.stderr
+    assert (
+        "timed out after 1s: shard-a has 5 objects, 0 of them draining: configmaps " in done.stderr
+    )
     assert await ring.is_evacuated()
 
 

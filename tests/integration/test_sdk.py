@@ -413,7 +413,8 @@ async def test_a_shard_that_wakes_up_after_its_lease_was_stolen_writes_nothing(
 async def test_the_controller_in_the_documentation_works(
     admin: Client, kubeconfig: Path, tmp_path: Path
 ) -> None:
-    _, snippet, *_ = re.split(r"```python\n|```\n", (ROOT / "docs" / "sdk.md").read_text())
+    guide = (ROOT / "docs" / "shard-your-controller.md").read_text()
+    snippet = re.split(r"```python\n|```\n", guide[guide.index("```python") :])[1]
     program = tmp_path / "snippet.py"
     program.write_text(snippet)
     bench = Bench(admin, "my-ring", kubeconfig=kubeconfig, directory=tmp_path)
@@ -430,7 +431,7 @@ async def test_the_controller_in_the_documentation_works(
         made = await eventually(
             lambda: bench.configmaps.get(ref._replace(name=f"{ref.name}-keys")), within=WITHIN
         )
-        await eventually(lambda: _says(bench, made.metadata.ref, {"keys": "key"}), within=WITHIN)
+        await eventually(lambda: _says(bench, made.metadata.ref, {"key": "present"}), within=WITHIN)
 
 
 def test_the_server_accepts_the_manifests_of_the_example(control_plane: ControlPlane) -> None:
