@@ -41,7 +41,8 @@ class Rollout:
 @pytest.mark.parametrize(
     "rollout",
     [
-        Rollout(strategy=StrategyName.BOUNDED_LOAD, objects=300, most=1.05),
+        # On a busy machine one shard can leave before the new one counts; its objects move twice.
+        Rollout(strategy=StrategyName.BOUNDED_LOAD, objects=300, most=1.05 + 1 / SHARDS),
         # It follows the hash of the new shards once the old ones are gone.
         Rollout(strategy=StrategyName.CONSISTENT_HASH, objects=300, most=2.0),
         *(

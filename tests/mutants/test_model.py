@@ -115,7 +115,9 @@ def test_without_a_bug_all_laws_hold(machine: str) -> None:
 
 def test_a_bug_whose_place_is_gone_is_reported(tmp_path: Path) -> None:
     mutant = MUTANTS[0]
-    (tmp_path / mutant.module).write_text("nothing of that kind\n", encoding="utf-8")
+    source = tmp_path / mutant.module
+    source.parent.mkdir(parents=True)
+    source.write_text("nothing of that kind\n", encoding="utf-8")
 
     with pytest.raises(LookupError, match="0 times"):
         mutant.apply(tmp_path)
