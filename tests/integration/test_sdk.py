@@ -431,7 +431,9 @@ async def test_the_controller_in_the_documentation_works(
         made = await eventually(
             lambda: bench.configmaps.get(ref._replace(name=f"{ref.name}-keys")), within=WITHIN
         )
-        await eventually(lambda: _says(bench, made.metadata.ref, {"key": "present"}), within=WITHIN)
+        await eventually(
+            lambda: _says(bench, made.metadata.ref, {"key": "present"}), within=WITHIN
+        )
 
 
 def test_the_server_accepts_the_manifests_of_the_example(control_plane: ControlPlane) -> None:
