@@ -35,7 +35,7 @@ help: ## list the targets
 check: $(INSTALLED) ## format, lint, types, import contracts, tests without a server (under 45 s)
 	@$(VENV)/python -m hack.check
 
-test: $(INSTALLED) control-plane helm goshard libshard ## check with all examples, coverage, real API server (about 15 minutes)
+test: $(INSTALLED) control-plane helm goshard libshard ## check with all examples, coverage, real API server (under 20 minutes)
 	@rm -f .coverage .coverage.*
 	@$(VENV)/python -m hack.check --coverage
 	@$(VENV)/coverage combine -q
@@ -44,7 +44,7 @@ test: $(INSTALLED) control-plane helm goshard libshard ## check with all example
 	@$(VENV)/coverage report --fail-under=100 --include="$(CORE)"
 	@$(VENV)/python -m hack.server_tests
 
-test-long: $(INSTALLED) control-plane ## all mutants, long outages, a hostile tenant, random faults (about 25 minutes)
+test-long: $(INSTALLED) control-plane ## all mutants, long outages, a hostile tenant, random faults
 	@$(VENV)/python -m hack.server_tests --long
 
 test-oldest: $(INSTALLED) helm ## main job, admission and chart on the oldest Kubernetes that is supported

@@ -300,7 +300,7 @@ class ClusterCache:
             self._subscribers.notify_ring(after.name, steps=False)
 
     def _leases(self, ring: RingName) -> list[Lease]:
-        return [sighting.lease for sighting in self.membership.observed_leases(ring)]
+        return [observed.lease for observed in self.membership.observed_leases(ring)]
 
 
 def _identity(ring: ControllerRing) -> tuple[str, int]:
