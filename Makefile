@@ -1,10 +1,11 @@
 # What people and CI run; `make` alone lists it.  Needed: Python >= 3.11 and Go (or the programs it
-# would build, named by KUBEBUILDER_ASSETS, HELM, GOSHARD and LIBSHARD).  Only .venv, caches that git
-# ignores, and the cache directory that `make control-plane` prints are written.
+# would build, named by KUBEBUILDER_ASSETS, HELM, PROMTOOL, GOSHARD and LIBSHARD).  Only .venv, caches
+# that git ignores, and the cache directory that `make control-plane` prints are written.
 
 PYTHON ?= python3
 VENV := .venv/bin
 INSTALLED := .venv/installed
+INSTALLED_DOCS := .venv/installed-docs
 
 # Modules without I/O: every branch is covered.
 CORE := sharder/core/*
@@ -26,7 +27,7 @@ PREFLIGHT = command -v $(PYTHON) >/dev/null \
 	$(PYTHON) hack/preflight.py
 
 .NOTPARALLEL:
-.PHONY: help check test test-long test-oldest demo demo-stop measure control-plane helm goshard libshard reference lock fmt clean
+.PHONY: help check test test-long test-oldest demo demo-stop measure control-plane helm promtool goshard libshard reference docs lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
@@ -35,7 +36,7 @@ help: ## list the targets
 check: $(INSTALLED) ## format, lint, types, import contracts, tests without a server (under 45 s)
 	@$(VENV)/python -m hack.check
 
-test: $(INSTALLED) control-plane helm goshard libshard ## check with all examples, coverage, real API server (under 20 minutes)
+test: $(INSTALLED) control-plane helm promtool goshard libshard ## check with all examples, coverage, real API server (under 20 minutes)
 	@rm -f .coverage .coverage.*
 	@$(VENV)/python -m hack.check --coverage
 	@$(VENV)/coverage combine -q
@@ -44,7 +45,7 @@ test: $(INSTALLED) control-plane helm goshard libshard ## check with all example
 	@$(VENV)/coverage report --fail-under=100 --include="$(CORE)"
 	@$(VENV)/python -m hack.server_tests
 
-test-long: $(INSTALLED) control-plane ## all mutants, long outages, a hostile tenant, random faults
+test-long: $(INSTALLED_DOCS) control-plane ## all mutants, long outages, a hostile tenant, random faults, the site
 	@$(VENV)/python -m hack.server_tests --long
 
 test-oldest: $(INSTALLED) helm ## main job, admission and chart on the oldest Kubernetes that is supported
@@ -57,8 +58,10 @@ demo: $(INSTALLED) control-plane ## watch a real API server hand objects to shar
 demo-stop: $(INSTALLED) ## end what KEEP=1 left running
 	@$(VENV)/python -m hack.demo --stop
 
-measure: $(INSTALLED) ## what objects cost in memory and CPU, and how long large clusters block (two minutes)
+measure: $(INSTALLED) ## what objects cost in memory and CPU, and how long large clusters block (three minutes)
 	@$(VENV)/python -m hack.measure_tally
+	@echo
+	@$(VENV)/python -m hack.measure_cache
 	@echo
 	@$(VENV)/python -m hack.measure_placement
 	@echo
@@ -74,6 +77,10 @@ helm: ## find or build helm; print where it is
 	@$(PREFLIGHT)
 	@$(PYTHON) -m hack.binaries helm
 
+promtool: ## find or build promtool, which tries the alerts; print where it is
+	@$(PREFLIGHT)
+	@$(PYTHON) -m hack.binaries promtool
+
 goshard: ## find or build the shard in Go that tests put beside Python's; print where it is
 	@$(PREFLIGHT)
 	@$(PYTHON) -m hack.binaries goshard
@@ -82,8 +89,11 @@ libshard: ## the same for the shard in Go on the library of kubernetes-controlle
 	@$(PREFLIGHT)
 	@$(PYTHON) -m hack.binaries libshard
 
-reference: $(INSTALLED) ## write docs/reference.md and docs/configuration.md from the schemas in the chart
+reference: $(INSTALLED) ## write the references in docs, the chart's README and its dashboard
 	@$(VENV)/python -m hack.reference
+
+docs: $(INSTALLED_DOCS) ## build the documents as a site with search
+	@$(VENV)/python -m hack.docs_site
 
 lock: $(INSTALLED) ## write what the image installs, with hashes (UPGRADE=1 takes the newest versions first)
 	@$(VENV)/python -m hack.lock $(if $(UPGRADE),--upgrade)
@@ -104,5 +114,14 @@ $(INSTALLED): pyproject.toml hack/constraints.txt
 	@$(VENV)/python -m pip install -q --no-cache-dir --disable-pip-version-check \
 		-c hack/constraints.txt -e '.[server,dev]' >.venv/install.log 2>&1 \
 		|| { cat .venv/install.log >&2; exit 1; }
+	@rm -rf sharder.egg-info
+	@touch $@
+
+# Apart from the rest, since it takes over 100 MB that no other target needs.
+$(INSTALLED_DOCS): $(INSTALLED)
+	@echo "installing what builds the site into .venv"
+	@$(VENV)/python -m pip install -q --no-cache-dir --disable-pip-version-check \
+		-c hack/constraints.txt -e '.[docs]' >.venv/install-docs.log 2>&1 \
+		|| { cat .venv/install-docs.log >&2; exit 1; }
 	@rm -rf sharder.egg-info
 	@touch $@

@@ -3,8 +3,8 @@
 Standard library only, because it runs before there is a virtual environment:
 `python3 -m hack.binaries control-plane` prints the directory of etcd, kube-apiserver and kubectl,
 `oldest-control-plane` that of the oldest Kubernetes that is supported,
-`python3 -m hack.binaries helm` the path of helm, and `goshard` and `libshard` those of the two
-shards in Go.
+`python3 -m hack.binaries helm` the path of helm, `promtool` that of promtool, and `goshard` and
+`libshard` those of the two shards in Go.
 Progress goes to standard error.
 
 The order is environment, cache, build.  Everything a build writes stays in the cache directory,
@@ -44,6 +44,8 @@ class Toolset:
     """The folder of go.mod, go.sum and, for `package`, the sources."""
     package: str = "tool"
     """What to build: all of go.mod's tools, or the module's own package `.`."""
+    tags: str = ""
+    """Build tags, separated by commas."""
     programs: tuple[str, ...]
     version_module: str
     """The module whose version is the version of the whole."""
@@ -101,6 +103,15 @@ HELM = Toolset(
     version_module="helm.sh/helm/v4",
     version_variables={"helm.sh/helm/v4/internal/version.version": "{version}"},
     environment="HELM",
+)
+PROMTOOL = Toolset(
+    name="promtool",
+    module=ROOT / "hack/promtool",
+    tags="remove_all_sd",  # without the clients of some thirty clouds
+    programs=("promtool",),
+    version_module="github.com/prometheus/prometheus",
+    version_variables={"github.com/prometheus/common/version.Version": "{version}"},
+    environment="PROMTOOL",
 )
 GOSHARD = Toolset(
     name="goshard",
@@ -164,6 +175,15 @@ def helm() -> Path:
     return _single(HELM)
 
 
+def promtool() -> Path:
+    """Return the path of promtool; build it when it is nowhere.
+
+    Raises:
+        BinariesError: PROMTOOL names something that is no program, or it cannot be built.
+    """
+    return _single(PROMTOOL)
+
+
 def goshard() -> Path:
     """Return the path of the tests' shard on client-go; build it when it is nowhere.
 
@@ -225,8 +245,9 @@ def _build(tools: Toolset, workspace: Path) -> Path:
     progress = Progress(f"building {tools.name} {tools.version}")
     try:
         go = find_go(tools.module, workspace)
-        progress.total = len(progress.follow(go, "list", "-deps", tools.package))
-        flags = ("-v", "-trimpath", "-ldflags", tools.linker_flags)
+        tags = ("-tags", tools.tags)
+        progress.total = len(progress.follow(go, "list", "-deps", *tags, tools.package))
+        flags = ("-v", "-trimpath", *tags, "-ldflags", tools.linker_flags)
         progress.follow(go, "build", "-o", f"{target}/", *flags, tools.package)
     except GoError as problem:
         kind = "directory" if len(tools.programs) > 1 else "path"
@@ -266,6 +287,7 @@ def main() -> int:
         "control-plane": control_plane,
         "oldest-control-plane": oldest_control_plane,
         "helm": helm,
+        "promtool": promtool,
         "goshard": goshard,
         "libshard": libshard,
     }

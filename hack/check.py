@@ -22,8 +22,8 @@ TESTS: Mapping[str, Sequence[str]] = {
     "controllers": ("pytest", "-q", CONTROLLERS),
     "compat": ("pytest", "-q", "tests/compat"),
 }
-NOT_MEASURED = {"compat"}
-"""Replays decisions of other systems, which takes three times as long when measured."""
+NOT_MEASURED = {"compat", "properties"}
+"""They take up to three times as long when measured, and cover nothing that the others do not."""
 QUICK = ("-m", "not slow", "--hypothesis-profile=quick")
 """Of `make check`; `make test` measures coverage, and tries all examples."""
 CHECKS: Mapping[str, Sequence[str]] = {

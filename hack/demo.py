@@ -24,6 +24,7 @@ from hack.demo_story import LEASE_SECONDS, Story, console, headline
 from hack.kubectl import KubectlError
 from hack.ownership import observing
 from hack.playground import NAMESPACE, RING, ROOT, Playground
+from hack.ports import free_ports
 from hack.supervisor import stop_detached
 from sharder.core.api.ring import StrategyName
 from sharder.core.errors import ConfigError, SharderError
@@ -42,15 +43,18 @@ def directory_of(checkout: Path) -> Path:
 DIRECTORY = directory_of(ROOT)
 
 
-async def run_story(playground: Playground, strategy: StrategyName) -> None:
+async def run_story(playground: Playground, strategy: StrategyName, port: int) -> None:
     """Run the whole story on an installed playground, with a ring of this strategy.
+
+    `port` is for the sharder's console.
 
     Raises:
         SystemExit: something is not as it should be; the message says what.
     """
-    playground.start_sharder(gracefulShutDown="0s")
+    playground.start_sharder(gracefulShutDown="0s", console={"bindAddress": f"127.0.0.1:{port}"})
     with console.status("waiting for the sharder"):
         await wait_until_ready(playground)
+    console.print(f"  Watch it in a browser: {console_url(port)}", soft_wrap=True)
     async with observing(playground.author, strategy) as (observer, client):
         story = Story(playground, observer, client, strategy)
         await story.start_shards("shard-0", "shard-1", "shard-2")
@@ -60,6 +64,11 @@ async def run_story(playground: Playground, strategy: StrategyName) -> None:
         await story.leave("shard-0")
         console.print()
         console.print(story.times)
+
+
+def console_url(port: int) -> str:
+    """Return where a browser finds the console."""
+    return f"http://127.0.0.1:{port}/console"
 
 
 async def wait_until_ready(
@@ -95,11 +104,13 @@ def play(strategy: StrategyName, *, keep: bool) -> None:
         if strategy is not StrategyName.CONSISTENT_HASH:
             _place_by(strategy, plane)
         console.print(f"  [green]ok[/green] {plane.url} ({time.monotonic() - began:.1f} s)")
-        asyncio.run(run_story(playground, strategy))
+        (port,) = free_ports(1)
+        asyncio.run(run_story(playground, strategy, port))
         if keep:
             plane.detach()
             console.print(
-                f"\nIt goes on running. Look at it:\n"
+                f"\nIt goes on running. Look at it in a browser: {console_url(port)}\n"
+                "or on the command line:\n"
                 f"  export KUBECONFIG={playground.viewer}\n"
                 f"  {control_plane() / 'kubectl'} get controllerrings\n"
                 f"  .venv/bin/sharder shards {RING}\n"

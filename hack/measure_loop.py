@@ -1,6 +1,6 @@
 """How long the event loop is blocked in large clusters: by many rings, namespaces or shards.
 
-`python -m hack.measure_loop` prints a table.  One process builds a World, its series and a leader
+`python -m hack.measure_loop` prints a table.  One process builds a cache, its series and a leader
 with the real code; only what stands behind the ports is made up.  Then something changes every
 second, and a clock that ticks every millisecond measures how long its turn was delayed.
 """
@@ -12,33 +12,32 @@ import logging
 import random
 import time
 from bisect import bisect_left
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
-from typing import Final, Generic, TypeVar
+from typing import Final
 
-import msgspec
 from prometheus_client import CollectorRegistry
 from typing_extensions import override
 
+from hack.still_cluster import Empty, Leases, Source, Statuses
+from sharder.console.console import Console
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.leader import AlwaysLeader, Leader
-from sharder.controllers.leader_controllers import LeaderPorts
+from sharder.controllers.leader_ports import LeaderPorts
 from sharder.controllers.ring_gauges import Gauges
 from sharder.core.api.lease import Lease, LeaseSpec, format_time
-from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
+from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.api.ring import ControllerRing, RingResource, RingSpec
 from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.state import ShardState
-from sharder.core.names import RING_LABEL, STATE_LABEL, GroupResource, ObjectRef
+from sharder.core.names import RING_LABEL, STATE_LABEL
 from sharder.core.webhook_configuration import Endpoint, Registration
 from sharder.metrics.registry import Metrics
-from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
+from sharder.ports import Changed, Removed
 from sharder.runtime.clock import SystemClock
-
-T = TypeVar("T")
+from sharder.runtime.memory import settled
 
 SECONDS: Final = 15
 """For so long something changes every second."""
@@ -47,10 +46,6 @@ BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
 GOAL: Final = 0.05
 """Seconds that the loop may be blocked."""
-
-SECRETS: Final = Resource(
-    id=GroupResource("", "secrets"), version="v1", kind="Secret", namespaced=True
-)
 
 
 @dataclass(frozen=True)
@@ -70,94 +65,6 @@ class Size:
 SIZES: Final = (Size(1, 10, 1_000), Size(1_000, 1_000, 1), Size(10, 10_000, 3))
 
 
-class Source(Generic[T]):
-    """A collection that is listed once, and changes on request."""
-
-    def __init__(self, items: list[T]) -> None:
-        self._items = items
-        self.events = asyncio.Queue[WatchEvent[T]]()
-
-    async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
-        items = list(filter(keep, self._items)) if keep else list(self._items)
-        return Listed(items, "1")
-
-    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
-        yield Bookmark(resource_version)
-        while True:
-            yield await self.events.get()
-
-
-class Empty(Source[PartialObject]):
-    """No objects of a resource, nor any configuration; every write is taken."""
-
-    def __init__(self) -> None:
-        super().__init__([])
-
-    async def find(self, _resource: GroupResource) -> Resource:
-        return SECRETS
-
-    def of(
-        self, _resource: Resource, _labels: str = "", *, namespace: str = "", fields: str = ""
-    ) -> "Empty":
-        return self
-
-    async def stream(self, _labels: str = "") -> AsyncIterator[PartialObject]:
-        for obj in list[PartialObject]():
-            yield obj
-
-    async def get(self, ref: ObjectRef) -> PartialObject:
-        return PartialObject(metadata=ObjectMeta(name=ref.name))
-
-    async def create(self, _namespace: str, body: Json) -> PartialObject:
-        raise NotImplementedError(body)
-
-    async def patch(self, ref: ObjectRef, _body: Json) -> PartialObject:
-        raise NotImplementedError(ref)
-
-    async def apply(self, body: Json) -> PartialObject:
-        return msgspec.convert(body, PartialObject)
-
-    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        raise NotImplementedError(ref)
-
-    async def warn(self, about: PartialObject, reason: str, message: str) -> None:
-        """Record nothing."""
-
-
-class Statuses:
-    """Status subresources: what is written is thrown away."""
-
-    async def create(self, _namespace: str, body: Json) -> ControllerRing:
-        raise NotImplementedError(body)
-
-    async def patch(self, ref: ObjectRef, body: Json) -> ControllerRing:
-        written = {"metadata": {"name": ref.name}, "spec": {"resources": []}, **_tree(body)}
-        return msgspec.convert(written, ControllerRing)
-
-    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        raise NotImplementedError(ref)
-
-
-class Leases(Source[Lease]):
-    """Leases that only their shards write."""
-
-    async def stream(self, _labels: str = "") -> AsyncIterator[Lease]:
-        for lease in self._items:
-            yield lease
-
-    async def get(self, ref: ObjectRef) -> Lease:
-        raise NotImplementedError(ref)
-
-    async def create(self, _namespace: str, body: Json) -> Lease:
-        raise NotImplementedError(body)
-
-    async def patch(self, ref: ObjectRef, _body: Json) -> Lease:
-        raise NotImplementedError(ref)
-
-    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        raise NotImplementedError(ref)
-
-
 class Ticks:
     """Notes how much work was done between two ticks of a millisecond.
 
@@ -172,10 +79,6 @@ class Ticks:
             before = time.thread_time()
             await asyncio.sleep(0.001)
             self.late.append(time.thread_time() - before)
-
-
-def _tree(body: Json) -> dict[str, Json]:
-    return dict(body) if isinstance(body, dict) else {}
 
 
 def _ring(number: int) -> ControllerRing:
@@ -206,7 +109,7 @@ def _namespace(name: str) -> PartialObject:
 
 
 class Bench:
-    """A cluster of some size, a World that follows it, and a leader."""
+    """A cluster of some size, a cache that follows it, and a leader."""
 
     def __init__(self, size: Size) -> None:
         self._size = size
@@ -225,6 +128,9 @@ class Bench:
             excluded=frozenset({"kube-system"}), custom={},
         )  # fmt: skip
         metrics = Metrics(CollectorRegistry(), version="1", shard_states=list(ShardState))
+        self._console = Console(
+            cache=self.cache, clock=self._clock, version="1", namespace="", not_ready=lambda: None
+        )
         self._gauges = Gauges(self.cache, metrics.rings, self._clock)
         registration = Registration(
             endpoint=Endpoint(url="https://localhost"), default_namespaces=LabelSelector(),
@@ -232,8 +138,10 @@ class Bench:
         )  # fmt: skip
         ports = LeaderPorts(
             cache=self.cache, objects=objects, leases=self._leases, ring_status=Statuses(),
-            configurations=objects, validations=objects, registration=lambda: registration,
-            recorder=objects, metrics=metrics,
+            configurations=objects, validations=objects, fences=objects,
+            registration=lambda: registration,
+            recorder=objects, metrics=metrics, journal=self._console.memory,
+            story_metrics=metrics.story, queue_metrics=metrics.client_go,
             annotation_warnings=AnnotationWarnings(objects, self._clock),
             holder=AlwaysLeader(self._clock), clock=self._clock, rng=rng, limit=100,
             sync_period=300.0,
@@ -243,6 +151,7 @@ class Bench:
     async def run(self) -> tuple[Ticks, Ticks]:
         """Return the ticks from the start until all is known, and while things change."""
         start, churn = Ticks(), Ticks()
+        gc.disable()  # as the service does
         async with asyncio.TaskGroup() as group:
             ticking = group.create_task(start.run())
             with self.cache.subscribed(self._gauges.subscriber()):
@@ -251,18 +160,18 @@ class Bench:
                         rings=self._rings, leases=self._leases, namespaces=self._namespaces
                     )
                 )
+                showing = group.create_task(self._console.run())
                 while self.cache.not_synced():
                     await asyncio.sleep(0.05)
                 leading = group.create_task(self._leader.campaign(lambda _: None))
                 await asyncio.sleep(8)
-                gc.collect()
-                gc.freeze()
+                settled()
                 ticking.cancel()
                 ticking = group.create_task(churn.run())
                 await self._change()
                 ticking.cancel()
-                leading.cancel()
-                following.cancel()
+                for task in (leading, showing, following):
+                    task.cancel()
         return start, churn
 
     async def _change(self) -> None:
@@ -291,7 +200,7 @@ def _row(size: Size, what: str, ticks: Ticks) -> str:
     return (
         f"{size!s:>20}  {what:<6} {longest * 1000:>8.0f} ms  "
         + " ".join(f"{number:>7}" for number in found)
-        + ("" if longest <= GOAL or what == "start" else "  above the goal")
+        + ("" if longest <= GOAL else "  above the goal")
     )
 
 

@@ -60,7 +60,8 @@ class Playground:
         self._metrics_ports: dict[str, int] = {}
         self._pids: dict[str, int] = {}
         self._kubeconfigs: dict[str, Path] = {}
-        self._scraper_token = ""
+        self.scraper_token = ""
+        """Of an account that can read the metrics, once installed."""
         self._trust: ssl.SSLContext | None = None
 
     def install(self) -> None:
@@ -85,7 +86,7 @@ class Playground:
             "shard": self.plane.token_kubeconfig(SHARDS, "checksum-controller"),
         }
         create = ("create", "token", "scraper", "--namespace", SYSTEM, "--duration=1h")
-        self._scraper_token = self.plane.kubectl(*create).strip()
+        self.scraper_token = self.plane.kubectl(*create).strip()
 
     @property
     def viewer(self) -> Path:
@@ -150,10 +151,11 @@ class Playground:
         """Return where a sharder shows its metrics, if its configuration does not say."""
         return f"https://127.0.0.1:{self._metrics_ports[name]}/metrics"
 
-    def scrape(self, name: str = "sharder-0") -> str:
-        """Return a sharder's metrics, read with the right to."""
-        headers = {"Authorization": f"Bearer {self._scraper_token}"}
-        request = urllib.request.Request(self.metrics_url(name), headers=headers)  # noqa: S310
+    def scrape(self, name: str = "sharder-0", *, path: str = "/metrics") -> str:
+        """Return a sharder's metrics, or what else it shows to those who may read them."""
+        headers = {"Authorization": f"Bearer {self.scraper_token}"}
+        url = self.metrics_url(name).removesuffix("/metrics") + path
+        request = urllib.request.Request(url, headers=headers)  # noqa: S310
         self._trust = self._trust or self.trust()
         try:
             return _read(request, self._trust)

@@ -24,14 +24,22 @@ COMMANDS = tuple(
     for name in ("cli", "operations", "operate_docs", "cleanup", "typed_docs")
 )
 """Tests that run the program over and over."""
+LONG_SCENES = ("certificates", "outages", "rollout")
+"""Files of E2E with scenes that take minutes: each is a part of `make test-long`."""
+ALONE = {"hostile", "leading_objects", "nemesis"}
+"""Parts of `make test-long` that measure how fast processes are under load."""
 SECONDS = {
     "integration": 200, "service": 190, "commands": 150, "movement_control": 150,
     "rebalancing": 150, "ceilings": 150, "main_job": 110, "certificates": 100,
-    "goshard": 100, "exceptions": 100, "outages": 95, "move_limit": 85, "rollout": 80,
+    "kopf": 120, "goshard": 100, "exceptions": 100, "outages": 95, "move_limit": 85, "rollout": 80,
     "refused_starts": 78, "replicas": 75, "rolling_upgrade": 70, "model": 65, "compaction": 60,
-    "two_writers": 50, "clocks": 45, "migration": 37, "chart": 35, "rings_apart": 22,
+    "two_writers": 50, "tutorial": 45, "clocks": 45, "migration": 37, "chart": 35,
+    "rings_apart": 22,
+    "mutants": 1200, "hostile": 560, "long_rollout": 400, "long_scenes": 250, "nemesis": 210,
+    "leading_objects": 200, "long_certificates": 200, "long_outages": 150, "console_page": 100,
+    "docs_site": 30,
 }  # fmt: skip
-"""About how long each part of `make test` takes; an unknown one comes first."""
+"""About how long each part takes; an unknown one comes first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,19 +64,22 @@ def parts() -> dict[str, Part]:
     }
     for path in sorted(E2E.glob("test_*.py")):
         found[_name(path)] = Part(pytest=("-m", "not long", str(path)))
-    return dict(sorted(found.items(), key=lambda part: -SECONDS.get(part[0], sys.maxsize)))
+    return _longest_first(found)
 
 
 def long_parts() -> dict[str, Part]:
     """Return the parts of `make test-long`, which has no test of `make test`."""
-    return {
+    scenes = {name: str(E2E / f"test_{name}.py") for name in LONG_SCENES}
+    others = (str(E2E), INTEGRATION, *(f"--ignore={scene}" for scene in scenes.values()))
+    found = {
         "mutants": Part(pytest=("-m", "long", MUTANTS)),
-        "scenes": Part(pytest=("-m", "long", str(E2E), INTEGRATION)),
-        **{
-            _name(path): Part(pytest=(str(path),), alone=True)
-            for path in sorted(LONG.glob("test_*.py"))
-        },
+        "long_scenes": Part(pytest=("-m", "long", *others)),
     }
+    for name, scene in scenes.items():
+        found[f"long_{name}"] = Part(pytest=("-m", "long", scene))
+    for path in sorted(LONG.glob("test_*.py")):
+        found[_name(path)] = Part(pytest=(str(path),), alone=_name(path) in ALONE)
+    return _longest_first(found)
 
 
 def outcomes(wanted: Mapping[str, Part]) -> Iterator[tuple[str, Outcome]]:
@@ -110,6 +121,10 @@ def main() -> int:
     if failed:
         print(f"error: {', '.join(failed)} failed, see above", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _longest_first(found: Mapping[str, Part]) -> dict[str, Part]:
+    return dict(sorted(found.items(), key=lambda part: -SECONDS.get(part[0], sys.maxsize)))
 
 
 def _name(path: Path) -> str:

@@ -1,16 +1,19 @@
 """What controllers need from the outside, as small protocols.
 
-`sharder.kube` implements them on a cluster, `tests/support/fakes.py` in memory; one contract test
+`sharder.kube` implements them on a cluster, `sharder.sdk.testing` in memory; one contract test
 runs against both.  Every call may raise the errors of `sharder.core.errors.ApiError`.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from sharder.core.api.cluster import User
 from sharder.core.api.meta import Json, PartialObject, Resource
-from sharder.core.names import GroupResource, ObjectRef
+from sharder.core.fence.probe import Proof
+from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.status.stats import StatsOf
+from sharder.core.status.story import Transition
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -156,11 +159,77 @@ class WebhookConfigurations(Protocol):
         ...
 
 
+class Fences(Protocol):
+    """What the API server enforces on the shards of rings."""
+
+    async def prove(self, ring: RingName) -> Proof:
+        """Return what a dry run shows that only the fence of the ring refuses."""
+        ...
+
+
 class Recorder(Protocol):
     """Events for `kubectl describe`."""
 
     async def warn(self, about: PartialObject, reason: str, message: str) -> None:
-        """Record a Warning; a failure is logged and never raised."""
+        """Record a Warning, once in a while; a failure is logged and never raised."""
+        ...
+
+    async def record(
+        self, about: PartialObject, reason: str, message: str, *, warning: bool
+    ) -> None:
+        """Record what happened, each time: the caller bounds how often; likewise."""
+        ...
+
+
+class Backlog(Protocol):
+    """Unassigned, or draining, objects of one resource of a ring, as they are now.
+
+    Any thread may ask for number and age.
+    """
+
+    def count(self) -> int:
+        """Return the number of objects."""
+        ...
+
+    def age(self) -> float:
+        """Return the age of the oldest object in seconds, 0 without any."""
+        ...
+
+    def by_shard(self) -> Mapping[ShardName, tuple[int, float]]:
+        """Return the number of each shard's objects, and the age of its oldest in seconds."""
+        ...
+
+
+class BacklogDisplay(Protocol):
+    """Shows backlogs to people."""
+
+    def show_backlogs(
+        self, ring: RingName, resource: GroupResource, *, unassigned: Backlog, draining: Backlog
+    ) -> None:
+        """Show the backlogs of a resource from now on."""
+        ...
+
+    def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
+        """Hide them; no error if they are not shown."""
+        ...
+
+
+class Journal(BacklogDisplay, Protocol):
+    """Records what happens to the rings while it happens, for people who watch.
+
+    Called on the event loop, never during an admission; it must not block.
+    """
+
+    def leads(self, counts: StatsOf | None) -> None:
+        """Note that this process leads and how it counts; None: it no longer leads."""
+        ...
+
+    def happened(self, ring: RingName, transition: Transition) -> None:
+        """Record what the leader has reported about a ring, or about itself: an empty ring."""
+        ...
+
+    def moved(self, ring: RingName, source: ShardName | None, target: ShardName) -> None:
+        """Record that a main object was assigned; `source` is None if it was on no shard."""
         ...
 
 

@@ -1,13 +1,13 @@
 """The HTTP applications: webhook, health and metrics."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
-from fastapi import APIRouter, FastAPI, Request, Response, status
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response, status
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
@@ -17,6 +17,9 @@ from webhook.body import MAX_REQUEST_BYTES
 from webhook.endpoint import AdmissionEndpoint, Observer
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
+
+App: TypeAlias = FastAPI
+"""What `server.Server` serves; no other package has to know the framework."""
 
 _REFUSED: Final[Mapping[HTTPStatus, str]] = MappingProxyType(
     {
@@ -91,10 +94,15 @@ def create_health_app(readiness: Callable[[], str | None]) -> FastAPI:
 
 
 def create_metrics_app(
-    render: Callable[[], tuple[bytes, str]], readers: MetricsAuthorizer
+    render: Callable[[], tuple[bytes, str]], readers: MetricsAuthorizer, *others: APIRouter
 ) -> FastAPI:
-    """Return `names.METRICS_PATH` for `readers`; `render` gives the body and its content type."""
+    """Return `names.METRICS_PATH` for `readers`, and other routes.
+
+    `render` gives the body and its content type; the other routes guard themselves.
+    """
     app = _plain_app()
+    for router in others:
+        app.include_router(router)
 
     @app.get(METRICS_PATH)
     async def metrics(request: Request) -> Response:
@@ -106,6 +114,17 @@ def create_metrics_app(
         return Response(content, headers={"content-type": content_type})
 
     return app
+
+
+def guarding(readers: MetricsAuthorizer) -> Callable[[Request], Awaitable[None]]:
+    """Return what raises the HTTPException that refuses a request of anyone else."""
+
+    async def guard(request: Request) -> None:
+        verdict = await readers.check(request.headers.get("authorization", ""))
+        if verdict is not HTTPStatus.OK:
+            raise HTTPException(verdict, _REFUSED[verdict], headers=_challenge(verdict))
+
+    return guard
 
 
 class _WebhookApp(FastAPI):
@@ -135,13 +154,16 @@ def _plain_app() -> FastAPI:
 
 
 def _refused(verdict: HTTPStatus) -> Response:
-    is_unknown = verdict is HTTPStatus.UNAUTHORIZED
     return Response(
         f"{_REFUSED[verdict]}\n",
         status_code=verdict,
-        headers={"www-authenticate": "Bearer"} if is_unknown else None,
+        headers=_challenge(verdict),
         media_type="text/plain",
     )
+
+
+def _challenge(verdict: HTTPStatus) -> dict[str, str] | None:
+    return {"www-authenticate": "Bearer"} if verdict is HTTPStatus.UNAUTHORIZED else None
 
 
 def _health_routes(readiness: Callable[[], str | None]) -> APIRouter:

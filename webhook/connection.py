@@ -5,8 +5,10 @@ where they are read (`webhook.body`).
 """
 
 import asyncio
+from collections.abc import Callable
 from http import HTTPStatus
 
+from fastapi import Request
 from typing_extensions import override
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -14,6 +16,9 @@ from uvicorn.server import ServerState
 
 TRUST = "trust"
 """Under this key of its state, a request has what to call once its client has proved good."""
+
+CUT = "cut"
+"""The same for what cuts its connection."""
 
 MAX_HEAD_BYTES = 16 * 1024
 """Request line and headers, and likewise trailers.
@@ -39,7 +44,7 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, config: Config, server_state: ServerState) -> None:
         """Prepare a connection that is not made yet."""
-        super().__init__(config, server_state, {TRUST: self.trust})
+        super().__init__(config, server_state, {TRUST: self.trust, CUT: self.abort})
         self.is_over = asyncio.Event()
 
     def trust(self) -> None:
@@ -60,6 +65,11 @@ class Connection(HttpToolsProtocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        # uvicorn cancels its timer only after an orderly end; the timer holds all of this.
+        self._unset_keepalive_if_required()
+        # These refer back to the connection: it would stay until a garbage collection.
+        self.cycle = self.scope = None  # type: ignore[assignment]  # as before the first request
+        self.app_state = {}
         self.is_over.set()
 
     @override
@@ -133,3 +143,9 @@ class Connection(HttpToolsProtocol):
             exchange.disconnected = True
             exchange.message_event.set()
         self.transport.close()
+
+
+def cut(request: Request) -> None:
+    """Cut the connection of a request, whatever is under way."""
+    abort: Callable[[], None] = getattr(request.state, CUT)
+    abort()

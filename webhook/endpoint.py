@@ -43,6 +43,10 @@ class Observer(Protocol):
         """Count an object that got its owner by a request."""
         ...
 
+    def handed_over(self, ring: RingName) -> None:
+        """Count an object whose acknowledgement gave it its new owner."""
+        ...
+
 
 class Answer(NamedTuple):
     """An answer, and the values to count."""
@@ -53,6 +57,8 @@ class Answer(NamedTuple):
     ring: RingName = NO_RING
     assigned: GroupResource | None = None
     """The resource of an object that got its owner by this request."""
+    handed_over: bool = False
+    """Whether another shard released it by the same request."""
     trusted: bool = False
     """Whether the request came from the API server, not from another client."""
 
@@ -88,7 +94,7 @@ class AdmissionEndpoint:
         except Refused as refused:
             answer = Answer(refused.status, refused.reason.encode(), refused.outcome)
         except InvalidObject as error:
-            answer = Answer(400, f"no AdmissionReview: {error}".encode(), "malformed")
+            answer = Answer(400, f"not an AdmissionReview: {error}".encode(), "malformed")
         except Disconnected:
             self._observer.answered(NO_RING, "disconnected", time.perf_counter() - started)
             return
@@ -98,6 +104,8 @@ class AdmissionEndpoint:
         self._observer.answered(answer.ring, answer.outcome, time.perf_counter() - started)
         if answer.assigned is not None:
             self._observer.assigned(answer.ring, answer.assigned)
+            if answer.handed_over:
+                self._observer.handed_over(answer.ring)
 
     def _answer(self, name: RingName, request: Request, *, trusted: bool) -> Answer:
         try:
@@ -117,6 +125,7 @@ class AdmissionEndpoint:
             decision.outcome,
             NO_RING if snapshot is None else name,
             _assigned(request, decision),
+            decision.assigned is not None and _is_acknowledgement(snapshot, request),
             trusted,
         )
 
@@ -155,6 +164,12 @@ def _assigned(request: Request, decision: Decision) -> GroupResource | None:
     if decision.assigned is None or request.dry_run:
         return None
     return request.review.resource if request.review is not None else None
+
+
+def _is_acknowledgement(snapshot: RingSnapshot | None, request: Request) -> bool:
+    """Return whether a request that assigns an object ends its drain."""
+    old = None if request.review is None else request.review.old
+    return snapshot is not None and old is not None and snapshot.is_draining(old)
 
 
 def _reserve(snapshot: RingSnapshot | None, decision: Decision, request: Request) -> None:

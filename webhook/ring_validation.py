@@ -170,7 +170,7 @@ class RingValidation:
         except Refused as refused:
             answer = Answer(refused.status, refused.reason.encode(), refused.outcome)
         except InvalidObject as error:
-            answer = Answer(400, f"no AdmissionReview: {error}".encode(), "malformed")
+            answer = Answer(400, f"not an AdmissionReview: {error}".encode(), "malformed")
         except Disconnected:
             return
         await respond(send, answer)

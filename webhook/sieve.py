@@ -243,7 +243,7 @@ class Sieve:
     def _value(self, value: bytes) -> None:
         """Keep a value, or its opening bracket, if it is wanted."""
         if self._is_key_next:
-            raise InvalidObject("a key is not a text")
+            raise InvalidObject("a key is not a string")
         if self._is_wanted:
             self._keep(value)
         if self._frames:
@@ -298,7 +298,7 @@ class Sieve:
 
     def _close(self, bracket: int) -> None:
         if not self._frames or self._frames[-1].closer != bracket:
-            raise InvalidObject("a bracket is closed that was not opened")
+            raise InvalidObject("a closing bracket has no opening one")
         self._end(bracket)
 
     def _end(self, bracket: int) -> None:

@@ -33,7 +33,7 @@ async def reconcile(request: Request) -> None:
         for key, value in (secret.data or {}).items()
     }
     name = f"{request.ref.name}-checksums"
-    await request.apply(
+    await request.ensure(
         {"kind": "ConfigMap", "metadata": {"name": name}, "data": checksums}, replace=["data"]
     )
 
@@ -74,13 +74,9 @@ def main() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    Shard(
-        ring=flags.pop("ring"),
-        resource="secrets",
-        owns=["configmaps"],
-        reconcile=reconcile,
-        settings=replace(settings, **flags),
-    ).run()
+    shard = Shard(ring=flags.pop("ring"), settings=replace(settings, **flags))
+    shard.reconciler("secrets", reconcile, owns=["configmaps"])
+    shard.run()
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""docs/reference.md and docs/configuration.md, written from the schemas in the chart."""
+"""What is written from schemas and code: references, the chart's README, and its dashboard."""

@@ -62,29 +62,31 @@ def document(schema: str, values: str) -> str:
     config = root.properties["config"]
     linked = f"{config.description} [Its fields](#sharderconfig)."
     beside = {"config": replace(config, description=linked, properties={})}
-    chart = _sections(replace(root, properties=root.properties | beside))
-    fields = _sections(config)
+    chart = sections(replace(root, properties=root.properties | beside))
+    fields = sections(config)
     variables = [
         f"| `{name}` | `{'.'.join(path)}` |" for name, path in sorted(environment_names().items())
     ]
     lines = [
         HEAD,
-        *_rendered(chart),
+        *rendered(chart),
         CONFIG,
-        *_rendered(fields),
+        *rendered(fields),
         *formats([*chart, *fields], root.definitions),
         VARIABLES + "\n".join(variables),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _sections(schema: Schema) -> list[Section]:
+def sections(schema: Schema) -> list[Section]:
+    """Return the sections of all objects with fields in a schema."""
     known = list[Section]()
     collect(Section(path="", schema=schema, is_item=False), known)
     return known
 
 
-def _rendered(sections: list[Section]) -> Iterator[str]:
+def rendered(sections: list[Section]) -> Iterator[str]:
+    """Yield the lines of sections, each with its heading."""
     for each in sections:
         if each.path:
             yield from (f"### {each.path}", "")

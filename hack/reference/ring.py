@@ -52,10 +52,12 @@ def document(crd: str) -> str:
     )
     pages = [line for each in sections for line in (*_heading(each), *table(each, sections))]
     columns = [
-        f"| `{column['name'].upper()}` | `{column['jsonPath'].removeprefix('.')}` |"
+        f"| `{column['name'].upper()}` | `{column['jsonPath'].removeprefix('.')}` | "
+        f"{'with `-o wide`' if column.get('priority') else 'always'} |"
         for column in version["additionalPrinterColumns"]
     ]
-    shown = ["## Columns of kubectl get", "", "| Column | Field |", "|---|---|", *columns]
+    head_of_columns = ["| Column | Field | Shown |", "|---|---|---|"]
+    shown = ["## Columns of kubectl get", "", *head_of_columns, *columns]
     return "\n".join([head, *pages, *shown]) + "\n"
 
 

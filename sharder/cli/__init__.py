@@ -1,5 +1,28 @@
 """The program `sharder`, also installed as the kubectl plugin `kubectl shard`."""
 
-from sharder.cli.app import main
+# ruff: noqa: PLC0415 - without the extra `cli` the imports fail, and the error says what to do
 
-__all__ = ["main"]
+import sys
+
+from sharder.cli.extras import missing
+
+
+def main() -> None:
+    """Run the command line and exit: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    try:
+        from sharder.cli.app import main as run
+    except ModuleNotFoundError as error:
+        sys.exit(f"sharder: {missing(error)}")
+    try:
+        run()
+    except KeyboardInterrupt:  # a command that has begun handles it itself
+        sys.exit(130)
+
+
+def complete_for_kubectl() -> None:
+    """Print what can come next after `kubectl shard`, as kubectl asks plugins."""
+    try:
+        from sharder.cli.app import complete_for_kubectl as complete
+    except ModuleNotFoundError:
+        sys.exit(1)
+    complete(sys.argv[1:])

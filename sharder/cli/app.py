@@ -14,28 +14,36 @@ from typing import Annotated
 import typer
 
 from sharder import __version__
+from sharder.cli import program
+from sharder.cli.diagnosis_commands import diagnosis_app
 from sharder.cli.group_commands import certs_app, rings_app
 from sharder.cli.options import (
     AddOption,
+    AnyRingArgument,
     ContextOption,
     KubeconfigOption,
-    ObjectArgument,
+    ListOutput,
+    ListOutputOption,
+    NamespaceOption,
+    ObjectsArgument,
     Output,
     OutputOption,
     RemoveOption,
-    ResourceArgument,
     ResumeOption,
     RingArgument,
+    Shell,
     StrategyOption,
+    WatchOption,
+    refuse_watching_names,
+    targets,
 )
+from sharder.cli.service_commands import service_app
 from sharder.cli.steer_commands import steering_app
-from sharder.config import LogFormat, LogLevel, Part
-from sharder.core.errors import SharderError
-
-FAILED = 1
+from sharder.kube.lean import skip_unused
 
 _app = typer.Typer(
     name="sharder",
+    cls=program.InOrder,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -45,32 +53,23 @@ _app = typer.Typer(
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 wrong usage."""
-    program = Path(sys.argv[0]).name
-    sys.exit(run_command(sys.argv[1:], program.replace("kubectl-", "kubectl ")))
+    if sys.argv[1:2] != ["run"]:  # a strategy that is installed beside the service may want it all
+        skip_unused()
+    if program.is_completing():
+        program.complete(_app)
+    name = Path(sys.argv[0]).name
+    sys.exit(run_command(sys.argv[1:], name.replace("kubectl-", "kubectl ")))
 
 
-def run_command(arguments: list[str], program: str = "sharder") -> int:
+def run_command(arguments: list[str], name: str = "sharder") -> int:
     """Run a command and return its exit code; an error becomes one line on stderr."""
-    try:
-        code = _app(arguments or ["--help"], prog_name=program, standalone_mode=False)
-        sys.stdout.flush()
-    except typer.TyperException as error:
-        return _fail(f"{error.format_message()} (see {program} --help)", error.exit_code)
-    except SharderError as error:
-        return _fail(str(error), FAILED)
-    except BrokenPipeError:
-        sys.stdout = None  # the reader closed the pipe: nothing is left to flush at exit
-        return FAILED
-    except OSError as error:
-        # Python 3.13 would flush again at exit, and change the exit code.
-        sys.stdout = None
-        return _fail(f"cannot print: {error.strerror or error}", FAILED)
-    return code if isinstance(code, int) else 0
+    return program.run(_app, arguments or ["--help"], name)
 
 
-def _fail(message: str, code: int) -> int:
-    print(f"sharder: {' '.join(message.split())}", file=sys.stderr)
-    return code
+def complete_for_kubectl(arguments: list[str]) -> None:
+    """Print what can come next after the arguments of `kubectl shard`."""
+    skip_unused()
+    print(program.proposals_for_kubectl(_app, arguments))
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the signature that typer calls
@@ -92,52 +91,17 @@ def sharder(
     """Scale Kubernetes controllers out: every replica works, each on objects of its own.
 
     \b
+    Check the installation:    sharder check
     List the rings:            sharder rings
     List the shards of a ring: sharder shards my-ring
-    Explain one object:        sharder explain my-ring secrets default/my-secret
+    Explain one object:        sharder explain my-ring secret/my-secret -n default
     Preview the next moves:    sharder plan my-ring
+    Watch the shards:          sharder top my-ring
     Empty a shard:             sharder evacuate my-ring my-shard --wait
     Pause movement:            sharder pause my-ring
     Show the certificates:     sharder certs
     Run the service:           sharder run --config config.yaml
     """  # noqa: D301 - typer does not wrap what follows this mark
-
-
-@_app.command()
-def run(
-    *,
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A SharderConfig; without it defaults apply."),
-    ] = None,
-    kubeconfig: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Overrides clientConnection.kubeconfig.")
-    ] = None,
-    only: Annotated[Part | None, typer.Option(help="Run only this part; default: both.")] = None,
-    strict_config: Annotated[
-        bool, typer.Option("--strict-config", help="Treat unknown fields as errors.")
-    ] = False,
-    log_level: Annotated[LogLevel | None, typer.Option(help="Overrides logging.level.")] = None,
-    log_format: Annotated[LogFormat | None, typer.Option(help="Overrides logging.format.")] = None,
-) -> None:
-    """Run the admission webhook and, while it leads, the controllers.
-
-    Every field of the configuration can be set by a variable: controller.sharder.syncPeriod by
-    SHARDER_CONTROLLER_SHARDER_SYNC_PERIOD.  Flags override variables, which override the file.
-
-    \b
-    sharder run --config config.yaml
-    sharder run --kubeconfig ~/.kube/config --log-format text --log-level debug
-    """  # noqa: D301
-    from sharder.cli.serve.start import start
-
-    flags = {
-        "clientConnection.kubeconfig": kubeconfig,
-        "logging.level": log_level,
-        "logging.format": log_format,
-    }
-    given = {path: str(value) for path, value in flags.items() if value is not None}
-    start(config, flags=given, only=only, strict=strict_config)
 
 
 _app.add_typer(rings_app, name="rings")
@@ -146,29 +110,43 @@ _app.add_typer(rings_app, name="rings")
 @_app.command()
 def shards(
     ring: RingArgument,
+    *,
+    watch: WatchOption = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
-    form: OutputOption = Output.TABLE,
+    form: ListOutputOption = ListOutput.TABLE,
 ) -> None:
     """List the shards of a ring, with their state and objects.
 
     \b
     sharder shards my-ring
+    sharder shards my-ring -o wide
+    sharder shards my-ring --watch
     sharder shards my-ring -o json | jq '.shards[] | select(.available | not)'
     """  # noqa: D301
     from sharder.cli import cluster_view as live
     from sharder.cli import output, tables
 
-    report = asyncio.run(live.read(kubeconfig, context, partial(live.shards, name=ring)))
-    output.show(report, form, tables.shards)
+    refuse_watching_names(form, watch=watch)
+    ask, wide = partial(live.shards, name=ring), form is ListOutput.WIDE
+    if watch:
+        from sharder.cli import watch as watched
+
+        rows = partial(tables.shard_table, wide=form is not ListOutput.TABLE)
+        changes = watched.Changes(form, rows=rows, notes=tables.shard_notes)
+        watched.run(kubeconfig, context, ask, changes)
+        return
+    report = asyncio.run(live.read(kubeconfig, context, ask))
+    draw = partial(tables.shards, wide=wide)
+    output.show(report, form, tables.shard_names if form is ListOutput.NAME else draw)
 
 
 @_app.command()
 def explain(
     *,
     ring: RingArgument,
-    resource: ResourceArgument,
-    name: ObjectArgument,
+    words: ObjectsArgument,
+    namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
@@ -179,16 +157,20 @@ def explain(
     once: a shard without a Lease counts as gone, while the service waits until it is certain.
 
     \b
+    sharder explain my-ring secret/my-secret -n default
     sharder explain my-ring secrets default/my-secret
-    sharder explain my-ring deployments.apps default/web -o json
+    sharder explain my-ring deploy web -n default -o json
     """  # noqa: D301
     from sharder.cli import cluster_view as live
     from sharder.cli import explain as explanation
-    from sharder.cli import output, tables
+    from sharder.cli import output, plan_tables
 
-    ask = partial(explanation.explain, ring=ring, resource=resource, name=name)
+    target, *others = targets(words, namespace)
+    if others:
+        raise typer.BadParameter("name one object")
+    ask = partial(explanation.explain, ring=ring, resource=target.resource, name=target.name)
     report = asyncio.run(live.read(kubeconfig, context, ask))
-    output.show(report, form, tables.explanation)
+    output.show(report, form, plan_tables.explanation)
 
 
 @_app.command()
@@ -197,28 +179,26 @@ def dump(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Print what sharder plan --file needs of a ring.
+    """Print a ring as input for sharder plan --file.
 
-    That is the ring, its Leases, and the metadata of its objects.  No data of an object is read,
-    and only the annotations that placement uses are printed.
+    The output has the ring, its Leases, the namespaces, and the metadata of its objects.  No data
+    of an object is read, and only the annotations that placement uses are printed.
 
     \b
     sharder dump my-ring > dump.json
-    sharder plan --file dump.json --add 2
+    sharder dump my-ring | sharder plan --file - --add 2
     """  # noqa: D301
     from sharder.cli import cluster_view as live
-    from sharder.cli import plan_dump as dumping
+    from sharder.cli import ring_dump as dumping
 
-    written = asyncio.run(live.read(kubeconfig, context, partial(dumping.dump, name=ring)))
-    sys.stdout.buffer.write(written)
+    write = partial(dumping.write_dump, name=ring, write=sys.stdout.buffer.write)
+    asyncio.run(live.read(kubeconfig, context, write))
 
 
 @_app.command()
 def plan(
     *,
-    ring: Annotated[
-        str | None, typer.Argument(metavar="RING", help="Name of a ControllerRing.")
-    ] = None,
+    ring: AnyRingArgument = None,
     file: Annotated[
         Path | None,
         typer.Option(metavar="DUMP", help="Plan from a dump instead of a cluster; - reads stdin."),
@@ -254,23 +234,61 @@ def plan(
     sharder dump my-ring > dump.json
     sharder plan --file dump.json -o json | jq .summary
     """  # noqa: D301
-    from sharder.cli import cluster_view as live
-    from sharder.cli import output, tables
-    from sharder.cli import plan_dump as offline
+    from sharder.cli import output, plan_tables
     from sharder.core.preview.what_if import WhatIf
 
     what_if = WhatIf(strategy=strategy, add=add, remove=tuple(remove or ()), resume=resume)
     if file is not None and ring is None:
+        from sharder.cli import plan_file as offline
+
         report = offline.plan(file, now, what_if)
     elif ring is not None and file is None:
         if now is not None:
             raise typer.BadParameter("--now needs --file")
-        ask = partial(live.plan, name=ring, what_if=what_if)
+        from sharder.cli import cluster_view as live
+        from sharder.cli import live_plan
+
+        ask = partial(live_plan.plan, name=ring, what_if=what_if)
         report = asyncio.run(live.read(kubeconfig, context, ask))
     else:
         raise typer.BadParameter("give either RING or --file")
-    output.show(report, form, tables.plan)
+    output.show(report, form, plan_tables.plan)
 
 
+_app.add_typer(diagnosis_app)
 _app.add_typer(steering_app)
 _app.add_typer(certs_app, name="certs")
+_app.add_typer(service_app)
+
+
+@_app.command()
+def init(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the controller.")],
+) -> None:
+    """Write a new controller on the SDK, with tests, manifests and a Dockerfile.
+
+    It goes into the new folder NAME.
+
+    \b
+    sharder init my-controller
+    """  # noqa: D301
+    from sharder.cli.init import create
+
+    folder = create(name, Path())
+    print(f"wrote {folder}: continue with {folder / 'README.md'}")
+
+
+@_app.command()
+def completion(
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+) -> None:
+    """Print a script that completes commands and names.
+
+    Names of rings, shards and objects come from the cluster.
+
+    \b
+    source <(sharder completion bash)
+    source <(sharder completion zsh)
+    sharder completion fish | source
+    """  # noqa: D301
+    program.complete(_app, f"source_{shell}")

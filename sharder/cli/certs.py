@@ -52,7 +52,7 @@ async def show(store: Secrets, now: datetime, *, ref: ObjectRef) -> Certificates
         ApiError: it cannot be read.
         ConfigError: there is none.
     """
-    return _report(await _find(store, ref), now, ref=ref)
+    return report_of(await _find(store, ref), now, ref=ref)
 
 
 async def rotate(store: Secrets, now: datetime, *, ref: ObjectRef, authority: bool) -> str:
@@ -63,10 +63,10 @@ async def rotate(store: Secrets, now: datetime, *, ref: ObjectRef, authority: bo
         ConfigError: there is none, or its certificate cannot be replaced now.
     """
     secret = await _find(store, ref)
-    report = _report(secret, now, ref=ref)
+    report = report_of(secret, now, ref=ref)
     if report.foreign:
         raise ConfigError(
-            f"the certificate in Secret {ref} was not issued by sharder: renew it where it was"
+            f"the certificate in Secret {ref} was not issued by sharder: renew it at its issuer"
         )
     if report.problem is not None:
         raise ConfigError(
@@ -91,13 +91,14 @@ async def _find(store: Secrets, ref: ObjectRef) -> Secret:
         return await store.get(ref)
     except NotFound as error:
         raise ConfigError(
-            f"Secret {ref} not found: set --namespace and --secret as the sharder is configured; "
-            "in mode Files name the Secret that its pods mount, sharder-cert-manager if the chart "
-            "uses cert-manager"
+            f"Secret {ref} not found: set --namespace and --secret to the Secret in the "
+            "sharder's configuration, or to the one that its pods mount (sharder-cert-manager "
+            "with cert-manager)"
         ) from error
 
 
-def _report(secret: Secret, now: datetime, *, ref: ObjectRef) -> CertificatesReport:
+def report_of(secret: Secret, now: datetime, *, ref: ObjectRef) -> CertificatesReport:
+    """Return what a Secret holds, without keys."""
     bundle = CertificateBundle.from_secret_data(secret.data or {})
     foreign = _is_foreign(bundle)
     fault = serving_problem(bundle.serving, (), now) if foreign else problem(bundle, (), now)

@@ -1,17 +1,16 @@
-"""`sharder rings cleanup`: remove the labels and annotations that a deleted ring has left.
-
-The report groups failures: a right that is missing for many objects is named once.
-"""
+"""`sharder rings cleanup`: remove the labels and annotations that a deleted ring has left."""
 
 import random  # noqa: TID251 - the composition root creates it
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from sharder.cli.cleanup_sweep import Sweep, Tally
 from sharder.cli.lookup import ring_named
 from sharder.cli.progress import Progress, progress
 from sharder.cli.reports import CleanupFailure, CleanupReport, CleanupRow
+from sharder.cli.shortfalls import shortfalls
+from sharder.cli.words import the_one
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Resource
 from sharder.core.api.ring import ControllerRing
@@ -50,21 +49,18 @@ class Task:
     """The arguments of the command."""
 
     ring: RingName
-    resources: tuple[GroupResource, ...]
-    """Empty for all that can be listed and patched."""
+    resources: tuple[str, ...]
+    """As a person names them; empty for all that can be listed and patched."""
     dry_run: bool
 
 
 def task_of(name: str, resources: Sequence[str], *, dry_run: bool) -> Task:
-    """Parse the arguments; resources are written as in `deployments.apps`.
+    """Return the arguments; resources are written as for kubectl.
 
     Raises:
         ConfigError: no ring can have this name.
     """
-    ring = ring_named(name)
-    parts = (text.partition(".") for text in resources)
-    found = dict.fromkeys(GroupResource(group, resource) for resource, _, group in parts)
-    return Task(ring=ring, resources=tuple(found), dry_run=dry_run)
+    return Task(ring=ring_named(name), resources=tuple(resources), dry_run=dry_run)
 
 
 async def run(kubeconfig: str | None, context: str | None, task: Task) -> CleanupReport:
@@ -96,6 +92,8 @@ async def clean_up(access: ClusterAccess, task: Task, shown: Progress) -> Cleanu
     ring = await _find(access, task.ring)
     _refuse(task, ring)
     targets, warnings = await _targets(access, task)
+    for target in targets if task.resources else ():
+        _require_absence(ring, target.id)
     if ring is None:
         warnings += await _left_over(access, task.ring)
     for warning in warnings:
@@ -132,15 +130,11 @@ async def _find(access: ClusterAccess, name: RingName) -> ControllerRing | None:
 
 
 def _refuse(task: Task, ring: ControllerRing | None) -> None:
-    if ring is None:
-        return
-    if not task.resources:
+    if ring is not None and not task.resources:
         raise ConfigError(
-            f"ControllerRing {ring.name} exists and would assign its objects again: delete it, or "
-            "name with --resource a resource that is no longer part of it"
+            f"ControllerRing {ring.name} exists, so the sharder would assign its objects again: "
+            "delete the ring, or clean only a resource that has left it, with --resource"
         )
-    for resource in task.resources:
-        _require_absence(ring, resource)
 
 
 def _require_absence(ring: ControllerRing | None, resource: GroupResource) -> None:
@@ -154,10 +148,22 @@ def _require_absence(ring: ControllerRing | None, resource: GroupResource) -> No
 async def _targets(access: ClusterAccess, task: Task) -> tuple[list[Resource], list[str]]:
     """Return the resources to clean, and warnings."""
     if task.resources:
-        return [await access.objects.find(resource) for resource in task.resources], []
+        named = [await _resource_of(access, word) for word in task.resources]
+        return list(dict.fromkeys(named)), []
     found = await access.served()
     silent = [f"API group {g} is unavailable; rerun when it is back" for g in found.silent]
     return list(found.resources), silent
+
+
+async def _resource_of(access: ClusterAccess, word: str) -> Resource:
+    name, _, group = word.partition(".")
+    try:
+        return await access.objects.find(GroupResource(group, name))
+    except NotFound:
+        found = the_one(word, (await access.served()).resources)
+        if found is None:
+            raise
+        return found
 
 
 async def _left_over(access: ClusterAccess, ring: RingName) -> list[str]:
@@ -227,38 +233,3 @@ def _row(resource: GroupResource, tally: Tally) -> CleanupRow:
 
 def _names(refs: Iterable[ObjectRef]) -> tuple[str, ...]:
     return tuple(map(str, refs))
-
-
-class Shortfall(NamedTuple):
-    """What failed, and why."""
-
-    what: str
-    why: str
-
-
-def shortfalls(report: CleanupReport) -> list[Shortfall]:
-    """Return what failed: missing rights first, by verb, then the others one by one."""
-    unread = [
-        (Shortfall(row.resource, row.problem), row.forbidden)
-        for row in report.resources
-        if row.problem is not None
-    ]
-    unwritten = [
-        (Shortfall(f"{row.resource} {failure.object}", failure.why), failure.forbidden)
-        for row in report.resources
-        for failure in row.failures
-    ]
-    return [
-        *_missing("list", "resource", [each for each, right in unread if right]),
-        *_missing("write", "object", [each for each, right in unwritten if right]),
-        *(each for each, right in [*unread, *unwritten] if not right),
-    ]
-
-
-def _missing(verb: str, things: str, found: Sequence[Shortfall]) -> Iterator[Shortfall]:
-    if len(found) == 1:
-        yield found[0]
-    elif found:
-        yield Shortfall(
-            f"no right to {verb} {len(found)} {things}s, such as {found[0].what}", found[0].why
-        )

@@ -23,6 +23,7 @@ MAX_TRIES: Final = 5
 """Writes of one object that conflict or get no answer, before it counts as failed."""
 
 _BACKOFF: Final = Backoff(base=0.2, cap=5.0)
+"""Between two tries: conflicts end at once, an API server that restarts needs seconds."""
 
 
 @dataclass(slots=True)

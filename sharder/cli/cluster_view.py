@@ -1,4 +1,4 @@
-"""Read a cluster for the commands: rings, shards, plans.  It writes and watches nothing."""
+"""Read a cluster for the commands: rings and shards.  It writes and watches nothing."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from sharder.config.strategies import installed
 from sharder.controllers.rest_mapper import RestMapper
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.meta import PartialObject
-from sharder.core.api.ring import ControllerRing
+from sharder.core.api.ring import ControllerRing, StrategyName, UnreadableRing
 from sharder.core.errors import ApiError, ConfigError, NotFound
 from sharder.core.leases.membership import ring_of
 from sharder.core.leases.shard import OBJECTS, Shard, invalid_annotations, shard_of
@@ -23,10 +23,7 @@ from sharder.core.preview.observe import (
     members_of,
     not_ready,
     selected_namespaces,
-    states_of,
 )
-from sharder.core.preview.plan import plan_ring
-from sharder.core.preview.report import PlanReport, report
 from sharder.core.preview.what_if import AS_IT_IS, WhatIf
 from sharder.core.quantities import plain
 from sharder.core.ring.build import build
@@ -34,8 +31,7 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.validation import refusals
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
-from sharder.kube.stores import leases, namespaces
-from sharder.kube.stores import rings as controller_rings
+from sharder.kube.stores import all_rings, leases, namespaces
 from sharder.ports import Objects, Readable
 from sharder.runtime.clock import SystemClock
 
@@ -77,7 +73,7 @@ async def read(
 def cluster_of(client: Client) -> Cluster:
     """Return what a client reaches; nothing is read yet."""
     return Cluster(
-        rings=controller_rings(client),
+        rings=all_rings(client),
         leases=leases(client, labels=RING_LABEL),
         namespaces=namespaces(client),
         objects=KubeObjects(client),
@@ -111,18 +107,6 @@ async def shards(cluster: Cluster, *, name: str) -> ShardsReport:
     )
 
 
-async def plan(cluster: Cluster, *, name: str, what_if: WhatIf = AS_IT_IS) -> PlanReport:
-    """Plan all objects of a ring.
-
-    Raises:
-        ConfigError: there is no such ring, or `what_if` is not possible.
-    """
-    view = await view_of(cluster, name, what_if)
-    snapshot = view.snapshot
-    planned = plan_ring(snapshot, await objects_of(cluster, snapshot, snapshot.roles))
-    return report(snapshot, planned, states_of(snapshot.name, view.leases, cluster.now))
-
-
 async def objects_of(
     cluster: Cluster, snapshot: RingSnapshot, resources: Iterable[GroupResource]
 ) -> list[tuple[Role, PartialObject]]:
@@ -140,14 +124,16 @@ async def view_of(cluster: Cluster, name: str, what_if: WhatIf = AS_IT_IS) -> Vi
     """Read a ring, its Leases and the namespaces.
 
     Raises:
-        ConfigError: there is no such ring (the message names the existing ones), or `what_if` is
-            not possible.
+        ConfigError: there is no such ring (the message names the existing ones), it cannot be
+            decoded, or `what_if` is not possible.
     """
     found = {ring.name: ring for ring in await _all_rings(cluster)}
     ring = found.get(RingName(name))
     if ring is None:
         names = ", ".join(found) or "none"
         raise ConfigError(f"ControllerRing {name} not found; existing rings: {names}")
+    if isinstance(ring, UnreadableRing):
+        raise ConfigError(f"ControllerRing {name} {_unreadable(ring)}")
     spaces = [namespace async for namespace in cluster.namespaces.stream()]
     of_ring = [lease async for lease in cluster.leases.stream(f"{RING_LABEL}={name}")]
     present = what_if.leases(ring, of_ring, cluster.now)
@@ -173,6 +159,7 @@ async def _view(
 ) -> View:
     of_ring = [lease for lease in present if ring_of(lease) == ring.name]
     default = Settings().webhook.config.namespace_selector
+    is_custom = ring.spec.placement.strategy is StrategyName.CUSTOM
     kinds = RestMapper(cluster.objects)
     await kinds.learn((ring,))
     return View(
@@ -181,7 +168,7 @@ async def _view(
             members=members_of(ring, of_ring),
             namespaces=selected_namespaces(ring, spaces, default),
             served=kinds.of(ring),
-            custom=installed(),
+            custom=installed() if is_custom else {},
         ),
         leases=tuple(sorted(of_ring, key=lambda lease: lease.metadata.ref[::-1])),
     )
@@ -191,7 +178,8 @@ async def _row(cluster: Cluster, view: View) -> RingRow:
     snapshot, counted = view.snapshot, None
     problem = _problem(snapshot)
     try:
-        counted = await _count(cluster, snapshot)
+        if not isinstance(snapshot.ring, UnreadableRing):
+            counted = await _count(cluster, snapshot)
     except ApiError as error:
         problem = "; ".join(filter(None, (str(error), problem)))
     ready = (c.status for c in snapshot.ring.status.conditions if c.type == "Ready")
@@ -211,8 +199,14 @@ async def _row(cluster: Cluster, view: View) -> RingRow:
     )
 
 
+def _unreadable(ring: UnreadableRing) -> str:
+    return f"cannot be decoded by this version: {ring.problem}; correct it or upgrade"
+
+
 def _problem(snapshot: RingSnapshot) -> str | None:
     """Return why the ring does not work: its condition Ready, else what is refused of its spec."""
+    if isinstance(snapshot.ring, UnreadableRing):
+        return _unreadable(snapshot.ring)
     refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
     return not_ready(snapshot.ring) or "; ".join(map(str, refused)) or None
 

@@ -1,6 +1,7 @@
 """`sharder evacuate`: mark a shard, count its objects, and wait until it has none."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -8,10 +9,11 @@ from typing import Final
 import msgspec
 
 from sharder.cli.cluster_view import View, view_of
-from sharder.cli.operations import ClusterAccess, evacuate, others_accept
+from sharder.cli.operations import ClusterAccess, Outcome, evacuate, others_accept
 from sharder.cli.reports import OperationReport
 from sharder.core.errors import ApiError, Expired, SharderError, Unavailable
 from sharder.core.names import ShardName
+from sharder.core.plurals import counted
 from sharder.core.preview.observe import ObjectCount
 
 POLL_SECONDS: Final = 1.0
@@ -59,37 +61,48 @@ def _outlook(view: View, shard: str, objects: int, *, dry_run: bool) -> str:
     """Return what will happen to the shard's objects; nothing has moved yet."""
     if not objects:
         return "it has no objects"
-    counted = "1 object" if objects == 1 else f"{objects} objects"
+    number = counted(objects, "object")
     if view.snapshot.ring.spec.movement.paused:
-        return f"it has {counted}; none moves while movement is paused"
+        return f"it has {number}; none moves while movement is paused"
     if not others_accept(view, shard):
-        return f"it has {counted}; none moves until another shard accepts objects"
-    return f"{counted} {'would' if dry_run else 'will'} move"
+        return f"it has {number}; none moves until another shard accepts objects"
+    return f"{number} {'would' if dry_run else 'will'} move"
 
 
 async def complete(
-    access: ClusterAccess, *, ring: str, shard: str, within: timedelta | None
-) -> OperationReport:
-    """Evacuate a shard and wait until it has no objects; None: without a limit.
+    access: ClusterAccess, *, ring: str, shards: Sequence[str], within: timedelta | None
+) -> Outcome:
+    """Evacuate shards and wait until they have no objects; None: without a limit.
+
+    All are marked before the first is waited for: none gets the objects of another one.
 
     Raises:
         ConfigError: there is no such ring or shard, or the ring is deleted meanwhile.
-        SharderError: it timed out, or another client ended the evacuation; the message names what
+        SharderError: it timed out, or another client ended an evacuation; the message names what
             is left.
     """
+    begun = access.clock.monotonic()
     try:
-        report = await evacuate(access, ring=ring, shard=shard, dry_run=False)
-        await _wait(access, ring, ShardName(shard), within)
+        reports = [
+            await evacuate(access, ring=ring, shard=shard, dry_run=False) for shard in shards
+        ]
+        for shard in shards:
+            await _wait(access, ring, ShardName(shard), begun, within)
     except asyncio.CancelledError:
         access.shown.warn(f"interrupted; an evacuation that has begun continues: {_NEXT}")
         raise
-    return msgspec.structs.replace(report, objects=0, result=f"{shard} has no objects left")
+    return Outcome(
+        tuple(
+            msgspec.structs.replace(report, objects=0, result=f"{shard} has no objects left")
+            for report, shard in zip(reports, shards, strict=True)
+        )
+    )
 
 
 async def _wait(
-    access: ClusterAccess, ring: str, shard: ShardName, within: timedelta | None
+    access: ClusterAccess, ring: str, shard: ShardName, begun: float, within: timedelta | None
 ) -> None:
-    begun, empty = access.clock.monotonic(), 0
+    empty = 0
     left: Left | None = None
     while empty < EMPTY_POLLS:
         try:
@@ -132,7 +145,7 @@ def _require_evacuation(view: View, shard: ShardName, left: Left) -> None:
 
 
 def _line(shard: ShardName, left: Left) -> str:
-    return f"{shard} has {left.objects} objects, {left.draining} of them draining"
+    return f"{shard} has {counted(left.objects, 'object')}, {left.draining} of them draining"
 
 
 def _remaining(shard: ShardName, left: Left | None) -> str:

@@ -5,7 +5,7 @@ from typing import Final
 
 from sharder.cli.cluster_view import Cluster, View, objects_of, view_of
 from sharder.cli.lookup import find
-from sharder.cli.reports import Explanation, PlacementView, ShardView
+from sharder.cli.reports import ApartView, Explanation, PlacementView, ShardView
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import NotFound
 from sharder.core.keys import main_key
@@ -15,10 +15,10 @@ from sharder.core.movement.desired import demand_of
 from sharder.core.movement.planner import Owners
 from sharder.core.names import ObjectRef, ShardName, pin_label
 from sharder.core.placement.distribution import Distribution
+from sharder.core.preview.action import Action
 from sharder.core.preview.balance import balanced, is_rebalanced
 from sharder.core.preview.observe import states_of
 from sharder.core.preview.plan import (
-    Action,
     Planned,
     distribution_of,
     plan_object,
@@ -36,7 +36,7 @@ _UNAVAILABLE: Final[Mapping[Standing, str]] = {
 
 _PAUSED: Final = 'movement is paused; run "sharder resume" to continue'
 
-_STANDSTILL: Final = "no object is drained for hash or balance meanwhile"
+_STANDSTILL: Final = "until the rollout ends, no object is drained for the strategy or for balance"
 
 
 async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> Explanation:
@@ -59,7 +59,27 @@ async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> E
         if role is Role.CONTROLLED:
             await _plan_controller(cluster, snapshot, obj, owners, whole)
         planned = plan_object(snapshot, obj, role, owners, whole)
-    return _explained(cluster, view, found, planned, rebalance)
+    apart = await _apart(cluster, snapshot, obj) if role is Role.LEADING else ()
+    return _explained(cluster, view, found, planned, rebalance=rebalance, apart=apart)
+
+
+async def _apart(
+    cluster: Cluster, snapshot: RingSnapshot, obj: PartialObject
+) -> tuple[ApartView, ...]:
+    """Read the objects that `obj` controls, and return those that are on other shards."""
+    owner, found = snapshot.owner_of(obj), list[ApartView]()
+    elsewhere = snapshot.owner_label + ("" if owner is None else f"!={owner}")
+    for controlled in (r for r, role in snapshot.roles.items() if role is Role.CONTROLLED):
+        try:
+            resource = await cluster.objects.find(controlled)
+        except NotFound:
+            continue
+        children = cluster.objects.of(resource, elsewhere, namespace=obj.metadata.namespace)
+        async for child in children.stream():
+            is_own = snapshot.controller_key(child) == main_key(obj)
+            if is_own and snapshot.selects(child, Role.CONTROLLED):
+                found.append(ApartView(object=main_key(child), owner=snapshot.owner_of(child)))
+    return tuple(sorted(found, key=lambda each: each.object))
 
 
 async def _balanced(
@@ -111,7 +131,13 @@ async def _plan_controller(
 
 
 def _explained(
-    cluster: Cluster, view: View, resource: Resource, planned: Planned, rebalance: str | None
+    cluster: Cluster,
+    view: View,
+    resource: Resource,
+    planned: Planned,
+    *,
+    rebalance: str | None,
+    apart: tuple[ApartView, ...],
 ) -> Explanation:
     snapshot, obj = view.snapshot, planned.obj
     states = states_of(snapshot.name, view.leases, cluster.now)
@@ -139,6 +165,7 @@ def _explained(
         rollout=_rollout(snapshot),
         evacuation=_evacuation(snapshot, planned.current),
         placement=None if is_controlled or not in_scope else _placement(snapshot, obj, states),
+        apart=apart,
         mistakes=(*snapshot.reader.invalid_annotations(obj), *_stray_pin(snapshot, obj, states)),
     )
 

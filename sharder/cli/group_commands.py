@@ -16,11 +16,17 @@ from sharder.cli.options import (
     ContextOption,
     DryRunOption,
     KubeconfigOption,
+    ListOutput,
+    ListOutputOption,
     Output,
     OutputOption,
     SecretNamespaceOption,
     SecretOption,
+    WatchOption,
+    WideOutput,
+    WideOutputOption,
     refuse_options_before_the_command,
+    refuse_watching_names,
 )
 from sharder.core.names import SYSTEM_NAMESPACE, ObjectRef
 
@@ -30,24 +36,38 @@ rings_app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 @rings_app.callback()
 def rings(
     called: typer.Context,
+    *,
+    watch: WatchOption = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
-    form: OutputOption = Output.TABLE,
+    form: ListOutputOption = ListOutput.TABLE,
 ) -> None:
     """List the rings, with their shards and objects.
 
     \b
     sharder rings
+    sharder rings -o wide
+    sharder rings --watch
     sharder rings -o json | jq '.rings[] | select(.unowned > 0) | .name'
-    """  # noqa: D301
+    """  # noqa: D301 - typer does not wrap what follows this mark
     if called.invoked_subcommand is not None:
         refuse_options_before_the_command(called)
         return
     from sharder.cli import cluster_view as live
     from sharder.cli import output, tables
 
+    refuse_watching_names(form, watch=watch)
+    wide = form is ListOutput.WIDE
+    if watch:
+        from sharder.cli import watch as watched
+
+        rows = partial(tables.ring_table, wide=form is not ListOutput.TABLE)
+        changes = watched.Changes(form, rows=rows, notes=tables.ring_notes)
+        watched.run(kubeconfig, context, live.rings, changes)
+        return
     report = asyncio.run(live.read(kubeconfig, context, live.rings))
-    output.show(report, form, tables.rings)
+    draw = partial(tables.rings, wide=wide)
+    output.show(report, form, tables.ring_names if form is ListOutput.NAME else draw)
 
 
 @rings_app.command()
@@ -71,9 +91,9 @@ def cleanup(
 ) -> None:
     """Remove what a deleted ring has left on objects.
 
-    That is its labels and annotations.  Refuses while the ring exists, except for a --resource
-    that is no longer part of it.  Safe to rerun; exits with 1 and names the objects that could
-    not be cleaned.
+    It removes the ring's labels and annotations.  Refuses while the ring exists, except for a
+    --resource that has left the ring.  Safe to rerun; exits with 1 and names the objects that
+    could not be cleaned.
 
     \b
     sharder rings cleanup old-ring --dry-run
@@ -99,7 +119,7 @@ def certs(
     secret: SecretOption = CERTIFICATES_SECRET,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
-    form: OutputOption = Output.TABLE,
+    form: WideOutputOption = WideOutput.TABLE,
 ) -> None:
     """Show the webhook's certificate and its authorities.
 
@@ -118,7 +138,8 @@ def certs(
 
     ask = partial(of_secret.show, ref=ObjectRef(namespace, secret))
     report = asyncio.run(of_secret.run(kubeconfig, context, ask))
-    output.show(report, form, tables.certificates)
+    draw = partial(tables.certificates, wide=form is WideOutput.WIDE)
+    output.show(report, form, draw)
 
 
 @certs_app.command()
@@ -133,10 +154,10 @@ def rotate(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Request a new serving certificate now; no call to the webhook fails.
+    """Request a new certificate now; no call to the webhook fails.
 
-    A new authority takes two overlaps, two minutes by default: sharder certs shows the progress.
-    Needs the rights to get and patch the Secret.
+    A new authority takes twice certificates.overlap, two minutes by default; sharder certs shows
+    the progress.  Needs the rights to get and patch the Secret.
 
     \b
     sharder certs rotate

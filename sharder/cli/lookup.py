@@ -1,6 +1,9 @@
 """Find what the arguments of a command name: an object of a ring, or a shard's Lease."""
 
+from contextlib import suppress
+
 from sharder.cli.cluster_view import Cluster
+from sharder.cli.words import the_one
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ConfigError, NotFound
@@ -23,12 +26,12 @@ def ring_named(text: str) -> RingName:
 async def find(
     cluster: Cluster, snapshot: RingSnapshot, resource: str, name: str
 ) -> tuple[Resource, PartialObject]:
-    """Return the object of a ring that `deployments.apps` and `default/web` name.
+    """Return the object of a ring that `deploy` and `default/web` name.
 
     Raises:
         ConfigError: the ring has no such resource, or there is no such object.
     """
-    found = await cluster.objects.find(_resource_in(snapshot, resource))
+    found = await _resource_in(cluster, snapshot, resource)
     ref = _ref_of(found, name)
     try:
         return found, await cluster.objects.of(found).get(ref)
@@ -42,28 +45,37 @@ def lease_of(snapshot: RingSnapshot, shard: str) -> Lease:
     Raises:
         ConfigError: there is none, or more than one is held.
     """
-    roster = snapshot.members.validity
-    if shard in roster.duplicate_names:
-        raise ConfigError(f"ring {snapshot.name}: {roster.complaint}")
-    named = [lease for lease in roster.leases if lease.metadata.name == shard]
+    validity = snapshot.members.validity
+    if shard in validity.duplicate_names:
+        raise ConfigError(f"ring {snapshot.name}: {validity.complaint}")
+    named = [lease for lease in validity.leases if lease.metadata.name == shard]
     if not named:
-        known = ", ".join(sorted({lease.metadata.name for lease in roster.leases})) or "none"
+        known = ", ".join(sorted({lease.metadata.name for lease in validity.leases})) or "none"
         raise ConfigError(f"ring {snapshot.name} has no shard {shard}; its shards: {known}")
     return max(named, key=is_held)
 
 
-def _resource_in(snapshot: RingSnapshot, text: str) -> GroupResource:
-    name, _, group = text.partition(".")
-    resource = GroupResource(group, name)
-    if resource not in snapshot.roles:
+async def _resource_in(cluster: Cluster, snapshot: RingSnapshot, word: str) -> Resource:
+    name, _, group = word.partition(".")
+    exact = GroupResource(group, name)
+    if exact in snapshot.roles:
+        return await cluster.objects.find(exact)
+    served = list[Resource]()
+    for resource in snapshot.roles:
+        with suppress(NotFound):
+            served.append(await cluster.objects.find(resource))
+    found = the_one(word, served)
+    if found is None:
         known = ", ".join(sorted(map(str, snapshot.roles)))
-        raise ConfigError(f"ring {snapshot.name} has no resource {text}; its resources: {known}")
-    return resource
+        raise ConfigError(f"ring {snapshot.name} has no resource {word}; its resources: {known}")
+    return found
 
 
 def _ref_of(resource: Resource, text: str) -> ObjectRef:
     namespace, slash, name = text.partition("/")
     if bool(slash) != resource.namespaced or (slash and not (namespace and name)):
-        form = "NAMESPACE/NAME" if resource.namespaced else "NAME, they are cluster-scoped"
+        form = "NAME with --namespace, or NAMESPACE/NAME"
+        if not resource.namespaced:
+            form = "NAME, they are cluster-scoped"
         raise ConfigError(f"{text} is not a name of {resource.id}; use {form}")
     return ObjectRef(namespace, name) if slash else ObjectRef("", text)

@@ -1,8 +1,8 @@
 """`sharder cordon`, `uncordon`, `evacuate`, `pause` and `resume`: edits of a Lease or a ring."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from sharder.cli.cluster_view import Cluster, View, cluster_of, view_of
 from sharder.cli.edits import ANNOTATIONS, MOVEMENT, Edit, carry_out, retry_on_conflict
@@ -11,6 +11,7 @@ from sharder.cli.progress import Progress, progress
 from sharder.cli.reports import FieldValue, Operation, OperationReport
 from sharder.core.api.lease import Lease
 from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import SharderError
 from sharder.core.names import (
     CORDONED_ANNOTATION,
     EVACUATE_ANNOTATION,
@@ -35,14 +36,21 @@ class ClusterAccess:
     shown: Progress
 
 
+T = TypeVar("T")
+
 Operate: TypeAlias = Callable[[ClusterAccess], Awaitable[OperationReport]]
 
 
+class Outcome(NamedTuple):
+    """What several operations have done, and why others could not."""
+
+    reports: tuple[OperationReport, ...]
+    errors: tuple[SharderError, ...] = ()
+
+
 async def run(
-    kubeconfig: str | None,
-    context: str | None,
-    operate: Operate,
-) -> OperationReport:
+    kubeconfig: str | None, context: str | None, operate: Callable[[ClusterAccess], Awaitable[T]]
+) -> T:
     """Connect, operate with warnings and progress on stderr, and disconnect."""
     clock, client = SystemClock(), await connect(kubeconfig, context)
     try:
@@ -57,6 +65,17 @@ async def run(
             return await operate(access)
     finally:
         await client.close()
+
+
+async def one_by_one(access: ClusterAccess, *, operations: Iterable[Operate]) -> Outcome:
+    """Carry out operations, each whether or not another one fails."""
+    reports, errors = list[OperationReport](), list[SharderError]()
+    for operate in operations:
+        try:
+            reports.append(await operate(access))
+        except SharderError as error:
+            errors.append(error)
+    return Outcome(tuple(reports), tuple(errors))
 
 
 async def cordon(

@@ -1,11 +1,15 @@
 """Options that several commands share."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
+from typer.models import ArgumentInfo
 
+from sharder.cli import completion
+from sharder.cli.words import Target, ring_in, shard_in, targets_of
 from sharder.config import Settings
 from sharder.core.api.ring import StrategyName
 from sharder.core.durations import parse_duration
@@ -23,6 +27,33 @@ class Output(StrEnum):
     YAML = "yaml"
 
 
+class WideOutput(StrEnum):
+    """The output format of a command whose table has more columns."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class ListOutput(StrEnum):
+    """The output format of a command that lists objects."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    NAME = "name"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class Shell(StrEnum):
+    """Shells with completion."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
 KubeconfigOption = Annotated[
     str | None,
     typer.Option(
@@ -35,27 +66,73 @@ KubeconfigOption = Annotated[
 ContextOption = Annotated[
     str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")
 ]
-OutputOption = Annotated[
-    Output,
-    typer.Option("--output", "-o", help="Output format; JSON and YAML are stable interfaces."),
-]
+_OUTPUT = typer.Option(
+    "--output", "-o", help="Output format; JSON and YAML are stable interfaces."
+)
+OutputOption = Annotated[Output, _OUTPUT]
+WideOutputOption = Annotated[WideOutput, _OUTPUT]
+ListOutputOption = Annotated[ListOutput, _OUTPUT]
 SecretNamespaceOption = Annotated[
     str,
     typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the Secret."),
 ]
+SharderNamespaceOption = Annotated[
+    str,
+    typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the sharder."),
+]
 SecretOption = Annotated[str, typer.Option("--secret", metavar="NAME", help="Name of the Secret.")]
-RingArgument = Annotated[str, typer.Argument(metavar="RING", help="Name of a ControllerRing.")]
+
+
+def _ring(metavar: str, text: str) -> ArgumentInfo:
+    """Return an argument that names rings."""
+    made: ArgumentInfo = typer.Argument(
+        metavar=metavar, parser=ring_in, autocompletion=completion.rings, help=text
+    )
+    return made
+
+
+_RING, _RINGS = _ring("RING", "Name of a ControllerRing."), "Names of ControllerRings"
+RingArgument = Annotated[str, _RING]
+AnyRingArgument = Annotated[str | None, _RING]
+RingsArgument = Annotated[list[str], _ring("RING", f"{_RINGS}.")]
+AnyRingsArgument = Annotated[list[str] | None, _ring("[RING]...", f"{_RINGS}; default: all.")]
 ShardArgument = Annotated[
-    str, typer.Argument(metavar="SHARD", help="Name of a shard, as sharder shards lists it.")
+    str,
+    typer.Argument(
+        metavar="SHARD",
+        parser=shard_in,
+        autocompletion=completion.shards,
+        help="Name of a shard, as sharder shards lists it.",
+    ),
 ]
-ResourceArgument = Annotated[
-    str, typer.Argument(metavar="RESOURCE", help="Such as secrets or deployments.apps.")
+ShardsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SHARD",
+        parser=shard_in,
+        autocompletion=completion.shards,
+        help="Names of shards, as sharder shards lists them.",
+    ),
 ]
-ObjectArgument = Annotated[
-    str, typer.Argument(metavar="NAMESPACE/NAME", help="NAME alone for a cluster-scoped object.")
+ObjectsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="OBJECT",
+        autocompletion=completion.objects,
+        help="RESOURCE NAME or RESOURCE/NAME, as for kubectl; NAME can be NAMESPACE/NAME.",
+    ),
+]
+NamespaceOption = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the objects."),
 ]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Show what would be written, without writing.")
+]
+
+
+WatchOption = Annotated[
+    bool, typer.Option("--watch", "-w", help="After the list, print every row that changes.")
 ]
 
 
@@ -96,21 +173,47 @@ StrategyOption = Annotated[
         help=f"Plan with this strategy: {', '.join(StrategyName)}.",
     ),
 ]
+
+
+def _new_shards(given: str | int) -> int:
+    """Return the number; the default comes as one."""
+    text = str(given)
+    if not text.isdecimal() or int(text) > MAX_NEW:
+        raise typer.BadParameter(f"{text!r} is not a whole number from 0 to {MAX_NEW}")
+    return int(text)
+
+
 AddOption = Annotated[
     int,
-    typer.Option("--add", metavar="N", min=0, max=MAX_NEW, help="Plan with N more shards."),
+    typer.Option("--add", metavar="N", parser=_new_shards, help="Plan with N more shards."),
 ]
 RemoveOption = Annotated[
     list[str] | None,
     typer.Option(
         "--remove",
         metavar="SHARD",
+        parser=shard_in,
+        autocompletion=completion.shards,
         help="Plan without this shard; repeat for several.",
     ),
 ]
 ResumeOption = Annotated[
     bool, typer.Option("--resume", help="Plan as if the paused ring were resumed.")
 ]
+
+
+def targets(words: Sequence[str], namespace: str | None) -> list[Target]:
+    """Return the objects that the arguments name."""
+    try:
+        return targets_of(words, namespace)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def refuse_watching_names(form: ListOutput, *, watch: bool) -> None:
+    """Refuse `--watch -o name`: a name does not change."""
+    if watch and form is ListOutput.NAME:
+        raise typer.BadParameter("--watch cannot be combined with -o name")
 
 
 def refuse_options_before_the_command(called: typer.Context) -> None:

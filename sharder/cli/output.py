@@ -1,54 +1,70 @@
-"""Print reports: JSON and YAML for programs, tables for people."""
+"""Print reports: JSON and YAML for programs, tables for people.
+
+A table is never cut: names are there to be copied, and a terminal wraps what is too long.
+"""
 
 import sys
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from sharder.cli.options import Output
+from sharder.cli.options import ListOutput, Output, WideOutput
 
 Report = TypeVar("Report", bound=msgspec.Struct)
 
+_GAP: Final = "   "
+"""Between two columns, as kubectl has it."""
 
-def show(report: Report, form: Output, draw: Callable[[Report], None]) -> None:
-    """Print the report; `draw` prints it as a table."""
-    match form:
-        case Output.JSON:
+
+def show(
+    report: Report, form: Output | WideOutput | ListOutput, draw: Callable[[Report], None]
+) -> None:
+    """Print the report; `draw` prints it for people."""
+    match form.value:
+        case "json":
             text = msgspec.json.format(msgspec.json.encode(report)).decode()
             sys.stdout.write(f"{text}\n")
-        case Output.YAML:
+        case "yaml":
             sys.stdout.write(msgspec.yaml.encode(report).decode())
-        case Output.TABLE:
+        case _:
             draw(report)
 
 
-_PIPE_WIDTH = 10_000
-"""Columns in a pipe: nothing is wrapped or cut, so that grep and awk work."""
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells; without a header none is printed."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def widths(self) -> tuple[int, ...]:
+        """Return the width of each column."""
+        cells = filter(None, (self.header, *self.rows))
+        return tuple(max(map(len, column)) for column in zip(*cells, strict=True))
+
+    def lines(self, widths: Iterable[int]) -> Iterator[str]:
+        """Yield the header and the rows; the last column is as long as its text."""
+        wanted = tuple(widths)
+        for row in filter(None, (self.header, *self.rows)):
+            cells = (cell.ljust(width) for cell, width in zip(row, wanted, strict=True))
+            yield _GAP.join(cells).rstrip()
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
     """Return a table without lines; None becomes `-`, and without columns there is no header."""
-    headers = list(columns)
-    made = Table(
-        *headers, box=None, show_header=bool(headers), pad_edge=False, padding=(0, 3, 0, 0)
-    )
-    for row in rows:
-        made.add_row(*map(_cell, row))
-    return made
+    return Table(tuple(columns), tuple(tuple(map(_cell, row)) for row in rows))
 
 
 def write(*parts: Table | str) -> None:
     """Print each part on lines of its own."""
-    console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
     for part in parts:
-        console.print(part if isinstance(part, Table) else _cell(part), soft_wrap=True)
+        lines = part.lines(part.widths()) if isinstance(part, Table) else (_cell(part),)
+        sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
-def _cell(value: object) -> Text:
+def _cell(value: object) -> str:
     """Escape what is not printable: names can hold control characters of the terminal."""
     text = "-" if value is None else str(value)
-    return Text(text if text.isprintable() else repr(text))
+    return text if text.isprintable() else repr(text)

@@ -29,7 +29,8 @@ async def pin(
         found, obj = await find(access.cluster, snapshot, resource, name)
         if snapshot.roles[found.id] is Role.CONTROLLED:
             raise ConfigError(
-                f"{found.id} are controlled objects, which follow their controller: pin that one"
+                f"{found.id} are controlled objects, which follow their controller: "
+                "pin the controller"
             )
         before = obj.metadata.label(pin_label(snapshot.name))
         edit: Edit[PartialObject] = Edit(

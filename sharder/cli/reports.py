@@ -8,7 +8,7 @@ import msgspec
 from sharder.core.api.ring import StrategyName
 from sharder.core.leases.state import ShardState
 from sharder.core.names import RingName, ShardName
-from sharder.core.preview.plan import Action
+from sharder.core.preview.action import Action
 
 
 class RingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -116,6 +116,14 @@ class PlacementView(msgspec.Struct, frozen=True, kw_only=True):
     """All shards of the ring, by name."""
 
 
+class ApartView(msgspec.Struct, frozen=True, kw_only=True):
+    """A controlled object that is not on the shard of its controller."""
+
+    object: str
+    """`group/Kind/namespace/name`."""
+    owner: ShardName | None
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Why one object is where it is."""
 
@@ -146,6 +154,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A sentence if its owner is being evacuated, or None."""
     placement: PlacementView | None
     """None for a controlled resource, or out of scope."""
+    apart: tuple[ApartView, ...]
+    """The objects that it controls and that are not on its shard, by name."""
     mistakes: tuple[str, ...]
     """Labels and annotations of the object that are ignored, and why."""
 
@@ -278,3 +288,22 @@ class OperationReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     objects: int | None
     """The shard's objects, for an evacuation; None if they cannot be counted."""
     warnings: tuple[str, ...]
+
+
+class OperationsReport(msgspec.Struct, frozen=True):
+    """What an operation on several names did; those that failed are left out."""
+
+    items: tuple[OperationReport, ...]
+
+
+class VersionReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The versions of the parts that work together."""
+
+    client_version: str
+    """Of this program."""
+    sharder_versions: tuple[str, ...] = ()
+    """Of the sharder in the cluster; empty if they are unknown."""
+    server_version: str | None = None
+    """Of Kubernetes; None without a cluster."""
+    problem: str | None = None
+    """Why the sharder's version is unknown, or None."""

@@ -6,6 +6,7 @@ As there, nothing here imports what only a command needs.
 # ruff: noqa: PLC0415 - see above
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,17 +16,21 @@ from sharder.cli.options import (
     ContextOption,
     DryRunOption,
     KubeconfigOption,
-    ObjectArgument,
+    NamespaceOption,
+    ObjectsArgument,
     Output,
     OutputOption,
-    ResourceArgument,
     RingArgument,
+    RingsArgument,
     ShardArgument,
+    ShardsArgument,
     TimeoutOption,
+    targets,
 )
+from sharder.core.errors import SharderError
 
 if TYPE_CHECKING:
-    from sharder.cli.operations import Operate
+    from sharder.cli.operations import ClusterAccess, Operate, Outcome
 
 steering_app = typer.Typer(rich_markup_mode=None)
 
@@ -34,64 +39,68 @@ steering_app = typer.Typer(rich_markup_mode=None)
 def cordon(
     *,
     ring: RingArgument,
-    shard: ShardArgument,
+    shards: ShardsArgument,
     dry_run: DryRunOption = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Keep new objects away from a shard.
+    """Keep new objects away from shards.
 
-    The shard keeps the objects that it has.
+    A shard keeps the objects that it has.
 
     \b
     sharder cordon my-ring my-controller-7d4b9
     sharder uncordon my-ring my-controller-7d4b9
-    """  # noqa: D301
+    """  # noqa: D301 - typer does not wrap what follows this mark
     from sharder.cli import operations
 
-    ask = partial(operations.cordon, ring=ring, shard=shard, dry_run=dry_run)
-    _operate(ask, kubeconfig, context, form)
+    asks = [
+        partial(operations.cordon, ring=ring, shard=shard, dry_run=dry_run) for shard in shards
+    ]
+    _operate(asks, kubeconfig, context, form)
 
 
 @steering_app.command()
 def uncordon(
     *,
     ring: RingArgument,
-    shard: ShardArgument,
+    shards: ShardsArgument,
     dry_run: DryRunOption = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Let a shard get objects again; ends cordon and evacuate.
+    """Let shards get objects again; ends cordon and evacuate.
 
     \b
     sharder uncordon my-ring my-controller-7d4b9
     """  # noqa: D301
     from sharder.cli import operations
 
-    ask = partial(operations.uncordon, ring=ring, shard=shard, dry_run=dry_run)
-    _operate(ask, kubeconfig, context, form)
+    asks = [
+        partial(operations.uncordon, ring=ring, shard=shard, dry_run=dry_run) for shard in shards
+    ]
+    _operate(asks, kubeconfig, context, form)
 
 
 @steering_app.command()
 def evacuate(
     *,
     ring: RingArgument,
-    shard: ShardArgument,
+    shards: ShardsArgument,
     dry_run: DryRunOption = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until the shard has no objects.")
+        bool, typer.Option("--wait", help="Wait until the shards have no objects.")
     ] = False,
     timeout: TimeoutOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Move all objects away from a shard, and keep new ones away.
+    """Move all objects away from shards, and keep new ones away.
 
-    The objects move one by one; the shard works on each until it acknowledges the drain.  It gets
+    The objects move one by one; a shard works on each until it acknowledges the drain.  It gets
     no new ones until sharder uncordon.  Ctrl-C ends the wait, not the evacuation.
 
     \b
@@ -104,24 +113,24 @@ def evacuate(
         raise typer.BadParameter("--timeout needs --wait")
     from sharder.cli import evacuation
 
-    ask: Operate
     if wait:
-        ask = partial(evacuation.complete, ring=ring, shard=shard, within=timeout)
-    else:
-        ask = partial(evacuation.begin, ring=ring, shard=shard, dry_run=dry_run)
-    _operate(ask, kubeconfig, context, form)
+        ask = partial(evacuation.complete, ring=ring, shards=shards, within=timeout)
+        _run(ask, kubeconfig, context, form)
+        return
+    asks = [partial(evacuation.begin, ring=ring, shard=shard, dry_run=dry_run) for shard in shards]
+    _operate(asks, kubeconfig, context, form)
 
 
 @steering_app.command()
 def pause(
     *,
-    ring: RingArgument,
+    rings: RingsArgument,
     dry_run: DryRunOption = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Pause movement of a ring: no object is drained.
+    """Pause movement of rings: no object is drained.
 
     Objects whose shard is gone are still reassigned, and new objects are still assigned.
 
@@ -131,20 +140,20 @@ def pause(
     """  # noqa: D301
     from sharder.cli import operations
 
-    ask = partial(operations.pause, ring=ring, dry_run=dry_run)
-    _operate(ask, kubeconfig, context, form)
+    asks = [partial(operations.pause, ring=ring, dry_run=dry_run) for ring in rings]
+    _operate(asks, kubeconfig, context, form)
 
 
 @steering_app.command()
 def resume(
     *,
-    ring: RingArgument,
+    rings: RingsArgument,
     dry_run: DryRunOption = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Resume movement of a paused ring.
+    """Resume movement of paused rings.
 
     sharder plan --resume previews the moves.
 
@@ -153,67 +162,98 @@ def resume(
     """  # noqa: D301
     from sharder.cli import operations
 
-    ask = partial(operations.resume, ring=ring, dry_run=dry_run)
-    _operate(ask, kubeconfig, context, form)
+    asks = [partial(operations.resume, ring=ring, dry_run=dry_run) for ring in rings]
+    _operate(asks, kubeconfig, context, form)
 
 
 @steering_app.command()
 def pin(
     *,
     ring: RingArgument,
-    resource: ResourceArgument,
-    name: ObjectArgument,
+    words: ObjectsArgument,
     shard: ShardArgument,
+    namespace: NamespaceOption = None,
     dry_run: DryRunOption = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Pin an object to a shard.
+    """Pin objects to a shard.
 
-    The object belongs there while the shard is available.
+    They belong there while the shard is available.
 
     \b
-    sharder pin my-ring secrets default/my-secret my-controller-7d4b9
-    sharder unpin my-ring secrets default/my-secret
+    sharder pin my-ring secret/my-secret my-controller-7d4b9 -n default
+    sharder unpin my-ring secret/my-secret -n default
     """  # noqa: D301
     from sharder.cli import pins
 
-    ask = partial(pins.pin, ring=ring, resource=resource, name=name, shard=shard, dry_run=dry_run)
-    _operate(ask, kubeconfig, context, form)
+    asks = [
+        partial(
+            pins.pin,
+            ring=ring,
+            resource=target.resource,
+            name=target.name,
+            shard=shard,
+            dry_run=dry_run,
+        )
+        for target in targets(words, namespace)
+    ]
+    _operate(asks, kubeconfig, context, form)
 
 
 @steering_app.command()
 def unpin(
     *,
     ring: RingArgument,
-    resource: ResourceArgument,
-    name: ObjectArgument,
+    words: ObjectsArgument,
+    namespace: NamespaceOption = None,
     dry_run: DryRunOption = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Remove the pin of an object.
+    """Remove the pins of objects.
 
-    The ring's strategy places it again.
+    The ring's strategy places them again.
 
     \b
-    sharder unpin my-ring secrets default/my-secret
+    sharder unpin my-ring secret/my-secret -n default
     """  # noqa: D301
     from sharder.cli import pins
 
-    ask = partial(pins.unpin, ring=ring, resource=resource, name=name, dry_run=dry_run)
-    _operate(ask, kubeconfig, context, form)
+    asks = [
+        partial(pins.unpin, ring=ring, resource=target.resource, name=target.name, dry_run=dry_run)
+        for target in targets(words, namespace)
+    ]
+    _operate(asks, kubeconfig, context, form)
 
 
 def _operate(
-    ask: "Operate",
+    asks: "Sequence[Operate]",
     kubeconfig: str | None,
     context: str | None,
     form: Output,
 ) -> None:
-    from sharder.cli import operations, output, tables
+    from sharder.cli import operations
 
-    report = asyncio.run(operations.run(kubeconfig, context, ask))
-    output.show(report, form, tables.operation)
+    _run(partial(operations.one_by_one, operations=asks), kubeconfig, context, form)
+
+
+def _run(
+    ask: "Callable[[ClusterAccess], Awaitable[Outcome]]",
+    kubeconfig: str | None,
+    context: str | None,
+    form: Output,
+) -> None:
+    """Print what was done, even if some of it failed."""
+    from sharder.cli import operations, output, reports, tables
+
+    done = asyncio.run(operations.run(kubeconfig, context, ask))
+    if len(done.reports) + len(done.errors) == 1:
+        for report in done.reports:
+            output.show(report, form, tables.operation)
+    elif done.reports:
+        output.show(reports.OperationsReport(items=done.reports), form, tables.operations)
+    if done.errors:
+        raise SharderError("; ".join(dict.fromkeys(map(str, done.errors))))

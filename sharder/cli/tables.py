@@ -1,197 +1,119 @@
-"""Reports as tables for people, which can change at any time."""
-
-from collections import Counter
-from itertools import islice
+"""Lists and results as tables for people, which can change at any time."""
 
 import msgspec
 
-from sharder.cli.cleanup import shortfalls
-from sharder.cli.output import table, write
+from sharder.cli.output import Table, table, write
 from sharder.cli.reports import (
+    CertificateRow,
     CertificatesReport,
     CleanupReport,
-    Explanation,
     FieldValue,
     OperationReport,
-    PlacementView,
+    OperationsReport,
+    RingRow,
     RingsReport,
     ShardRow,
     ShardsReport,
-    ShardView,
+    VersionReport,
 )
-from sharder.core.leases.shard import OBJECTS
-from sharder.core.preview.balance import BalanceReport
-from sharder.core.preview.plan import Action
-from sharder.core.preview.report import PlanReport, ShardLoad
-from sharder.core.rebalance.messages import number
+from sharder.cli.shortfalls import shortfalls
+from sharder.core.names import API_GROUP
+from sharder.core.plurals import counted
 
-_SHOWN_MOVES = 50
 _SHOWN_OBJECTS = 50
-_SHOWN_REASONS = 5
-_SHOWN_MEASURES = 10
-_PAUSED = 'is paused; run "sharder resume" to continue'
+_RING = f"controllerring.{API_GROUP}"
+_LEASE = "lease.coordination.k8s.io"
+PAUSED = 'is paused; run "sharder resume" to continue'
 
 
-def rings(report: RingsReport) -> None:
+def rings(report: RingsReport, *, wide: bool = False) -> None:
     """Print the rings."""
     if not report.rings:
         write("no rings found")
         return
-    columns = (
-        *("RING", "READY", "STRATEGY", "SHARDS", "AVAILABLE"),
-        *("OBJECTS", "UNASSIGNED", "UNOWNED", "DRAINING", "RESOURCES"),
-    )
-    rows = (
-        (
-            ring.name,
-            ring.ready,
-            ring.strategy,
-            ring.shards,
-            ring.available_shards,
-            ring.objects,
-            ring.unassigned,
-            ring.unowned,
-            ring.draining,
-            ", ".join(ring.resources),
-        )
-        for ring in report.rings
-    )
-    write(table(columns, rows), *(f"{it.name} {_PAUSED}" for it in report.rings if it.paused))
-    write(*(f"{ring.name}: {ring.problem}" for ring in report.rings if ring.problem))
+    write(ring_table(report, wide=wide), *ring_notes(report))
 
 
-def shards(report: ShardsReport) -> None:
+def ring_table(report: RingsReport, *, wide: bool) -> Table:
+    """Return a row for each ring."""
+    columns = ("NAME", "READY", "SHARDS", "OBJECTS", "UNOWNED", "DRAINING")
+    more = ("UNASSIGNED", "STRATEGY", "RESOURCES")
+    return table((*columns, *more) if wide else columns, (_ring(r, wide) for r in report.rings))
+
+
+def ring_notes(report: RingsReport) -> list[str]:
+    """Return a line for each pause and problem."""
+    paused = [f"{ring.name} {PAUSED}" for ring in report.rings if ring.paused]
+    return paused + [f"{ring.name}: {ring.problem}" for ring in report.rings if ring.problem]
+
+
+def _ring(ring: RingRow, wide: bool) -> tuple[object, ...]:  # noqa: FBT001 - private
+    shards = f"{ring.available_shards}/{ring.shards}"
+    row = (ring.name, ring.ready, shards, ring.objects, ring.unowned, ring.draining)
+    more = (ring.unassigned, ring.strategy, ",".join(ring.resources))
+    return (*row, *more) if wide else row
+
+
+def ring_names(report: RingsReport) -> None:
+    """Print the rings as kubectl takes them."""
+    write(*(f"{_RING}/{ring.name}" for ring in report.rings))
+
+
+def shards(report: ShardsReport, *, wide: bool = False) -> None:
     """Print the shards of a ring."""
-    columns = (
-        *("SHARD", "STATE", "AVAILABLE", "OBJECTS", "DRAINING", "RENEWED", "NAMESPACE"),
-        *("ZONE", "POOL", "WEIGHT", "CAPACITY", "CORDONED"),
-    )
-    rows = (
-        (
-            shard.name,
-            shard.state,
-            "yes" if shard.available else "no",
-            shard.objects,
-            shard.draining,
-            _age(shard),
-            shard.namespace,
-            "/".join(filter(None, (shard.region, shard.zone))) or None,
-            shard.pool or None,
-            f"{shard.weight:g}",
-            ",".join(f"{name}={amount}" for name, amount in shard.capacity.items()) or None,
-            "evacuating" if shard.evacuating else "yes" if shard.cordoned else "no",
-        )
-        for shard in report.shards
-    )
-    write(
-        table(columns, rows),
-        f"{report.objects} objects, {report.unassigned} unassigned, {report.unowned} unowned, "
+    if report.shards:
+        write(shard_table(report, wide=wide))
+    else:
+        write(f"{report.ring} has no shards")
+    counts = (
+        counted(report.objects, "object"),
+        f"{report.unassigned} unassigned",
+        f"{report.unowned} unowned",
         f"{report.draining} draining",
-        *[f"{report.ring} {_PAUSED}"] * report.paused,
+    )
+    write(", ".join(counts), *shard_notes(report))
+
+
+def shard_table(report: ShardsReport, *, wide: bool) -> Table:
+    """Return a row for each shard."""
+    columns = ("NAME", "STATE", "OBJECTS", "DRAINING", "RENEWED")
+    more = ("AVAILABLE", "NAMESPACE", "ZONE", "POOL", "WEIGHT", "CAPACITY")
+    return table((*columns, *more) if wide else columns, (_shard(s, wide) for s in report.shards))
+
+
+def shard_notes(report: ShardsReport) -> list[str]:
+    """Return a line for each pause, problem and mistake."""
+    return [
+        *[f"{report.ring} {PAUSED}"] * report.paused,
         *[f"{report.ring}: {report.problem}"] * (report.problem is not None),
         *(f"{shard.name}: {shard.problem}" for shard in report.shards if shard.problem),
         *(f"{shard.name}: {text}" for shard in report.shards for text in shard.mistakes),
-    )
-
-
-def explanation(report: Explanation) -> None:
-    """Print why an object is where it is."""
-    owner = report.owner and f"{report.owner} ({report.owner_state or 'has no Lease'})"
-    rows = {
-        "Object": report.object,
-        "Controlled by": report.controller,
-        "Key": report.key,
-        "Owner": owner,
-        "Wanted": report.wanted,
-        "Draining": "yes" if report.draining else "no",
-        "Next": report.action if report.to == report.owner else f"{report.action} to {report.to}",
-        "Why": report.why,
-        "Rebalance": report.rebalance,
-        "Movement": report.movement,
-        "Rollout": report.rollout,
-        "Evacuation": report.evacuation,
-        "Strategy": report.strategy,
-    }
-    placement = report.placement
-    rows |= {} if placement is None else _wishes(placement)
-    write(table((), ((name, value) for name, value in rows.items() if value is not None)))
-    write(*report.mistakes)
-    if placement is not None:
-        shards = (
-            (s.name, s.state, _verdict(s, placement), s.rejected or s.remark)
-            for s in placement.shards
-        )
-        write("", table(("SHARD", "STATE", "ELIGIBLE", "REASON"), shards))
-
-
-def _wishes(placement: PlacementView) -> dict[str, str | None]:
-    return {
-        "Pinned to": placement.pin,
-        "Region": placement.region,
-        "Zone": placement.zone,
-        "Pool": placement.pool,
-        "Group": ", ".join(placement.group) or None,
-    }
-
-
-def _verdict(shard: ShardView, placement: PlacementView) -> str:
-    if shard.rejected is not None:
-        return "no"
-    return "yes, the best" if shard.name == placement.chosen else "yes"
-
-
-def plan(report: PlanReport) -> None:
-    """Print the shards before and after, the moves, and why some objects stay unowned."""
-    before = Counter(assignment.origin for assignment in report.assignments)
-    shards = (
-        (s.name, s.state, before[s.name], s.objects, *_load_and_capacity(s)) for s in report.shards
-    )
-    columns = ("SHARD", "STATE", "OBJECTS", "AFTER", "LOAD", "CAPACITY")
-    write(table(columns, shards), "")
-    moving = [a for a in report.assignments if a.action not in {Action.KEEP, Action.NONE}]
-    moves = ((a.object, a.action, a.origin, a.to) for a in islice(moving, _SHOWN_MOVES))
-    if moving:
-        write(table(("OBJECT", "ACTION", "FROM", "TO"), moves))
-    if len(moving) > _SHOWN_MOVES:
-        write(f"and {len(moving) - _SHOWN_MOVES} more: see -o json")
-    reasons = Counter(report.reasons.values()).most_common(_SHOWN_REASONS)
-    write(*(f"{many} unowned: {reason}" for reason, many in reasons))
-    write(*(f"would be refused: {refusal}" for refusal in report.refusals))
-    write(*[f"{report.ring}: {report.problem}"] * (report.problem is not None))
-    if report.rebalance is not None:
-        write(_balance(report.rebalance))
-    summary = report.summary
-    write(
-        *[f"{report.ring} {_PAUSED}; --resume previews the moves"] * report.paused,
-        f"{report.strategy}: {summary.objects} objects, {summary.moves} moves, "
-        f"{len(report.unassigned)} unassigned, {len(report.unowned)} unowned; imbalance "
-        f"{_ratio(summary.imbalance_before)}, then {_ratio(summary.imbalance_after)}",
-    )
-
-
-def _balance(report: BalanceReport) -> str:
-    """Return the result of the rebalance, and the most loaded shards before and after."""
-    worst = sorted(report.shards, key=lambda shard: (-shard.before, shard.name))
-    shown = [
-        f"{shard.name} {number(shard.before)}, then {number(shard.after)}"
-        for shard in worst[:_SHOWN_MEASURES]
     ]
-    more = len(worst) - len(shown)
-    shown += [f"and {more} more"] if more else []
-    refused = sum(move.refused is not None for move in report.moves)
-    parts = (
-        f"balance by {report.strategy}{', a dry run' if report.dry_run else ''}: {report.why}",
-        _skipped(refused),
-        f"{report.measure}: {'; '.join(shown)}" if shown else "",
+
+
+def _shard(shard: ShardRow, wide: bool) -> tuple[object, ...]:  # noqa: FBT001 - private
+    row = (shard.name, _state(shard), shard.objects, shard.draining, _age(shard))
+    more = (
+        "yes" if shard.available else "no",
+        shard.namespace,
+        "/".join(filter(None, (shard.region, shard.zone))) or None,
+        shard.pool or None,
+        f"{shard.weight:g}",
+        ",".join(f"{name}={amount}" for name, amount in shard.capacity.items()) or None,
     )
-    return " | ".join(filter(None, parts))
+    return (*row, *more) if wide else row
 
 
-def _skipped(refused: int) -> str:
-    if not refused:
-        return ""
-    moves = "move is" if refused == 1 else "moves are"
-    return f"{refused} {moves} skipped: earlier moves leave no room"
+def _state(shard: ShardRow) -> str:
+    """Return the state, and what restricts it, as `kubectl get nodes` has it."""
+    restricted = "evacuating" if shard.evacuating else "cordoned" if shard.cordoned else ""
+    ignored = "ignored" if shard.problem else ""
+    return ",".join(filter(None, (shard.state, restricted, ignored)))
+
+
+def shard_names(report: ShardsReport) -> None:
+    """Print the shards' Leases as kubectl takes them."""
+    write(*(f"{_LEASE}/{shard.name}" for shard in report.shards))
 
 
 def cleanup(report: CleanupReport) -> None:
@@ -225,35 +147,45 @@ def operation(report: OperationReport) -> None:
         )
 
 
-def certificates(report: CertificatesReport) -> None:
+def operations(report: OperationsReport) -> None:
+    """Print the results of an operation on several names."""
+    for item in report.items:
+        operation(item)
+
+
+def certificates(report: CertificatesReport, *, wide: bool = False) -> None:
     """Print the certificates, and the phase of a replacement."""
-    columns = ("ROLE", "SUBJECT", "NOT BEFORE", "NOT AFTER", "DAYS LEFT", "SERIAL", "NAMES")
-    rows = (
-        (c.role, c.subject, c.not_before, c.not_after, c.days_left, c.serial, ", ".join(c.names))
-        for c in report.certificates
-    )
-    write(table(columns, rows), "")
-    write(*(f"{c.role}: SHA-256 {c.fingerprint}" for c in report.certificates))
+    columns = ("ROLE", "SUBJECT", "NOT AFTER", "DAYS LEFT")
+    more = ("NOT BEFORE", "SERIAL", "NAMES", "SHA-256")
+    rows = (_certificate(each, wide) for each in report.certificates)
+    if report.certificates:
+        write(table((*columns, *more) if wide else columns, rows))
     maker = "not issued by sharder" if report.foreign else None
     said = (maker, report.problem, report.phase)
-    write("", *(f"{report.secret}: {text}" for text in said if text))
+    write(*(f"{report.secret}: {text}" for text in said if text))
     if report.requested:
         write(f"requested: {report.requested}")
+
+
+def _certificate(row: CertificateRow, wide: bool) -> tuple[object, ...]:  # noqa: FBT001 - private
+    cells = (row.role, row.subject, row.not_after, row.days_left)
+    more = (row.not_before, row.serial, ",".join(row.names) or None, row.fingerprint)
+    return (*cells, *more) if wide else cells
+
+
+def versions(report: VersionReport) -> None:
+    """Print the versions, as kubectl does."""
+    write(f"Client Version: {report.client_version}")
+    if report.server_version is not None:
+        found = ", ".join(report.sharder_versions) or f"unknown: {report.problem}"
+        write(f"Sharder Version: {found}", f"Server Version: {report.server_version}")
 
 
 def _value(value: FieldValue) -> str:
     return "nothing" if value is None else msgspec.json.encode(value).decode()
 
 
-def _load_and_capacity(shard: ShardLoad) -> tuple[int | None, int | None]:
-    return (shard.load or {}).get(OBJECTS), (shard.capacity or {}).get(OBJECTS)
-
-
 def _age(shard: ShardRow) -> str:
-    return (
-        "never" if shard.renewed_seconds_ago is None else f"{shard.renewed_seconds_ago:.0f}s ago"
-    )
-
-
-def _ratio(imbalance: float | None) -> str:
-    return "-" if imbalance is None else f"{imbalance:.2f}"
+    """Return how long ago it renewed its Lease; by a clock that is ahead that is not negative."""
+    ago = shard.renewed_seconds_ago
+    return "never" if ago is None else f"{max(0.0, ago):.0f}s"

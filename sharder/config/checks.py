@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import ipaddress
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
@@ -60,11 +61,25 @@ def _addresses(settings: Settings) -> Iterator[str]:
     for name, address in (
         ("health", settings.health.bind_address),
         ("metrics", settings.metrics.bind_address),
+        ("console", settings.console.bind_address),
     ):
         try:
-            address_of(address)
+            found = address_of(address)
         except ValueError as error:
             yield f"{name}.bindAddress: {error}"
+            continue
+        if name == "console" and found is not None and not _is_loopback(found.host):
+            yield (
+                f"console.bindAddress: must be on the loopback, such as 127.0.0.1:8082, because "
+                f"this port asks for no token, but is {address!r}"
+            )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _positive(name: str, duration: timedelta) -> Iterator[str]:

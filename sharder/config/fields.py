@@ -64,7 +64,9 @@ def decode_text(path: Path, text: str) -> object:
     try:
         value = msgspec.yaml.decode(text)
     except msgspec.DecodeError as error:
-        raise ValueError(f"is not YAML such as [a, b] or {{key: value}}, but {text!r}") from error
+        raise ValueError(
+            f"must be YAML such as [a, b] or {{key: value}}, but is {text!r}"
+        ) from error
     return _convert(value, kind, strict=True)
 
 

@@ -18,6 +18,7 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 """A TCP port; 0 takes any free one."""
 
 Count = Annotated[int, Meta(ge=1)]
+"""How many of something, at least one."""
 
 DEFAULT_CERT_DIR: Final = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 - the reference's
 INJECTOR_PREFIX: Final = "cert-manager.io/inject-"
@@ -122,6 +123,13 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     bind_address: str = ":8080"
     """`host:port`, default `:8080` (all interfaces); `0` turns it off."""
+
+
+class Console(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where the console answers without a token, beside the port of the metrics."""
+
+    bind_address: str = "0"
+    """`host:port` on the loopback, for `kubectl port-forward`; default `0`, which turns it off."""
 
 
 class SharderController(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -231,6 +239,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     debugging: Debugging = Debugging()
     health: Health = Health()
     metrics: Metrics = Metrics()
+    console: Console = Console()
     controller: Controllers = Controllers()
     webhook: Webhook = Webhook()
     certificates: Certificates = Certificates()

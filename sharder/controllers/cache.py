@@ -21,6 +21,7 @@ from sharder.controllers.cache_events import RebuildThrottle, Subscriber, Subscr
 from sharder.controllers.lease_feed import LeaseFeed
 from sharder.controllers.namespace_selection import NamespaceSelection
 from sharder.controllers.rest_mapper import RestMapper
+from sharder.controllers.ring_feed import RingFeed
 from sharder.controllers.snapshot_store import SnapshotStore
 from sharder.controllers.watch_health import LEASES, WatchHealth
 from sharder.core.api.lease import Lease
@@ -37,8 +38,8 @@ from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import V, follow
 
-DISCOVERY_SECONDS = 30.0
-"""Between two discovery requests for resources that were not served."""
+WATCHES = ("controllerrings", LEASES, "namespaces")
+"""The watches of every replica."""
 
 
 class ClusterCache:
@@ -59,32 +60,38 @@ class ClusterCache:
         `default_namespaces` selects for rings without a selector, `excluded` namespaces are never
         selected, and `custom` has the installed strategies by name.
         """
-        self._rest_mapper = RestMapper(objects)
+        rest_mapper = RestMapper(objects)
         self._clock = clock
         self._rng = rng
         self._default = default_namespaces
         self.membership = Membership(clock.monotonic())
-        self._rings: dict[RingName, ControllerRing] = {}
-        self._rings_listed = asyncio.Event()
         self._selections = NamespaceSelection(excluded)
-        self._unreadable: dict[RingName, UnreadableRing] = {}
-        """Rings that cannot be decoded; `_rings` has the last state that could."""
         self._snapshots = SnapshotStore(
             membership=self.membership,
             selections=self._selections,
-            rest_mapper=self._rest_mapper,
+            rest_mapper=rest_mapper,
             default_namespaces=default_namespaces,
             custom=custom,
             clock=clock,
         )
-        self._health = WatchHealth(("controllerrings", LEASES, "namespaces"), clock)
+        self._health = WatchHealth(WATCHES, clock)
         self._subscribers = Subscribers()
         self._throttle = RebuildThrottle(self._rebuild, self._subscribers.notify_leases, clock)
+        self._ring_feed = RingFeed(
+            rest_mapper=rest_mapper,
+            membership=self.membership,
+            throttle=self._throttle,
+            subscribers=self._subscribers,
+            on_synced=partial(self._synced, "controllerrings"),
+            clock=clock,
+        )
         self._lease_feed = LeaseFeed(
             membership=self.membership,
             health=self._health,
             throttle=self._throttle,
-            known=lambda: [lease for ring in self._rings for lease in self._leases(ring)],
+            known=lambda: [
+                lease for ring in self._ring_feed.rings for lease in self._leases(ring)
+            ],
             on_synced=partial(self._synced, LEASES),
             clock=clock,
         )
@@ -99,11 +106,15 @@ class ClusterCache:
 
     def knows(self, ring: RingName) -> bool:
         """Return whether the ring exists, with or without a snapshot."""
-        return ring in self._rings or ring in self._unreadable
+        return self._ring_feed.knows(ring)
+
+    def unreadable_rings(self) -> frozenset[RingName]:
+        """Return the names of the rings that cannot be decoded."""
+        return frozenset(self._ring_feed.unreadable)
 
     def unreadable(self, ring: RingName) -> UnreadableRing | None:
         """Return the ring if it cannot be decoded; its snapshot shows its last readable state."""
-        return self._unreadable.get(ring)
+        return self._ring_feed.unreadable.get(ring)
 
     def known_namespaces(self) -> frozenset[str]:
         """Return the names of all namespaces, selected by a ring or not."""
@@ -145,6 +156,10 @@ class ClusterCache:
         current = self._snapshots.get(snapshot.name)
         return current is not None and current.epoch is snapshot.epoch
 
+    def sees(self, watch: str) -> bool:
+        """Return whether one of `WATCHES` works."""
+        return self._health.is_healthy(watch)
+
     def is_stale(self) -> bool:
         """Return whether Leases were out of sight so long that shards may have come and gone."""
         return self._health.is_stale()
@@ -167,7 +182,7 @@ class ClusterCache:
             subscriber.steps(name)
             for lease in self._leases(name):
                 subscriber.lease(lease.metadata.ref)
-        for name in self._unreadable.keys() - set(self.rings()):
+        for name in self._ring_feed.unreadable.keys() - set(self.rings()):
             subscriber.ring(name)
         with self._subscribers.adding(subscriber):
             yield
@@ -181,59 +196,17 @@ class ClusterCache:
     ) -> None:
         """Watch the cluster until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow_rings(rings), name="watch controllerrings")
+            watch = self._follow(rings, "controllerrings")
+            group.create_task(self._ring_feed.run(watch), name="watch controllerrings")
             group.create_task(self._follow_leases(leases), name="watch leases")
             group.create_task(self._follow_namespaces(namespaces), name="watch namespaces")
             group.create_task(self._lease_feed.follow_time(), name="standings")
             group.create_task(self._throttle.run(), name="rebuilds")
-            group.create_task(self._learn_resources(), name="discovery")
-
-    async def _follow_rings(self, source: Watchable[ControllerRing]) -> None:
-        async for event in self._follow(source, "controllerrings"):
-            match event:
-                case Listed(items):
-                    await self._rest_mapper.learn(items)
-                    known = self._rings.keys() | self._unreadable.keys()
-                    for name in known - {ring.name for ring in items}:
-                        self._forget_ring(name)
-                    for ring in items:
-                        self._see_ring(ring)
-                    self._rings_listed.set()
-                    self._synced("controllerrings")
-                case Changed(ring):
-                    await self._rest_mapper.learn((ring,))
-                    self._see_ring(ring)
-                case Removed(ring):
-                    self._forget_ring(ring.name)
-
-    def _forget_ring(self, name: RingName) -> None:
-        self._rings.pop(name, None)
-        self._throttle.add({name})
-        if self._unreadable.pop(name, None) is not None:
-            self._subscribers.notify_ring(name, steps=False)
-
-    def _see_ring(self, ring: ControllerRing) -> None:
-        """Store a ring; a change of its status invalidates no step."""
-        before = self._rings.get(ring.name)
-        if isinstance(ring, UnreadableRing):
-            # The last readable state stays in force, unless it belongs to another ring.
-            if before is not None and before.metadata.uid != ring.metadata.uid:
-                self._forget_ring(ring.name)
-            self._unreadable[ring.name] = ring
-            self._subscribers.notify_ring(ring.name, steps=False)
-            return
-        if self._unreadable.pop(ring.name, None) is not None:
-            self._subscribers.notify_ring(ring.name, steps=False)
-        self._rings[ring.name] = ring
-        self.membership.expect(ring.name, ring.spec.shard_namespaces)
-        if before is None or _identity(before) != _identity(ring):
-            self._throttle.add({ring.name})
-        elif before != ring:
-            self._throttle.add_harmless({ring.name})
+            group.create_task(self._ring_feed.learn_resources(), name="discovery")
 
     async def _follow_leases(self, source: Watchable[Lease]) -> None:
         # The rings decide which Leases are kept, so they are listed first.
-        await self._rings_listed.wait()
+        await self._ring_feed.listed.wait()
         await self._lease_feed.run(lambda: self._follow(source, LEASES))
 
     async def _follow_namespaces(self, source: Watchable[PartialObject]) -> None:
@@ -257,13 +230,6 @@ class ClusterCache:
         doing, on_error = f"watch {what}", partial(self._note, what)
         return follow(source, doing=doing, clock=self._clock, rng=self._rng, on_error=on_error)
 
-    async def _learn_resources(self) -> None:
-        """Retry discovery of resources that were not served or could not be read."""
-        while True:
-            await self._clock.sleep(DISCOVERY_SECONDS)
-            if await self._rest_mapper.learn(self._rings.values()):
-                self._throttle.add(self._rings)
-
     def _note(self, what: str, error: ApiError | None) -> None:
         """Record the state of a watch; a broken watch of Leases counts as an outage."""
         blind = self._health.noted(what, error)
@@ -273,11 +239,11 @@ class ClusterCache:
     def _synced(self, what: str) -> None:
         """Build the first snapshots once everything was listed."""
         if self._health.synced(what):
-            self._throttle.begin(self._rings)
+            self._throttle.begin(self._ring_feed.rings)
 
     def _rebuild(self, name: RingName) -> None:
         """Replace a ring's snapshot by one assignment, and notify the subscribers."""
-        before, ring = self._snapshots.get(name), self._rings.get(name)
+        before, ring = self._snapshots.get(name), self._ring_feed.rings.get(name)
         was_asked = self._throttle.was_asked(name)
         if ring is None:
             if self._snapshots.remove(name) is not None:
@@ -301,8 +267,3 @@ class ClusterCache:
 
     def _leases(self, ring: RingName) -> list[Lease]:
         return [observed.lease for observed in self.membership.observed_leases(ring)]
-
-
-def _identity(ring: ControllerRing) -> tuple[str, int]:
-    """Return what distinguishes two states of a ring that lead to different steps."""
-    return ring.metadata.uid, ring.metadata.generation

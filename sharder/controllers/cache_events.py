@@ -83,9 +83,10 @@ class RebuildThrottle:
         """Whether every ring was rebuilt once."""
 
     def begin(self, rings: Iterable[RingName]) -> None:
-        """Rebuild these rings; drop what was added before."""
+        """Rebuild these rings, apart from the list that came last; drop what was added before."""
         self._began = True
-        self.add(rings)
+        self._blocking.update(dict.fromkeys(rings))
+        self._late.set()
 
     def add(self, affected: Iterable[RingName], *leases: Lease) -> None:
         """Add a change of Leases or rings; no step of the rings is valid until the rebuild."""

@@ -9,7 +9,8 @@ import logging
 from collections.abc import Callable
 from typing import NoReturn
 
-from sharder.controllers.leader_controllers import LeaderControllers, LeaderPorts
+from sharder.controllers.leader_controllers import LeaderControllers
+from sharder.controllers.leader_ports import LeaderPorts
 from sharder.controllers.movement.standby import StandBy
 from sharder.core.errors import LeaseLost
 from sharder.runtime.clock import Clock
@@ -20,6 +21,9 @@ _log = logging.getLogger(__name__)
 
 class AlwaysLeader:
     """Leads without a Lease: for a single replica (`leaderElection.leaderElect: false`)."""
+
+    identity = "the only replica"
+    lease = None
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -73,6 +77,8 @@ class Leader:
                 cache=ports.cache,
                 objects=ports.objects,
                 counter=ports.metrics,
+                handovers=ports.story_metrics,
+                journal=ports.journal,
                 clock=ports.clock,
                 rng=ports.rng,
                 limit=ports.limit,

@@ -1,33 +1,27 @@
 """The controllers of the leader, wired over ports."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import NoReturn, Protocol
 
-from sharder.controllers.annotation_warnings import AnnotationWarnings
-from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.monitor import TallyMonitor
 from sharder.controllers.counting.tallies import stats_of
+from sharder.controllers.fence_proofs import FenceProofs
+from sharder.controllers.leader_ports import LeaderPorts
 from sharder.controllers.lease_controller import LeaseController
-from sharder.controllers.movement.controller import Movement, MovementMetrics, Ports
-from sharder.controllers.movement.resync import AGAIN_SECONDS
+from sharder.controllers.movement.controller import Movement, Ports
+from sharder.controllers.movement.resync.resync import AGAIN_SECONDS
 from sharder.controllers.permissions import Watching
 from sharder.controllers.ring_controller import Problems, RingController
-from sharder.controllers.ring_load import Load, LoadMetrics
+from sharder.controllers.ring_load import Load
+from sharder.controllers.story import Story
 from sharder.controllers.validating_webhook import ValidationKeeper
-from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ApiError, Forbidden
-from sharder.core.names import ObjectRef, RingName
-from sharder.core.status.stats import ObjectStats, ResyncReport
-from sharder.core.webhook_configuration import Registration
-from sharder.ports import Objects, Recorder, WebhookConfigurations, Writable
-from sharder.runtime.backoff import Backoff, Rng
-from sharder.runtime.clock import Clock
+from sharder.core.names import NO_RING, ObjectRef, RingName
+from sharder.core.status.stats import Apart, ObjectStats, ResyncReport
+from sharder.core.status.story import Kind, Transition, sentence
+from sharder.runtime.backoff import Backoff
 from sharder.runtime.error_log import ErrorLog, ignore
-from sharder.runtime.lease_record import Leases
 from sharder.runtime.workqueue import K, Worker, WorkQueue
 
 RING_BACKOFF = Backoff(base=5.0, cap=300.0)
@@ -40,66 +34,11 @@ without it new objects stay unassigned."""
 REGISTRATION_SECONDS = 1.0
 """Between two checks of the common part of webhook configurations: the trusted CA can change."""
 
+MOTION_SECONDS = 1.0
+"""From a movement to the status that shows it: the movements of that time are shown together."""
+
 LEASE_BACKOFF = Backoff(base=1.0, cap=30.0)
 """Between attempts at a Lease: short beside its duration, because a takeover waits for it."""
-
-
-class Holder(Protocol):
-    """The leader's Lease."""
-
-    async def acquire(self) -> None:
-        """Wait until we lead."""
-        ...
-
-    async def keep(self) -> NoReturn:
-        """Lead until cancelled; `LeaseLost` if that is over."""
-        ...
-
-    async def release(self) -> None:
-        """Let another replica lead."""
-        ...
-
-    def valid(self, now: float) -> bool:
-        """Return whether we surely lead at `now` of the monotonic clock."""
-        ...
-
-
-class LeaderMetrics(MovementMetrics, LoadMetrics, Protocol):
-    """All metrics of the leader."""
-
-    def crashed(self, task: str) -> None:
-        """A task crashed and was restarted."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderPorts:
-    """What leading needs from outside."""
-
-    cache: ClusterCache
-    objects: Objects
-    leases: Leases
-    ring_status: Writable[ControllerRing]
-    configurations: WebhookConfigurations
-    """Mutating ones, of the rings."""
-    validations: WebhookConfigurations
-    """Validating ones, for the rings."""
-    registration: Callable[[], Registration]
-    """Called at each apply: the CA can change."""
-    recorder: Recorder
-    annotation_warnings: AnnotationWarnings
-    metrics: LeaderMetrics
-    holder: Holder
-    clock: Clock
-    rng: Rng
-    limit: int
-    """Of concurrent writes to objects."""
-    sync_period: float
-    """Seconds between two passes over a ring in which nothing changes."""
-
-    def leads(self) -> bool:
-        """Return whether this process surely leads now."""
-        return self.holder.valid(self.clock.monotonic())
 
 
 class LeaderControllers:
@@ -107,11 +46,15 @@ class LeaderControllers:
 
     def __init__(self, ports: LeaderPorts) -> None:
         self._ports = ports
-        self._rings = self._queue(RING_BACKOFF)
-        self._resyncs = self._queue(RING_BACKOFF)
-        self._balances = self._queue(RING_BACKOFF)
+        self._rings = self._queue("controllerring")
+        self._resyncs = self._queue("resync")
+        self._balances = self._queue("rebalance")
         self._leases = WorkQueue[ObjectRef](
-            clock=ports.clock, rng=ports.rng, backoff=LEASE_BACKOFF
+            clock=ports.clock,
+            rng=ports.rng,
+            backoff=LEASE_BACKOFF,
+            name="lease",
+            metrics=ports.queue_metrics,
         )
         self._problems = Problems()
         watching = Watching()
@@ -122,12 +65,30 @@ class LeaderControllers:
             on_unwritable=partial(self._report, "write"),
             watching=watching,
             on_change=self._rings.add,
+            on_motion=lambda ring: self._rings.add_after(ring, MOTION_SECONDS),
             resync_ring=self._resyncs.add,
         )
+        self._fence_proofs = FenceProofs(
+            cache=ports.cache,
+            fences=ports.fences,
+            leads=ports.leads,
+            on_change=self._rings.add,
+            clock=ports.clock,
+        )
         self._ring_controller = self._new_ring_controller(watching)
+        self._story = self._new_story()
 
     async def run(self) -> None:
-        """Run all controllers until cancelled."""
+        """Run all controllers until cancelled; then show nothing more."""
+        self._ports.journal.leads(self._stats)
+        self._ports.journal.happened(NO_RING, self._became_leader)
+        try:
+            await self._run()
+        finally:
+            self._ports.journal.leads(None)
+            self._ring_controller.hide()
+
+    async def _run(self) -> None:
         ports, movement = self._ports, self._movement
         lease_controller = LeaseController(
             cache=ports.cache, leases=ports.leases, recorder=ports.recorder, clock=ports.clock
@@ -150,21 +111,41 @@ class LeaderControllers:
                 group.create_task(ports.annotation_warnings.report(), name="annotation warnings")
                 group.create_task(movement.run(), name="movement")
                 group.create_task(self._load().run(), name="load")
+                group.create_task(self._record_leader(), name="leader Event")
+                group.create_task(self._story.run(), name="story")
                 group.create_task(self._check_configurations(), name="webhook configurations")
                 group.create_task(self._follow_registration(), name="registration")
                 group.create_task(self._validation_keeper().keep(), name="validation")
+                group.create_task(self._fence_proofs.run(), name="fences")
 
-    def _queue(self, backoff: Backoff) -> WorkQueue[RingName]:
-        return WorkQueue[RingName](clock=self._ports.clock, rng=self._ports.rng, backoff=backoff)
+    def _queue(self, name: str) -> WorkQueue[RingName]:
+        return WorkQueue[RingName](
+            clock=self._ports.clock,
+            rng=self._ports.rng,
+            backoff=RING_BACKOFF,
+            name=name,
+            metrics=self._ports.queue_metrics,
+        )
 
     def _report(self, source: str, ring: RingName, problem: str | None) -> None:
         if self._problems.found(ring, source, problem):
             self._rings.add(ring)
 
+    @property
+    def _became_leader(self) -> Transition:
+        return Transition(kind=Kind.LEADER, detail=self._ports.holder.identity)
+
+    async def _record_leader(self) -> None:
+        lease, became = self._ports.holder.lease, self._became_leader
+        if lease is not None:
+            recorder = self._ports.recorder
+            await recorder.record(lease, became.kind, sentence(became), warning=False)
+
     def _ring_changed(self, ring: RingName) -> None:
         self._rings.add(ring)
         self._balances.add(ring)
         self._movement.watches.ring_changed(ring)
+        self._story.ring_changed(ring)
 
     def _while_leading(self, reconcile: Worker[K]) -> Worker[K]:
         """Keep a process that was paused from acting on outdated knowledge."""
@@ -176,10 +157,13 @@ class LeaderControllers:
 
     def _stats(self, ring: RingName) -> ObjectStats | None:
         snapshot = self._ports.cache.snapshot(ring)
-        result = self._movement.resync.results.get(ring)
-        if snapshot is not None and snapshot.tally is not None:
-            return stats_of(snapshot)
-        return None if result is None else result.stats
+        if snapshot is None:
+            return None
+        return self._movement.stats(snapshot) if snapshot.tally is None else stats_of(snapshot)
+
+    def _apart(self, ring: RingName) -> Apart | None:
+        snapshot = self._ports.cache.snapshot(ring)
+        return None if snapshot is None else self._movement.apart(snapshot)
 
     def _last_resync(self, ring: RingName) -> ResyncReport | None:
         result = self._movement.resync.results.get(ring)
@@ -228,6 +212,9 @@ class LeaderControllers:
             recorder=ports.recorder,
             annotation_warnings=ports.annotation_warnings,
             metrics=ports.metrics,
+            handovers=ports.story_metrics,
+            queue_metrics=ports.queue_metrics,
+            journal=ports.journal,
             leads=ports.leads,
             clock=ports.clock,
             rng=ports.rng,
@@ -247,10 +234,28 @@ class LeaderControllers:
             stats=self._stats,
             last_resync=self._last_resync,
             overdue=self._movement.watches.overdue,
+            apart=self._apart,
             last_rebalance=self._movement.rebalancer.last,
             recorder=ports.recorder,
             clock=ports.clock,
             sync_period=self._apply_period,
+            is_moving=self._movement.is_moving,
+            fence=self._fence_proofs.of,
+            metrics=ports.story_metrics,
+        )
+
+    def _new_story(self) -> Story:
+        ports = self._ports
+        return Story(
+            cache=ports.cache,
+            stats=self._stats,
+            last_resync=self._last_resync,
+            last_rebalance=self._movement.rebalancer.last,
+            ownerless=self._movement.ownerless,
+            recorder=ports.recorder,
+            metrics=ports.story_metrics,
+            journal=ports.journal,
+            clock=ports.clock,
         )
 
     def _tally_monitor(self) -> TallyMonitor:

@@ -190,19 +190,20 @@ class LeaseController:
 
     async def _carry_out(self, care: Care, lease: Lease, now: datetime) -> None:
         meta = lease.metadata
+        # At debug level, because any client can create Leases: the story of the ring sums up.
         fields = {"ring": ring_of(lease), "shard": meta.name}
         match care:
             case TakeOver():
                 await self._leases.patch(meta.ref, taken(lease, now))
-                _log.info("shard is dead, took its lease", extra=fields)
+                _log.debug("shard is dead, took its lease", extra=fields)
             case Delete():
                 await self._leases.delete(
                     meta.ref, uid=meta.uid, resource_version=meta.resource_version
                 )
-                _log.info("deleted orphaned lease", extra=fields)
+                _log.debug("deleted orphaned lease", extra=fields)
             case SetState(state) if meta.label(STATE_LABEL) != state:
                 await self._leases.patch(meta.ref, _shown(lease, state))
-                _log.info("shard changed state", extra={**fields, "why": str(state)})
+                _log.debug("shard changed state", extra={**fields, "why": str(state)})
             case SetState():
                 pass
 

@@ -7,16 +7,25 @@ waits for a webhook without a ring.
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.permissions import Watching
-from sharder.controllers.ring_status import StatusReports, about
+from sharder.controllers.ring_status import ConditionMetrics, StatusReports, about
 from sharder.core.api.ring import ControllerRing, LastRebalance, UnreadableRing
 from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
+from sharder.core.fence.probe import Proof
 from sharder.core.names import APP_LABEL, RING_LABEL, RingName, webhook_configuration
-from sharder.core.status.conditions import FAILED
-from sharder.core.status.stats import OverdueOf, ReportOf, StatsOf
+from sharder.core.status.conditions import (
+    DUPLICATES,
+    FAILED,
+    INVALID,
+    STRATEGY_FAILED,
+    UNREADABLE,
+    UNWRITABLE,
+    Fault,
+)
+from sharder.core.status.stats import ApartOf, OverdueOf, ReportOf, StatsOf
 from sharder.core.validation import refusals
 from sharder.core.webhook_configuration import Registration, configuration_of
 from sharder.ports import Recorder, WebhookConfigurations, Writable
@@ -26,6 +35,16 @@ OURS = f"{APP_LABEL[0]}={APP_LABEL[1]},{RING_LABEL}"
 """Selects the webhook configurations of all rings; with `=` and a name appended, of one ring."""
 
 _log = logging.getLogger(__name__)
+
+
+_REASONS: Final = {
+    "spec": INVALID,
+    "shards": DUPLICATES,
+    "strategy": STRATEGY_FAILED,
+    "resync": UNREADABLE,
+    "write": UNWRITABLE,
+}
+"""The reason of each source of problems, the most important first; of the others: `FAILED`."""
 
 
 class Problems:
@@ -44,10 +63,14 @@ class Problems:
             known[source] = problem
         return True
 
-    def of(self, ring: RingName) -> str | None:
-        """Return all problems of the ring, None without any."""
+    def of(self, ring: RingName) -> Fault | None:
+        """Return all problems of the ring as one fault, None without any."""
         known = self._problems.get(ring, {})
-        return "; ".join(known[source] for source in sorted(known)) or None
+        if not known:
+            return None
+        reasons = [reason for source, reason in _REASONS.items() if source in known]
+        text = "; ".join(known[source] for source in sorted(known))
+        return Fault(next(iter(reasons), FAILED), text)
 
     def forget(self, ring: RingName) -> None:
         """Forget a deleted ring."""
@@ -78,10 +101,14 @@ class RingController:
         stats: StatsOf,
         last_resync: ReportOf,
         overdue: OverdueOf,
+        apart: ApartOf,
         last_rebalance: Callable[[RingName], LastRebalance | None],
         recorder: Recorder,
         clock: Clock,
         sync_period: float,
+        is_moving: Callable[[RingName], bool],
+        fence: Callable[[RingName], Proof | None],
+        metrics: ConditionMetrics,
     ) -> None:
         """`status` writes the status subresource; `sync_period` is in seconds."""
         self._cache = cache
@@ -97,13 +124,17 @@ class RingController:
         self._reports = StatusReports(
             cache=cache,
             status=status,
-            problem_of=problems.of,
+            fault_of=problems.of,
             watching=watching,
             stats=stats,
             last_resync=last_resync,
             overdue=overdue,
+            apart=apart,
             last_rebalance=last_rebalance,
+            is_moving=is_moving,
+            fence=fence,
             recorder=recorder,
+            metrics=metrics,
             clock=clock,
         )
 
@@ -151,6 +182,10 @@ class RingController:
         if self._problems.found(ring.name, "unreadable", problem):
             _log.warning("cannot decode ring", extra={"ring": ring.name, "error": ring.problem})
         await self._recorder.warn(about(ring), FAILED, problem)
+
+    def hide(self) -> None:
+        """Show no conditions any more."""
+        self._reports.hide()
 
     async def find_changed(self) -> list[RingName]:
         """Return the rings whose webhook configuration differs from the last apply.

@@ -1,8 +1,9 @@
 """Write each ring's status, and no more often than useful."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.permissions import Watching
@@ -10,25 +11,31 @@ from sharder.controllers.ring_load import shard_statuses
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, LastRebalance, RingStatus
 from sharder.core.errors import NotFound
+from sharder.core.fence.probe import Proof
 from sharder.core.names import API_GROUP, API_VERSION, ObjectRef, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import (
     FAILED,
     READY,
     DesiredCondition,
+    Fault,
     condition_of,
     covered,
     exhausted,
     paused,
     ready,
+    reconciling,
+    stalled,
     watched,
 )
-from sharder.core.status.stats import ObjectStats, OverdueOf, ReportOf, StatsOf
+from sharder.core.status.fence_condition import fenced
+from sharder.core.status.stats import ApartOf, ObjectStats, OverdueOf, ReportOf, StatsOf
 from sharder.core.status.status import (
     MAX_SHARDS,
     StatusThrottle,
     encode_status,
     is_urgent,
+    pause_of,
     status_of,
     with_counts,
     with_rebalance,
@@ -50,6 +57,18 @@ class _Sent:
     """The stored result: an old CRD drops fields that it does not know."""
 
 
+class ConditionMetrics(Protocol):
+    """Where conditions are shown."""
+
+    def show_conditions(self, ring: RingName, conditions: Mapping[str, str]) -> None:
+        """Show the conditions of the ring with their statuses, and no others."""
+        ...
+
+    def hide_conditions(self, ring: RingName) -> None:
+        """Hide them; no error if they are not shown."""
+        ...
+
+
 class StatusReports:
     """The status of each ring, as last written by this process."""
 
@@ -58,13 +77,17 @@ class StatusReports:
         *,
         cache: ClusterCache,
         status: Writable[ControllerRing],
-        problem_of: Callable[[RingName], str | None],
+        fault_of: Callable[[RingName], Fault | None],
         watching: Watching,
         stats: StatsOf,
         last_resync: ReportOf,
         overdue: OverdueOf,
+        apart: ApartOf,
         last_rebalance: Callable[[RingName], LastRebalance | None],
+        is_moving: Callable[[RingName], bool],
+        fence: Callable[[RingName], Proof | None],
         recorder: Recorder,
+        metrics: ConditionMetrics,
         clock: Clock,
     ) -> None:
         """Start with nothing written.
@@ -72,27 +95,36 @@ class StatusReports:
         Args:
             cache: Has the rings.
             status: Writes the status subresource.
-            problem_of: Returns what keeps a ring from being ready, None if nothing.
+            fault_of: Returns what keeps a ring from being ready, None if nothing.
             watching: Has the forbidden watches.
             stats: Returns the counts of a ring's objects.
             last_resync: Returns the report of a ring's last pass.
             overdue: Returns a ring's overdue drains.
+            apart: Returns a ring's controlled objects that are not with their owners.
             last_rebalance: Returns the result of a ring's last rebalance.
+            is_moving: Returns whether objects of a ring have moved lately.
+            fence: Returns the last proof of a ring's fence.
             recorder: Sends Events about new problems.
+            metrics: Shows the conditions.
             clock: For the times.
         """
         self._cache = cache
         self._status = status
-        self._problem_of = problem_of
+        self._fault_of = fault_of
         self._watching = watching
         self._stats = stats
         self._last_resync = last_resync
         self._overdue = overdue
+        self._apart = apart
         self._last_rebalance = last_rebalance
+        self._is_moving = is_moving
+        self._fence = fence
         self._recorder = recorder
+        self._metrics = metrics
         self._clock = clock
         self._sent: dict[RingName, _Sent] = {}
         self._paces: dict[RingName, StatusThrottle] = {}
+        self._moving = set[RingName]()
         self._prunes = False
 
     async def write(self, name: RingName) -> float | None:
@@ -105,15 +137,19 @@ class StatusReports:
         if snapshot is None:
             return None
         pace, at = self._paces.setdefault(name, StatusThrottle()), self._clock.monotonic()
-        before = self._before(snapshot.ring)
+        before, moving = self._before(snapshot.ring), self._moving_with(name)
         after = self._after(snapshot, before, pace, at)
+        waits = [pace.settles_in(at), pause_of(moving) if moving else None]
         if after != before:
-            wait = 0.0 if is_urgent(after, before) else pace.counts_due_in(at)
-            if wait:
-                return min(wait, pace.settles_in(at) or wait)
-            await self._write(snapshot.ring, before, after)
-            pace.wrote(at)
-        return pace.settles_in(at)
+            due = pace.counts_due_in(at, moving=moving)
+            if due and not is_urgent(after, before):
+                waits.append(due)
+            else:
+                await self._write(snapshot.ring, before, after)
+                pace.wrote(at)
+                before = after
+        self._metrics.show_conditions(name, {c.type: c.status for c in before.conditions})
+        return min((wait for wait in waits if wait is not None), default=None)
 
     def compare(self, ring: ControllerRing) -> None:
         """Compare with the stored status from now on if another client has written it."""
@@ -123,8 +159,23 @@ class StatusReports:
 
     def forget(self, name: RingName) -> None:
         """Drop what is known of a ring that is gone."""
+        self._metrics.hide_conditions(name)
         self._sent.pop(name, None)
         self._paces.pop(name, None)
+        self._moving.discard(name)
+
+    def hide(self) -> None:
+        """Show no conditions any more: another replica does."""
+        for name in self._paces:
+            self._metrics.hide_conditions(name)
+
+    def _moving_with(self, name: RingName) -> int:
+        """Return how many rings have moving objects, 0 if this one has none."""
+        if self._is_moving(name):
+            self._moving.add(name)
+            return len(self._moving)
+        self._moving.discard(name)
+        return 0
 
     def _before(self, ring: ControllerRing) -> RingStatus:
         sent = self._sent.get(ring.name)
@@ -170,17 +221,21 @@ class StatusReports:
     def _conditions(
         self, snapshot: RingSnapshot, before: RingStatus, stats: ObjectStats | None
     ) -> list[DesiredCondition]:
-        available = len(snapshot.members.available)
+        available, fault = len(snapshot.members.available), self._fault_of(snapshot.name)
+        movement, apart = snapshot.ring.spec.movement, self._apart(snapshot.name)
         conditions = (
-            ready(self._problem_of(snapshot.name)),
+            ready(fault),
+            stalled(fault),
+            reconciling(stats, fault, available=available, paused=movement.paused),
             watched(
                 before,
                 self._watching.refused(snapshot.name, snapshot.roles),
                 polled_every=POLL_SECONDS,
             ),
-            paused(before, snapshot.ring.spec.movement),
-            covered(stats, self._overdue(snapshot.name), available=available),
+            paused(before, movement),
+            covered(stats, self._overdue(snapshot.name), available=available, apart=apart),
             exhausted(stats, available=available),
+            fenced(before, self._fence(snapshot.name), snapshot.ring, snapshot.members),
         )
         return [condition for condition in conditions if condition is not None]
 
@@ -191,10 +246,10 @@ class StatusReports:
             return
         self._sent[ring.name] = _Sent(uid=ring.metadata.uid, status=after, stored=written.status)
         self._note_pruning(after, written.status)
-        problem = self._problem_of(ring.name)
+        fault = self._fault_of(ring.name)
         known = condition_of(before, READY)
-        if problem is not None and (known is None or known.message != problem):
-            await self._warn(ring, problem)
+        if fault is not None and (known is None or known.message != fault.message):
+            await self._warn(ring, fault.message)
 
     def _note_pruning(self, sent: RingStatus, stored: RingStatus) -> None:
         """Log once that the CRD is older than this release."""

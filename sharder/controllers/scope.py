@@ -77,6 +77,9 @@ ListScope = tuple[ListRequest, ...]
 WHOLE: ListScope = (ListRequest(),)
 """For cluster-scoped resources."""
 
+NAME_LABEL = "kubernetes.io/metadata.name"
+"""The label by which a selector names namespaces; the API server sets it."""
+
 
 def scope_of(
     selected: frozenset[str], known: Collection[str], previous: ListScope = ()
@@ -106,7 +109,12 @@ class Watch(NamedTuple):
 
 
 def watches_of(snapshot: RingSnapshot, list_scope: ListScope) -> Iterator[Watch]:
-    """Yield the watches of a ring: unassigned objects and draining ones."""
+    """Yield the watches of a ring: unassigned objects and draining ones.
+
+    Few objects drain, so one watch over all namespaces shows them, and goes on while namespaces
+    come and go.  A ring that names its namespaces needs no right in others.
+    """
+    drains = list_scope if _names_namespaces(snapshot.ring.spec.namespace_selector) else WHOLE
     for resource, role in snapshot.roles.items():
         resource_key, labels = (
             ResourceKey(snapshot.name, resource),
@@ -114,7 +122,17 @@ def watches_of(snapshot: RingSnapshot, list_scope: ListScope) -> Iterator[Watch]
         )
         yield Watch(resource_key, role, labels, draining=False, list_scope=list_scope)
         if role is not Role.CONTROLLED:
-            yield Watch(resource_key, role, snapshot.drain_label, draining=True, list_scope=WHOLE)
+            yield Watch(resource_key, role, snapshot.drain_label, draining=True, list_scope=drains)
+
+
+def _names_namespaces(selector: LabelSelector | None) -> bool:
+    """Return whether a selector lists so few namespaces by name that each has its requests."""
+    return selector is not None and any(
+        requirement.key == NAME_LABEL
+        and requirement.operator == "In"
+        and len(requirement.values or ()) <= MAX_NAMESPACES
+        for requirement in selector.match_expressions
+    )
 
 
 def ownerless_labels(snapshot: RingSnapshot, role: Role) -> str:

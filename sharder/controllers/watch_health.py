@@ -31,6 +31,10 @@ class WatchHealth:
         """Return whether a collection was listed."""
         return what not in self._unsynced
 
+    def is_healthy(self, what: str) -> bool:
+        """Return whether a collection was listed, and its watch works."""
+        return self.is_synced(what) and what not in self._errors
+
     def synced(self, what: str) -> bool:
         """Record a complete list; return whether it was the last missing one."""
         was_missing = what in self._unsynced

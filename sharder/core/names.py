@@ -11,6 +11,9 @@ from typing_extensions import override
 RingName = NewType("RingName", str)
 ShardName = NewType("ShardName", str)
 
+NO_RING: Final = RingName("")
+"""Stands for what concerns all rings."""
+
 API_GROUP: Final = "sharding.timebertt.dev"
 API_VERSION: Final = "v1alpha1"
 CONFIG_API_VERSION: Final = "config.sharding.timebertt.dev/v1alpha1"
@@ -147,11 +150,18 @@ def is_resource(resource: GroupResource) -> bool:
     return bool(_RESOURCE.fullmatch(name)) and (not group or bool(_SUBDOMAIN.fullmatch(group)))
 
 
+def is_subdomain(text: str) -> bool:
+    """Return whether `text` is a DNS subdomain, as the name of a pod must be.
+
+    Source: apimachinery, util/validation.IsDNS1123Subdomain.
+    """
+    return len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None
+
+
 def is_label_key(text: str) -> bool:
     """Return whether `text` is a valid label key.
 
     Source: apimachinery, util/validation.IsQualifiedName.
     """
     prefix, slash, name = text.rpartition("/")
-    has_prefix = len(prefix) <= 253 and _SUBDOMAIN.fullmatch(prefix) is not None
-    return is_label_value(name) and (has_prefix or not slash)
+    return is_label_value(name) and (is_subdomain(prefix) or not slash)

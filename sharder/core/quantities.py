@@ -17,7 +17,10 @@ _QUANTITY: Final = re.compile(
 _POWERS: Final = dict(
     zip(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), range(-9, 21, 3), strict=True)
 )
+"""Decimal suffixes, as powers of 10 (apimachinery v0.36.3, api/resource/suffix.go)."""
+
 _BINARY: Final = dict(zip(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), range(1, 7), strict=True))
+"""Binary suffixes, as powers of 1024."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_./-]{0,251}[A-Za-z0-9])?")
 

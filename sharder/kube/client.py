@@ -6,8 +6,10 @@ through an aiohttp session, because the typed calls cost three times the CPU.
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final, TypedDict
 from urllib.parse import urlencode
@@ -24,6 +26,7 @@ from yarl import URL
 from sharder import __version__
 from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError, Unavailable
+from sharder.kube import answers
 from sharder.kube.errors import refusal, unreachable
 
 JSON: Final = "application/json"
@@ -31,15 +34,16 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 REQUEST_SECONDS: Final = 10.0
+"""For one request, body included; the renew deadline of Leases is as long."""
 _CONNECT_SECONDS: Final = 10.0
+"""For the connection of a stream, which has no time limit as a whole."""
 SILENCE_SECONDS: Final = 60.0
 """A stream that is silent for so long is considered dead: watches end earlier by themselves."""
 _REFRESH_SECONDS: Final = 60.0
+"""Between two reads of a kubeconfig: tokens that it names are valid for minutes at least."""
+NO_ANSWER: Final = "<error>"
+"""The status of a request without an answer in metrics, as in client-go."""
 _KUBECONFIG: Final = "~/.kube/config"
-
-
-class TooLong(Exception):  # noqa: N818 - reads as a fact
-    """The answer is longer than allowed."""
 
 
 class _Options(TypedDict, total=False):
@@ -48,11 +52,16 @@ class _Options(TypedDict, total=False):
     server_hostname: str
 
 
+def _ignore(_method: str, _status: str) -> None:
+    """Ignore an answer."""
+
+
 class Client:
     """A connection to one API server; close it when done."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
+        self._observe: Callable[[str, str], None] = _ignore
         self._host = configuration.host.rstrip("/")
         # Without limit: each caller bounds its own concurrency, and a lease renewal or a watch
         # must never queue behind writes.
@@ -70,6 +79,10 @@ class Client:
             self._options["proxy_headers"] = configuration.proxy_headers
         if configuration.tls_server_name:
             self._options["server_hostname"] = configuration.tls_server_name
+
+    def observe(self, on_answer: Callable[[str, str], None]) -> None:
+        """Call `on_answer` with method and status of each request, `<error>` without an answer."""
+        self._observe = on_answer
 
     async def request(
         self,
@@ -92,7 +105,7 @@ class Client:
         """
         what = f"{method} {path}"
         headers = await self._headers(accept)
-        data = None
+        data, status = None, None
         if body is not None:
             headers["Content-Type"] = content_type
             data = msgspec.json.encode(body)
@@ -106,13 +119,40 @@ class Client:
                 allow_redirects=False,
                 **self._options,
             ) as response:
-                answer = await _read(response, max_bytes)
                 status = response.status
+                self._observe(method, str(status))
+                answer = await answers.read(response, max_bytes)
         except (aiohttp.ClientError, OSError) as error:
+            if status is None:
+                self._observe(method, NO_ANSWER)
             raise unreachable(error, what) from error
         if status >= 300:
             raise refusal(status, answer, what)
         return answer
+
+    async def server_time(self) -> datetime:
+        """Return the API server's clock, to the second.
+
+        Raises:
+            ApiError: there was no answer, or one without a date.
+        """
+        what = "GET /version"
+        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+        try:
+            async with self._session.get(
+                self._url("/version", None),
+                headers=await self._headers(JSON),
+                timeout=timeout,
+                allow_redirects=False,
+                **self._options,
+            ) as response:
+                date = response.headers.get("Date", "")
+        except (aiohttp.ClientError, OSError) as error:
+            raise unreachable(error, what) from error
+        try:
+            return parsedate_to_datetime(date).astimezone(UTC)
+        except ValueError as error:
+            raise Unavailable(f"{what}: not an answer of an API server: no date") from error
 
     @asynccontextmanager
     async def lines(
@@ -127,7 +167,7 @@ class Client:
         Raises:
             ApiError: the stream could not be opened, or broke.
         """
-        what = f"GET {path}"
+        what, opened = f"GET {path}", False
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=_CONNECT_SECONDS, sock_read=SILENCE_SECONDS
         )
@@ -139,13 +179,17 @@ class Client:
                 allow_redirects=False,
                 **self._options,
             ) as response:
+                opened = True
+                self._observe("GET", str(response.status))
                 if response.status >= 300:
                     raise refusal(response.status, await response.read(), what)
                 try:
-                    yield _split(response.content)
+                    yield answers.split(response.content)
                 finally:
-                    _hang_up(response)
+                    answers.hang_up(response)
         except (aiohttp.ClientError, OSError) as error:
+            if not opened:
+                self._observe("GET", NO_ANSWER)
             raise unreachable(error, what) from error
 
     async def close(self) -> None:
@@ -240,44 +284,3 @@ def _proxy_from_environment(server: URL) -> str | None:
 
 def _is_there(paths: str) -> bool:
     return any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path)
-
-
-async def _read(response: aiohttp.ClientResponse, max_bytes: int | None) -> bytes:
-    if max_bytes is None:
-        return await response.read()
-    parts, size = list[bytes](), 0
-    async for part in response.content.iter_any():
-        parts.append(part)
-        size += len(part)
-        if size > max_bytes:
-            _hang_up(response)
-            raise TooLong
-    return b"".join(parts)
-
-
-def _hang_up(response: aiohttp.ClientResponse) -> None:
-    """Close the connection of an unfinished stream at once.
-
-    A clean TLS shutdown waits up to 30 s for the other side.
-    """
-    connection = response.connection
-    if connection is not None and connection.transport is not None:
-        connection.transport.abort()
-
-
-async def _split(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Yield lines of any length; aiohttp's own `readline` refuses long ones.
-
-    Silence ends the stream without an error, as if the server had closed it.
-    """
-    rest = bytearray()
-    try:
-        async for chunk in content.iter_any():
-            *lines, tail = chunk.split(b"\n")
-            for line in lines:
-                rest += line
-                yield bytes(rest)
-                rest.clear()
-            rest += tail
-    except aiohttp.SocketTimeoutError:
-        return

@@ -34,6 +34,8 @@ class _Resource(msgspec.Struct, frozen=True, rename="camel"):
     resource: str
     response_kind: _Response = _Response()
     scope: str = ""
+    singular_resource: str = ""
+    short_names: tuple[str, ...] = ()
     verbs: frozenset[str] = frozenset()
 
 
@@ -87,6 +89,8 @@ def _resources_of(group: _Group) -> list[Resource]:
             version=version.version,
             kind=resource.response_kind.kind,
             namespaced=resource.scope == "Namespaced",
+            singular=resource.singular_resource,
+            short_names=resource.short_names,
         )
         for version in group.versions
         for resource in version.resources

@@ -96,4 +96,4 @@ def understand(data: bytes | msgspec.Raw, of: type[D], what: str) -> D:
     try:
         return msgspec.json.decode(data, type=of)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unavailable(f"{what}: not an answer of an API server: {error}") from error
+        raise Unavailable(f"{what}: the response is not from an API server: {error}") from error

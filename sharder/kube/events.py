@@ -1,14 +1,17 @@
 """Events (core/v1), as `kubectl describe` shows them."""
 
 import logging
+from datetime import datetime
 from typing import Final
 
+from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import ApiError
 from sharder.kube.client import Client
 from sharder.runtime.clock import Clock
 
 _QUIET_SECONDS: Final = 600.0
+"""Between two equal Events on one object (docs/troubleshooting.md, "All Events")."""
 _MESSAGE_LENGTH: Final = 1024
 """The server refuses longer ones (kubernetes v1.36, pkg/apis/core/validation/events.go)."""
 
@@ -16,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class KubeRecorder:
-    """Writes Warnings, each at most once in ten minutes."""
+    """Writes Events; a Warning about a state at most once in ten minutes."""
 
     def __init__(self, client: Client, *, clock: Clock) -> None:
         self._client = client
@@ -26,30 +29,48 @@ class KubeRecorder:
         """Events in a row that could not be recorded; only the first is logged."""
 
     async def warn(self, about: PartialObject, reason: str, message: str) -> None:
-        """Record a Warning; for cluster-scoped objects it is in the namespace `default`."""
+        """Record a Warning about a state, unless the same was recorded lately."""
         now = self._clock.monotonic()
         self._forget_before(now - _QUIET_SECONDS)
         key = (about.kind, str(about.metadata.ref), reason, message)
         if key in self._recorded:
             return
         self._recorded[key] = now
-        namespace = about.metadata.namespace or "default"
+        if not await self._send(about, reason, message, "Warning"):
+            self._recorded.pop(key, None)
+
+    async def record(
+        self, about: PartialObject, reason: str, message: str, *, warning: bool
+    ) -> None:
+        """Record what happened, each time."""
+        await self._send(about, reason, message, "Warning" if warning else "Normal")
+
+    async def _send(self, about: PartialObject, reason: str, message: str, kind: str) -> bool:
+        """Create the Event."""
+        namespace = event_namespace(about)
         try:
             await self._client.request(
                 "POST",
                 f"/api/v1/namespaces/{namespace}/events",
-                body=self._event(about, namespace, reason, message),
+                body=event_body(
+                    about,
+                    reason,
+                    message,
+                    warning=kind == "Warning",
+                    component="sharder",
+                    now=self._clock.now(),
+                ),
             )
         except ApiError as error:
-            del self._recorded[key]
             if not self._missed:
                 fields = {"object": str(about.metadata.ref), "why": reason, "error": str(error)}
                 _log.warning("event not recorded", extra=fields)
             self._missed += 1
-        else:
-            if self._missed:
-                _log.info("events are recorded again", extra={"why": f"{self._missed} missed"})
-            self._missed = 0
+            return False
+        if self._missed:
+            _log.info("events are recorded again", extra={"why": f"{self._missed} missed"})
+        self._missed = 0
+        return True
 
     def _forget_before(self, end: float) -> None:
         """Forget old Warnings, which are first; there can be thousands."""
@@ -59,23 +80,43 @@ class KubeRecorder:
                 return
             del self._recorded[key]
 
-    def _event(self, about: PartialObject, namespace: str, reason: str, message: str) -> Json:
-        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        return {
-            "metadata": {"generateName": f"{about.metadata.name}.", "namespace": namespace},
-            "involvedObject": {
-                "apiVersion": about.api_version,
-                "kind": about.kind,
-                "namespace": about.metadata.namespace,
-                "name": about.metadata.name,
-                "uid": about.metadata.uid,
-            },
-            "type": "Warning",
-            "reason": reason,
-            "message": message[:_MESSAGE_LENGTH],
-            "source": {"component": "sharder"},
-            "reportingComponent": "sharder",
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
+
+def event_namespace(about: PartialObject) -> str:
+    """Return the namespace of an object's Events: `default` for cluster-scoped objects."""
+    return about.metadata.namespace or "default"
+
+
+def event_body(
+    about: PartialObject,
+    reason: str,
+    message: str,
+    *,
+    warning: bool,
+    component: str,
+    now: datetime,
+    instance: str = "",
+) -> dict[str, Json]:
+    """Return an Event that happened once, to create; `component` is the name of the reporter."""
+    at = to_the_second(now)
+    return {
+        "metadata": {
+            "generateName": f"{about.metadata.name}.",
+            "namespace": event_namespace(about),
+        },
+        "involvedObject": {
+            "apiVersion": about.api_version,
+            "kind": about.kind,
+            "namespace": about.metadata.namespace,
+            "name": about.metadata.name,
+            "uid": about.metadata.uid,
+        },
+        "type": "Warning" if warning else "Normal",
+        "reason": reason,
+        "message": message[:_MESSAGE_LENGTH],
+        "source": {"component": component},
+        "reportingComponent": component,
+        "reportingInstance": instance,
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+    }

@@ -16,6 +16,7 @@ D = TypeVar("D")
 
 _CORE_VERSION: Final = "v1"
 _CACHE_SECONDS: Final = 60.0
+"""After so long a resource is looked up again: its CRD can serve another version."""
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -33,10 +34,12 @@ class _Group(msgspec.Struct, frozen=True, rename="camel"):
         return sorted(versions, key=lambda version: first is None or version != first.version)
 
 
-class _Served(msgspec.Struct, frozen=True):
+class _Served(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     kind: str
     namespaced: bool = False
+    singular_name: str = ""
+    short_names: tuple[str, ...] = ()
 
 
 class _ResourceList(msgspec.Struct, frozen=True):
@@ -92,6 +95,8 @@ class KubeObjects:
                         version=version,
                         kind=served.kind,
                         namespaced=served.namespaced,
+                        singular=served.singular_name,
+                        short_names=served.short_names,
                     )
         raise NotFound(missing)
 

@@ -1,5 +1,6 @@
 """Reviews by the API server: the user of a token, the rights of a user, and our own name."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -60,19 +61,25 @@ class KubeReviews:
 
     async def may_read_metrics(self, user: User) -> bool:
         """Return whether the user may get the metrics, a nonResourceURL."""
-        body: Json = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": {
-                "user": user.username,
-                "uid": user.uid,
-                "groups": user.groups,
-                "extra": user.extra,
-                "nonResourceAttributes": {"verb": "get", "path": METRICS_PATH},
-            },
-        }
-        answer = await self._client.request("POST", _ACCESS, body=body)
-        return understand(answer, _AccessReview, _ACCESS).status.allowed
+        metrics: Json = {"verb": "get", "path": METRICS_PATH}
+        return await is_allowed(self._client, user, {"nonResourceAttributes": metrics})
+
+
+async def is_allowed(client: Client, user: User, attributes: Mapping[str, Json]) -> bool:
+    """Return whether a user has the right that the attributes of the review's spec describe."""
+    body: Json = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": user.username,
+            "uid": user.uid,
+            "groups": user.groups,
+            "extra": user.extra,
+            **attributes,
+        },
+    }
+    answer = await client.request("POST", _ACCESS, body=body)
+    return understand(answer, _AccessReview, _ACCESS).status.allowed
 
 
 async def whoami(client: Client) -> str:
@@ -85,11 +92,16 @@ async def whoami(client: Client) -> str:
 async def may_i(
     client: Client, verb: str, resource: GroupResource, *, namespace: str = "", name: str = ""
 ) -> bool:
-    """Return whether we have a right; an empty namespace or name stands for all."""
+    """Return whether we have a right; an empty namespace or name stands for all.
+
+    A subresource is named as in a Role: `databases/status`.
+    """
+    main, _, subresource = resource.resource.partition("/")
     attributes: Json = {
         "verb": verb,
         "group": resource.group,
-        "resource": resource.resource,
+        "resource": main,
+        "subresource": subresource,
         "namespace": namespace,
         "name": name,
     }

@@ -13,7 +13,8 @@ from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import InvalidObject
 from sharder.core.names import FIELD_MANAGER, ObjectRef
 from sharder.core.nesting import CUT, cut
-from sharder.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Client, TooLong
+from sharder.kube.answers import TooLong
+from sharder.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Client
 from sharder.kube.errors import Status, from_status, understand
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
 
@@ -26,6 +27,7 @@ PAGE_BYTES: Final = 2 * 1024 * 1024
 MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
 """A longer page is requested again with a lower limit, unless it is a single object."""
 _PAGE_SECONDS: Final = 30.0
+"""For one page, which takes longer than other requests."""
 _WATCH_SECONDS: Final = range(45, 56)
 """The server sends a bookmark two seconds before it ends a watch, hence before we take the
 stream for dead (`client.SILENCE_SECONDS`), however quiet the collection is

@@ -1,11 +1,12 @@
 """Collectors that the library lacks.
 
 Counters and histograms that cost little, because both are updated on every admission and the
-library's take ten times as long; and loads, which are replaced ring by ring.
+library's take ten times as long; gauges that come and go; and loads, which are replaced ring by
+ring.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 
 from prometheus_client import Metric
@@ -46,7 +47,7 @@ class Counts(Collector):
 
 
 class Times(Collector):
-    """A histogram of durations for each ring or, with no labels, for all."""
+    """A histogram of durations; the first label, if any, is the ring or the queue."""
 
     def __init__(
         self, name: str, about: str, buckets: Sequence[float], labels: Sequence[str] = ()
@@ -66,8 +67,8 @@ class Times(Collector):
 
     def remove(self, ring: RingName) -> None:
         """Forget the series of a ring; no error if there are none."""
-        self._counts.pop((ring,), None)
-        self._sums.pop((ring,), None)
+        for labels in [labels for labels in self._counts if labels[0] == ring]:
+            del self._counts[labels], self._sums[labels]
 
     @override
     def collect(self) -> Iterable[Metric]:
@@ -77,6 +78,30 @@ class Times(Collector):
         for labels, counts in list(self._counts.items()):
             cumulated = list(zip(bounds, accumulate(counts), strict=True))
             family.add_metric(labels, cumulated, self._sums.get(labels, 0.0))
+        yield family
+
+
+class Readings(Collector):
+    """A gauge whose series are read at each scrape, and exist only while they are shown."""
+
+    def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
+        self._name, self._about, self._labels = name, about, labels
+        self._read: dict[tuple[str, ...], Callable[[], float]] = {}
+
+    def show(self, read: Callable[[], float], *labels: str) -> None:
+        """Show what `read` returns under these label values; another thread may call it."""
+        self._read[labels] = read
+
+    def hide(self, *labels: str) -> None:
+        """Show the series no more; no error if it is not shown."""
+        self._read.pop(labels, None)
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        """Return what is shown at a scrape."""
+        family = GaugeMetricFamily(self._name, self._about, labels=self._labels)
+        for labels, read in list(self._read.items()):
+            family.add_metric(labels, read())
         yield family
 
 
@@ -99,9 +124,21 @@ class Loads(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return what is shown at a scrape."""
         shard_labels = ("namespace", "shard", "controllerring")
-        of_rings = self._family("controllerring_objects", "Objects in scope", ("controllerring",))
-        of_shards = self._family("shard_objects", "Objects of a shard", shard_labels)
-        ceilings = self._family("shard_capacity", "Capacity of a shard in objects", shard_labels)
+        of_rings = self._family(
+            "controllerring_objects",
+            "Main objects in the ring's scope, assigned or not; shown by the leader",
+            ("controllerring",),
+        )
+        of_shards = self._family(
+            "shard_objects",
+            "Main objects that a shard owns, draining ones included; shown by the leader",
+            shard_labels,
+        )
+        ceilings = self._family(
+            "shard_capacity",
+            "Main objects that a shard can own; absent without a limit; shown by the leader",
+            shard_labels,
+        )
         for ring, (objects, shards) in list(self._shown.items()):
             of_rings.add_metric((ring,), objects)
             for load in shards:

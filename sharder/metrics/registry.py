@@ -4,17 +4,25 @@ See docs/protocol.md, "Metrics".  Labels are rings, resources, shards and fixed 
 object's name.  Deleted rings and shards leave no series behind.
 """
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import Protocol
+from collections.abc import Sequence
 
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import (
+    CollectorRegistry,
+    Gauge,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+)
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from sharder.core.names import GroupResource, RingName
 from sharder.core.status.stats import ShardLoad
+from sharder.metrics.client_go import ClientGoMetrics
 from sharder.metrics.collectors import Counts, Loads, Times
+from sharder.metrics.replica import ReplicaMetrics
 from sharder.metrics.ring_gauges import RingGauges
+from sharder.metrics.story import Series, StoryMetrics
+from sharder.ports import Backlog
 
 PREFIX = "controller_sharding_"
 
@@ -24,22 +32,7 @@ ANSWER_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 RESYNC_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 """Seconds: up to the default period."""
 
-LAG_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
-"""Seconds: from the target of an answer to the API server's timeout."""
-
 _RING = "controllerring"
-
-
-class Size(Protocol):
-    """The number and the age of something; any thread may ask."""
-
-    def count(self) -> float:
-        """Return the number."""
-        ...
-
-    def age(self) -> float:
-        """Return the age of the oldest in seconds, 0 if there are none."""
-        ...
 
 
 class Metrics:
@@ -51,7 +44,7 @@ class Metrics:
         """Register all metrics; `shard_states` are the possible states of a shard."""
         self._registry = registry
         self._gauges_by_ring: list[Gauge] = []
-        self._series_by_ring: list[Counts | Loads | Times] = []
+        self._series_by_ring: list[Series] = []
         resource = (_RING, "group", "resource")
         ring = (_RING,)
 
@@ -62,95 +55,139 @@ class Metrics:
                 self._series_by_ring.append(collector)
             return collector
 
-        def gauge(name: str, about: str, labels: Sequence[str] = ()) -> Gauge:
+        def gauge(name: str, about: str, labels: Sequence[str]) -> Gauge:
             made = Gauge(PREFIX + name, about, labels, registry=registry)
             if _RING in labels:
                 self._gauges_by_ring.append(made)
             return made
 
-        self._assignments = counts("assignments_total", "Objects assigned on admission", resource)
-        self._movements = counts("movements_total", "Objects assigned by the leader", resource)
-        self._drains = counts("drains_total", "Drains requested", resource)
-        self._failures = counts("object_failures_total", "Failed writes to objects", resource)
+        self._assignments = counts(
+            "assignments_total",
+            "Objects that this replica's webhook assigned to a shard on admission",
+            resource,
+        )
+        self._movements = counts(
+            "movements_total",
+            "Objects that the leader assigned: unassigned ones, those of lost shards, and "
+            "acknowledged drains",
+            resource,
+        )
+        self._drains = counts(
+            "drains_total", "Requests of the leader to a shard to release an object", resource
+        )
+        self._failures = counts(
+            "object_failures_total",
+            "Writes of objects that failed, or whose label another webhook removed again",
+            resource,
+        )
         self._withheld = counts(
-            "drains_withheld_total", "Drains deferred by a limit", (*ring, "limit")
+            "drains_withheld_total",
+            "Drains that were not requested because of a limit; each pass can count an object "
+            "again",
+            (*ring, "limit"),
         )
         self._rebalance_moves = counts(
-            "rebalance_moves_total", "Drains requested to balance the load", ring
+            "rebalance_moves_total", "Drains that were requested to even out the load", ring
         )
         self._rebalance_planned = gauge(
-            "rebalance_planned_moves", "Moves found by the last rebalance", ring
+            "rebalance_planned_moves",
+            "Moves that the last rebalance found, carried out or not",
+            ring,
         )
         self._overdue = gauge(
-            "overdue_drains", "Drains open for longer than the ring's drainTimeout", resource
+            "overdue_drains",
+            "Drains open for longer than the ring's spec.movement.drainTimeout; shown by the "
+            "leader",
+            resource,
         )
         self._backlogs = [
-            gauge("unassigned_objects", "Objects without an owner label", resource),
             gauge(
-                "unassigned_oldest_seconds",
-                "Age of the oldest one, as seen by the leader",
+                "unassigned_objects",
+                "Objects without an owner label that wait for the leader; shown by the leader",
                 resource,
             ),
-            gauge("draining_objects", "Open drains", resource),
             gauge(
-                "draining_oldest_seconds", "Age of the oldest one, as seen by the leader", resource
+                "unassigned_oldest_seconds",
+                "Seconds since the present leader first saw the oldest unassigned object; 0 "
+                "without any",
+                resource,
+            ),
+            gauge(
+                "draining_objects",
+                "Objects whose shard was asked to release them and has not; shown by the leader",
+                resource,
+            ),
+            gauge(
+                "draining_oldest_seconds",
+                "Seconds since the present leader first saw the oldest open drain; 0 without any",
+                resource,
             ),
         ]
-        self._answers = counts("admission_answers_total", "Admission answers", (*ring, "outcome"))
+        self._answers = counts(
+            "admission_answers_total",
+            "Requests to this replica's webhook for objects, by outcome; the ring is empty if it "
+            "is unknown",
+            (*ring, "outcome"),
+        )
         self._crashes = counts(
-            "task_crashes_total", "Tasks that crashed and were restarted", ("task",)
+            "task_crashes_total",
+            "Tasks of this replica that ended with an error and were restarted",
+            ("task",),
         )
         self.rings = RingGauges(
             gauge,
-            counts("ring_calculations_total", "Strategies built from a ring's shards", ring),
+            counts(
+                "ring_calculations_total",
+                "How often this replica built a ring's strategy, because its shards or its spec "
+                "changed",
+                ring,
+            ),
             shard_states=shard_states,
             forget=self._forget_ring,
         )
         self._loads = Loads(PREFIX)
         registry.register(self._loads)
-        self._leading = gauge("leader", "1 while this process is the leader")
-        self._certificate_expiry = gauge(
-            "certificate_expiry_timestamp_seconds",
-            "Expiry of the serving certificate and of its CA",
-            ("certificate",),
-        )
-        self._connections = gauge(
-            "connections", "Open connections per port, including handshakes", ("port",)
-        )
-        gauge("build_info", "Running version", ("version",)).labels(version).set(1)
-        self._answer_seconds = Times(
-            PREFIX + "admission_duration_seconds",
-            "Time to receive and answer an admission request",
+
+        def times(name: str, about: str, buckets: Sequence[float], labels: Sequence[str]) -> Times:
+            collector = Times(PREFIX + name, about, buckets, labels)
+            registry.register(collector)
+            if _RING in labels:
+                self._series_by_ring.append(collector)
+            return collector
+
+        self._answer_seconds = times(
+            "admission_duration_seconds",
+            "Seconds that this replica took to receive and answer an admission request; the ring "
+            "is empty if it is unknown",
             ANSWER_BUCKETS,
+            (*ring, "outcome"),
         )
-        self._resync_seconds = Times(
-            PREFIX + "resync_duration_seconds",
-            "Duration of complete resyncs",
+        self._resync_seconds = times(
+            "resync_duration_seconds",
+            "Seconds that the leader's complete passes over a ring's objects took",
             RESYNC_BUCKETS,
             ring,
         )
-        self._lag_seconds = Times(
-            PREFIX + "event_loop_lag_seconds",
-            "Delay of the event loop, sampled ten times a second",
-            LAG_BUCKETS,
-        )
-        registry.register(self._lag_seconds)
-        registry.register(self._answer_seconds)
-        registry.register(self._resync_seconds)
-        self._series_by_ring += [self._loads, self._resync_seconds]
+        self.replica = ReplicaMetrics(gauge, times, version=version)
+        self.story = StoryMetrics(registry, PREFIX)
+        self._series_by_ring += [self._loads, *self.story.series]
+        self.client_go = ClientGoMetrics(registry)
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        GCCollector(registry=registry)
 
     def answered(self, ring: RingName, outcome: str, seconds: float) -> None:
         """Count an admission answer; `ring` is empty for an unknown ring."""
         self._answers.add(ring, outcome)
-        self._answer_seconds.observe(seconds)
-
-    def lagged(self, seconds: float) -> None:
-        """Record a delay of the event loop."""
-        self._lag_seconds.observe(seconds)
+        self._answer_seconds.observe(seconds, ring, outcome)
 
     def assigned(self, ring: RingName, resource: GroupResource) -> None:
         """Count an object that was assigned on admission."""
         self._assignments.add(ring, resource.group, resource.resource)
+
+    def handed_over(self, ring: RingName) -> None:
+        """Count an object whose acknowledgement gave it its new owner: it always had one."""
+        self.story.handed_over(ring, "drained", 0.0)
 
     def moved(self, ring: RingName, resource: GroupResource) -> None:
         """Count an object that the leader assigned."""
@@ -181,7 +218,7 @@ class Metrics:
         self._failures.add(ring, resource.group, resource.resource)
 
     def show_backlogs(
-        self, ring: RingName, resource: GroupResource, *, unassigned: Size, draining: Size
+        self, ring: RingName, resource: GroupResource, *, unassigned: Backlog, draining: Backlog
     ) -> None:
         """Show the backlogs of a resource, as they are at each scrape."""
         shown = (unassigned.count, unassigned.age, draining.count, draining.age)
@@ -212,22 +249,6 @@ class Metrics:
     def crashed(self, task: str) -> None:
         """Count a crash of a task; there are few names."""
         self._crashes.add(task)
-
-    def set_leading(self, *, leading: bool) -> None:
-        """Show whether this process leads."""
-        self._leading.set(leading)
-
-    def show_connections(self, port: str, count: Callable[[], float]) -> None:
-        """Show the connections of a port, as they are at each scrape."""
-        self._connections.labels(port).set_function(count)
-
-    def set_certificate_expiry(
-        self, *, serving: datetime | None, authority: datetime | None
-    ) -> None:
-        """Show the expiry of the serving certificate and its CA; None is not shown."""
-        for name, end in (("serving", serving), ("authority", authority)):
-            if end is not None:
-                self._certificate_expiry.labels(name).set(end.timestamp())
 
     def _forget_ring(self, ring: RingName) -> None:
         for gauge in self._gauges_by_ring:

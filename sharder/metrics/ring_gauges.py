@@ -17,10 +17,10 @@ UNKNOWN_STATE = "unknown"
 _SHARD: Final = ("namespace", "shard", "controllerring")
 
 _RING_GAUGES: Final = {
-    "metadata_generation": "Generation of the ControllerRing",
-    "observed_generation": "Generation that the status describes",
-    "status_shards": "Shards in the status",
-    "status_available_shards": "Available shards in the status",
+    "metadata_generation": "Generation of the ControllerRing's spec that this replica has seen",
+    "observed_generation": "Generation that the ControllerRing's status describes",
+    "status_shards": "Valid Leases of shards, including those of dead shards",
+    "status_available_shards": "Shards that can own objects",
 }
 
 
@@ -50,12 +50,20 @@ class RingGauges:
             for name, about in _RING_GAUGES.items()
         ]
         self._unreadable = gauge(
-            "controllerring_unreadable", "1 for a ring that this version cannot decode", ring
+            "controllerring_unreadable",
+            "1 for a ring that this version cannot decode; others have no such series",
+            ring,
         )
-        self._invalid_leases = gauge("invalid_leases", "Leases ignored as shards", ring)
-        self._shard_info = gauge("shard_info", "Lease of a shard", (*_SHARD, "uid"))
+        self._invalid_leases = gauge(
+            "invalid_leases",
+            "Leases with the ring's label that are no shards; an Event on each says why",
+            ring,
+        )
+        self._shard_info = gauge(
+            "shard_info", "1, with the uid of the shard's Lease", (*_SHARD, "uid")
+        )
         self._shard_state = gauge(
-            "shard_state", "1 for the state of the shard", (*_SHARD, "state")
+            "shard_state", "1 for the present state of the shard, else 0", (*_SHARD, "state")
         )
 
     def calculated(self, ring: RingName) -> None:

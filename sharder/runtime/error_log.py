@@ -22,6 +22,12 @@ def ignore(_error: ApiError | None) -> None:
     """Ignore errors: the default `OnError`."""
 
 
+def first_message(group: BaseExceptionGroup[BaseException]) -> str:
+    """Return the text of the first error in the group."""
+    first = group.exceptions[0]
+    return first_message(first) if isinstance(first, BaseExceptionGroup) else str(first)
+
+
 MAX_REMEMBERED: Final = 10_000
 """Keys whose last report is remembered."""
 

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Final, NoReturn, TypeAlias, TypeVar
 
+from sharder.core.api.meta import PartialObject
 from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Unavailable
 from sharder.core.leases.election import Free, Held, LeaseTiming, Ours, runs_out_at
 from sharder.core.names import ObjectRef
@@ -30,6 +31,7 @@ _JITTER: Final = 0.4
 """Candidates poll every 0.5 to 0.9 retry periods, so that a released Lease is taken within one;
 client-go's wait 1 to 2.2."""
 _RELEASE_ATTEMPTS: Final = 3
+"""Writes of a release: a renewal of our own or a changed label can conflict."""
 
 OnAttempt: TypeAlias = Callable[[float, bool], None]
 """Called after each attempt with its start time, and whether it was answered."""
@@ -61,7 +63,7 @@ class LeaseHolder:
         on_attempt: OnAttempt = lambda _sent, _answered: None,
     ) -> None:
         self._ref = ref
-        self._identity = identity
+        self.identity = identity
         self._clock = clock
         self._rng = rng
         self._timing = timing or LeaseTiming()
@@ -80,6 +82,11 @@ class LeaseHolder:
         self._renewing = asyncio.Lock()
         self._logged_holder = ""
         """The holder that was logged last."""
+
+    @property
+    def lease(self) -> PartialObject | None:
+        """The Lease as last seen, None before that."""
+        return None if self._record.seen is None else self._record.seen.lease
 
     def valid(self, now: float) -> bool:
         """Return whether the Lease is surely ours at `now` of the monotonic clock.
@@ -165,7 +172,7 @@ class LeaseHolder:
                     "until %s at the latest unless it is renewed",
                     self._ref,
                     holder,
-                    own if holder == self._identity else "",
+                    own if holder == self.identity else "",
                     until.isoformat(timespec="seconds"),
                     extra={"object": str(self._ref)},
                 )

@@ -24,7 +24,10 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, OnError, ignore
 
 BACKOFF: Final = Backoff(base=0.8, cap=5.0)
+"""Of lists and watches.  client-go's begins the same and goes up to 30 s; we place by what we see.
+"""
 _SHORT_SECONDS: Final = 1.0
+"""A watch that ends sooner counts as failed, as in client-go's reflector."""
 
 _log = logging.getLogger(__name__)
 
@@ -89,6 +92,10 @@ def after(place: Place, outcome: Outcome[V]) -> Place:
             )
 
 
+def _skip(_version: str) -> None:
+    """Ignore bookmarks."""
+
+
 async def follow(
     source: Watchable[V],
     *,
@@ -97,6 +104,7 @@ async def follow(
     rng: Rng,
     on_error: OnError = ignore,
     keep: Callable[[V], bool] | None = None,
+    on_bookmark: Callable[[str], None] = _skip,
 ) -> AsyncGenerator[Listed[V] | Changed[V] | Removed[V], None]:
     """Yield the state of the collection and then its changes, for ever.
 
@@ -106,6 +114,7 @@ async def follow(
     once when leaving the loop early.
 
     With `keep` a list contains only objects for which it returns True; changes are always yielded.
+    `on_bookmark` is called with each version up to which everything was yielded.
     """
     error_log = ErrorLog(doing, on_error)
     place = Place()
@@ -123,7 +132,9 @@ async def follow(
                 async for event in events:
                     place = after(place, event)
                     error_log.over()
-                    if not isinstance(event, Bookmark):
+                    if isinstance(event, Bookmark):
+                        on_bookmark(event.resource_version)
+                    else:
                         yield event
             ending = Ended(clock.monotonic() - began)
         except Expired as error:
@@ -175,7 +186,7 @@ class Polled(Generic[T]):
         Args:
             inner: The collection.
             clock: To wait by.
-            on_access: Is told each refusal to watch, and None with each event of a watch.
+            on_access: Called with each refusal to watch, and with None with each event of a watch.
             is_expecting: Whether something is expected, so that the next list is not delayed.
         """
         self._is_expecting = is_expecting

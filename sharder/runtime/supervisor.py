@@ -10,6 +10,7 @@ from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 
 BACKOFF: Final = Backoff(base=1.0, cap=60.0)
+"""Between a crash of a task and its restart."""
 _HEALTHY_SECONDS: Final = 300.0
 """A crash after so many seconds counts as the first one."""
 

@@ -14,7 +14,7 @@ import heapq
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from sharder.core.errors import ApiError, Conflict, InvalidObject
 from sharder.runtime.backoff import Backoff, Rng
@@ -31,10 +31,71 @@ Worker: TypeAlias = Callable[[K], Awaitable[float | None]]
 _log = logging.getLogger(__name__)
 
 
+class QueueMetrics(Protocol):
+    """Measures queues, by their names."""
+
+    def show_queue(
+        self, queue: str, depth: Callable[[], int], longest: Callable[[], float]
+    ) -> None:
+        """Show the depth of a running queue and for how many seconds its oldest key is handled.
+
+        Another thread may ask.
+        """
+        ...
+
+    def hide_queue(self, queue: str) -> None:
+        """Show it no more; no error if it is not shown."""
+        ...
+
+    def added(self, queue: str, waited: float) -> None:
+        """A key is handled, `waited` seconds after it became due, however often it was added."""
+        ...
+
+    def retried(self, queue: str) -> None:
+        """A key is tried again after a failure."""
+        ...
+
+    def worked(self, queue: str, seconds: float) -> None:
+        """A key was handled for so many seconds."""
+        ...
+
+
+class Unmeasured:
+    """Measures nothing."""
+
+    def show_queue(
+        self, queue: str, depth: Callable[[], int], longest: Callable[[], float]
+    ) -> None:
+        """Ignore it."""
+
+    def hide_queue(self, queue: str) -> None:
+        """Ignore it."""
+
+    def added(self, queue: str, waited: float) -> None:
+        """Ignore it."""
+
+    def retried(self, queue: str) -> None:
+        """Ignore it."""
+
+    def worked(self, queue: str, seconds: float) -> None:
+        """Ignore it."""
+
+
 class WorkQueue(Generic[K]):
     """Keys with their due times; not thread-safe."""
 
-    def __init__(self, *, clock: Clock, rng: Rng, backoff: Backoff) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        rng: Rng,
+        backoff: Backoff,
+        name: str = "",
+        metrics: QueueMetrics | None = None,
+    ) -> None:
+        """`metrics` shows the queue under its `name`."""
+        self._name = name
+        self._metrics = metrics or Unmeasured()
         self._clock = clock
         self._rng = rng
         self._backoff = backoff
@@ -42,7 +103,8 @@ class WorkQueue(Generic[K]):
         # Entries with a time other than the one in `_due` are stale and skipped.
         self._order: list[tuple[float, int, K]] = []
         self._sequence = itertools.count()
-        self._working: set[K] = set()
+        self._working: dict[K, float] = {}
+        """The keys in work, and since when (monotonic seconds)."""
         self._failures: dict[K, int] = {}
         self._logged = Once[K]()
         self._changed = asyncio.Event()
@@ -62,6 +124,7 @@ class WorkQueue(Generic[K]):
 
     def retry(self, key: K) -> None:
         """Reconcile `key` after its back-off, which doubles until `forget`."""
+        self._metrics.retried(self._name)
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self.add_after(key, self._backoff.delay(failures, self._rng))
 
@@ -77,15 +140,29 @@ class WorkQueue(Generic[K]):
         interrupted key is queued again.  Must not run twice at once.
         """
         slots = asyncio.Semaphore(concurrency)
-        async with asyncio.TaskGroup() as group:
-            while True:
-                await slots.acquire()
-                key = await self._next()
-                task = group.create_task(self._work(key, worker), name=f"work on {key}")
-                task.add_done_callback(lambda _: slots.release())
+        self._metrics.show_queue(self._name, self._depth, self._longest)
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    await slots.acquire()
+                    key = await self._next()
+                    task = group.create_task(self._work(key, worker), name=f"work on {key}")
+                    task.add_done_callback(lambda _: slots.release())
+        finally:
+            self._metrics.hide_queue(self._name)
+
+    def _depth(self) -> int:
+        """Return how many keys are due and not in work."""
+        now = self._clock.monotonic()
+        return sum(due <= now for due in list(self._due.values()))
+
+    def _longest(self) -> float:
+        """Return for how many seconds the oldest key in work is handled, 0 without any."""
+        started = min(list(self._working.values()), default=None)
+        return 0.0 if started is None else self._clock.monotonic() - started
 
     async def _work(self, key: K, worker: Worker[K]) -> None:
-        settled = False
+        settled, began = False, self._clock.monotonic()
         try:
             seconds = await worker(key)
             settled = True
@@ -97,9 +174,10 @@ class WorkQueue(Generic[K]):
             settled = True
             self.retry(key)
         finally:
+            self._metrics.worked(self._name, self._clock.monotonic() - began)
             if not settled:
                 self.retry(key)
-            self._working.discard(key)
+            self._working.pop(key, None)
             if key in self._due:
                 self._wait_for(key)
 
@@ -116,11 +194,13 @@ class WorkQueue(Generic[K]):
             self._changed.clear()
             while self._order and self._is_stale(self._order[0]):
                 heapq.heappop(self._order)
-            wait = self._order[0][0] - self._clock.monotonic() if self._order else None
+            now = self._clock.monotonic()
+            wait = self._order[0][0] - now if self._order else None
             if wait is not None and wait <= 0:
-                key = heapq.heappop(self._order)[2]
+                due, _, key = heapq.heappop(self._order)
                 del self._due[key]
-                self._working.add(key)
+                self._working[key] = now
+                self._metrics.added(self._name, now - due)
                 return key
             await self._wake(wait)
 

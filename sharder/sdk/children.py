@@ -51,7 +51,7 @@ class Parent:
         place = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
         return {
             **body,
-            "apiVersion": _api_version(resource),
+            "apiVersion": api_version(resource),
             "kind": resource.kind,
             "metadata": {
                 **metadata,
@@ -78,7 +78,7 @@ class Parent:
 
     def _reference(self) -> Json:
         return {
-            "apiVersion": _api_version(self.resource),
+            "apiVersion": api_version(self.resource),
             "kind": self.resource.kind,
             "name": self.meta.name,
             "uid": self.meta.uid,
@@ -131,5 +131,6 @@ def _mapping(value: Json) -> Body:
     return value if isinstance(value, Mapping) else {}
 
 
-def _api_version(resource: Resource) -> str:
+def api_version(resource: Resource) -> str:
+    """Return the apiVersion of a resource's objects."""
     return f"{resource.id.group}/{resource.version}" if resource.id.group else resource.version

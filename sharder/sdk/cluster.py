@@ -1,5 +1,6 @@
 """The cluster as a shard sees it: a Protocol, and its implementation."""
 
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -13,9 +14,12 @@ from sharder.kube.reviews import may_i
 from sharder.kube.store import KubeStore
 from sharder.kube.stores import leases, rings
 from sharder.runtime.lease_record import Leases
+from sharder.sdk.cache import Whole, whole
+from sharder.sdk.children import api_version
+from sharder.sdk.metadata import OwnObject
 from sharder.sdk.permissions import Right
-from sharder.sdk.request import Documents
 from sharder.sdk.work import OwnObjects
+from sharder.sdk.workplace import Documents
 
 
 class Cluster(Protocol):
@@ -39,6 +43,10 @@ class Cluster(Protocol):
 
     def objects(self, resource: Resource, labels: str) -> OwnObjects:
         """Return the metadata of the objects that match the label selector."""
+        ...
+
+    def whole(self, resource: Resource, labels: str) -> OwnObjects:
+        """Return the same objects with all that they hold, as `Whole`."""
         ...
 
     def documents(self, resource: Resource) -> Documents:
@@ -81,7 +89,12 @@ class KubeCluster:
 
     def objects(self, resource: Resource, labels: str) -> OwnObjects:
         """Return the metadata of the objects that match the label selector."""
-        return self._objects.of(resource, labels)
+        return KubeStore(self._client, OwnObject, resource, labels=labels, metadata_only=True)
+
+    def whole(self, resource: Resource, labels: str) -> OwnObjects:
+        """Return the same objects with all that they hold, as `Whole`."""
+        decode = partial(whole, api_version=api_version(resource), kind=resource.kind)
+        return KubeStore(self._client, Whole, resource, labels=labels, decode=decode)
 
     def documents(self, resource: Resource) -> KubeStore[msgspec.Raw]:
         """Return the whole objects."""

@@ -12,19 +12,70 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from sharder.core.errors import LeaseLost
+from sharder.core.names import REVISION_LABEL, ObjectRef, RingName
+from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.runtime.lease_lock import LeaseHolder
-from sharder.sdk.work import Work
+from sharder.runtime.error_log import first_message
+from sharder.runtime.lease_lock import LeaseHolder, OnAttempt
+from sharder.runtime.lease_record import Leases
+from sharder.sdk.settings import Settings
 
 _log = logging.getLogger(__name__)
 
 
+class Workload(Protocol):
+    """The work that one Lease permits."""
+
+    @property
+    def objects(self) -> int:
+        """How many objects the shard has."""
+        ...
+
+    @property
+    def blocked(self) -> str:
+        """What has just blocked the event loop, empty if nothing."""
+        ...
+
+    async def until_empty(self) -> None:
+        """Return when the shard has no objects."""
+        ...
+
+    async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
+        """Work until `stop` is set; return, or end by cancellation, when no work runs."""
+        ...
+
+
+def lease_holder(
+    leases: Leases,
+    ring: RingName,
+    settings: Settings,
+    *,
+    clock: Clock,
+    rng: Rng,
+    on_attempt: OnAttempt = lambda _sent, _answered: None,
+) -> LeaseHolder:
+    """Return the holder of the shard's Lease, which holds nothing yet."""
+    return LeaseHolder(
+        leases,
+        ObjectRef(settings.namespace, settings.name),
+        settings.name,
+        clock=clock,
+        rng=rng,
+        timing=settings.lease,
+        # None removes the label that a predecessor of the same name has left.
+        labels={REVISION_LABEL: None, **settings.lease_labels(ring)},
+        annotations=settings.lease_annotations(),
+        pod_uid=settings.pod_uid,
+        on_attempt=on_attempt,
+    )
+
+
 async def serve_until_stopped(
     holder: LeaseHolder,
-    work: Work,
+    work: Workload,
     stop: asyncio.Event,
     *,
     drain_on_stop: float,
@@ -58,7 +109,7 @@ async def serve_until_stopped(
             raise
         is_lost = True
         cause = f" ({work.blocked})" if work.blocked else ""
-        raise LeaseLost(f"{_message(lost)}{cause}") from group
+        raise LeaseLost(f"{first_message(lost)}{cause}") from group
     finally:
         if not is_lost:
             await holder.release()
@@ -77,7 +128,7 @@ async def _acquire(holder: LeaseHolder, stop: asyncio.Event) -> bool:
 
 async def _work(
     holder: LeaseHolder,
-    work: Work,
+    work: Workload,
     stopping: Callable[[], Awaitable[None]],
     *,
     stop_grace: timedelta,
@@ -96,17 +147,11 @@ async def _work(
         heartbeat.cancel()
 
 
-def _message(group: BaseExceptionGroup[BaseException]) -> str:
-    """Return the text of the first error in the group."""
-    first = group.exceptions[0]
-    return _message(first) if isinstance(first, BaseExceptionGroup) else str(first)
-
-
 LOG_SECONDS: Final = 5.0
 """Between two log lines with the number of objects left."""
 
 
-async def drain(holder: LeaseHolder, work: Work, *, within: float, clock: Clock) -> None:
+async def drain(holder: LeaseHolder, work: Workload, *, within: float, clock: Clock) -> None:
     """Request the evacuation; return when no object is left or `within` seconds have passed.
 
     The caller keeps the Lease and the work running meanwhile.  Objects that no other shard can
@@ -128,12 +173,12 @@ async def drain(holder: LeaseHolder, work: Work, *, within: float, clock: Clock)
         _log.info("evacuated")
 
 
-async def _evacuate(holder: LeaseHolder, work: Work) -> None:
+async def _evacuate(holder: LeaseHolder, work: Workload) -> None:
     await holder.evacuate()
     await work.until_empty()
 
 
-async def _log_progress(work: Work, clock: Clock) -> None:
+async def _log_progress(work: Workload, clock: Clock) -> None:
     while True:
         # Not a constant message: an author's program may show no fields.
         _log.info("evacuating before stop: %d objects left", work.objects)

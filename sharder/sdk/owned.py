@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.meta import ObjectMeta
 from sharder.core.errors import SharderError
 from sharder.core.names import ObjectRef, RingName, ShardName, drain_label, owner_label
+from sharder.sdk.metadata import OwnMeta, OwnObject
+from sharder.sdk.predicates import Predicate, any_change
 
 
 class NotOwned(SharderError):  # noqa: N818 - reads as a fact, like its siblings
@@ -60,9 +62,11 @@ class Identity:
 class OwnedObjects:
     """The metadata of the shard's objects as the watch last showed it."""
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: Identity, *, when: Predicate = any_change) -> None:
+        """`when` says which changes of an object that stays ours are of interest."""
         self._identity = identity
-        self._objects: dict[ObjectRef, ObjectMeta] = {}
+        self._when = when
+        self._objects: dict[ObjectRef, OwnMeta] = {}
 
     def __iter__(self) -> Iterator[ObjectRef]:
         return iter(tuple(self._objects))
@@ -70,7 +74,7 @@ class OwnedObjects:
     def __len__(self) -> int:
         return len(self._objects)
 
-    def get(self, ref: ObjectRef) -> ObjectMeta | None:
+    def get(self, ref: ObjectRef) -> OwnMeta | None:
         """Return the object's metadata, None if this shard does not have it."""
         return self._objects.get(ref)
 
@@ -79,21 +83,33 @@ class OwnedObjects:
         meta = self._objects.get(ref)
         return Ownership.ELSEWHERE if meta is None else self._identity.ownership_of(meta)
 
-    def replace(self, objects: Iterable[PartialObject]) -> frozenset[ObjectRef]:
-        """Replace all objects; return those that changed."""
+    def replace(self, objects: Iterable[OwnObject]) -> frozenset[ObjectRef]:
+        """Replace all objects; return those whose change is of interest."""
         before, self._objects = self._objects, {o.metadata.ref: o.metadata for o in objects}
         return frozenset(
             ref
             for ref in before.keys() | self._objects.keys()
             if before.get(ref) != self._objects.get(ref)
+            and self._matters(before.get(ref), self._objects.get(ref))
         )
 
-    def update(self, obj: PartialObject) -> None:
-        """Store the object's present metadata."""
+    def update(self, obj: OwnObject) -> bool:
+        """Store the object's present metadata; return whether the change is of interest."""
+        old = self._objects.get(obj.metadata.ref)
         self._objects[obj.metadata.ref] = obj.metadata
+        return self._matters(old, obj.metadata)
 
     def forget(self, ref: ObjectRef, *, version: str = "") -> None:
         """Remove the object, if it still has the resourceVersion `version`, or any if empty."""
         meta = self._objects.get(ref)
         if meta is not None and version in {"", meta.resource_version}:
             del self._objects[ref]
+
+    def _matters(self, old: OwnMeta | None, new: OwnMeta | None) -> bool:
+        """Return whether anything is to be done: what is not a change of our object always is."""
+        if old is None or new is None or old.uid != new.uid:
+            return True
+        ownership = self._identity.ownership_of
+        if not ownership(old) is ownership(new) is Ownership.OURS:
+            return True
+        return old.deletion_timestamp != new.deletion_timestamp or self._when(old, new)

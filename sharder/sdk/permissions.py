@@ -1,10 +1,11 @@
 """The rights that a shard needs, and the rules that grant missing ones.  Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from sharder.core.names import GroupResource, ObjectRef
+from sharder.sdk.reconciler import Handled, children_of
 
 MAIN_VERBS: Final = ("get", "list", "watch", "patch")
 CHILD_VERBS: Final = ("get", "list", "watch", "create", "patch")
@@ -14,7 +15,7 @@ LEASES: Final = GroupResource("coordination.k8s.io", "leases")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Right:
-    """A verb on a resource."""
+    """A verb on a resource, or on a subresource such as `databases/status`."""
 
     verb: str
     resource: GroupResource
@@ -24,23 +25,30 @@ class Right:
     """Empty: on all objects."""
 
 
-def needed_rights(
-    main: GroupResource, children: Iterable[GroupResource], lease: ObjectRef
-) -> tuple[Right, ...]:
+def needed_rights(handled: Handled, lease: ObjectRef) -> tuple[Right, ...]:
     """Return the rights without which a shard would hold up its objects."""
     return (
-        *(Right(verb=verb, resource=main) for verb in MAIN_VERBS),
-        *(Right(verb=verb, resource=child) for child in children for verb in CHILD_VERBS),
+        *(Right(verb=verb, resource=main) for main in handled for verb in MAIN_VERBS),
         *(
-            # RBAC cannot restrict `create` by name.
-            Right(
-                verb=verb,
-                resource=LEASES,
-                namespace=lease.namespace,
-                name="" if verb == "create" else lease.name,
-            )
-            for verb in LEASE_VERBS
+            Right(verb=verb, resource=child)
+            for child in children_of(handled)
+            for verb in CHILD_VERBS
         ),
+        *lease_rights(lease),
+    )
+
+
+def lease_rights(lease: ObjectRef) -> tuple[Right, ...]:
+    """Return the rights without which a shard cannot hold a Lease."""
+    return tuple(
+        # RBAC cannot restrict `create` by name.
+        Right(
+            verb=verb,
+            resource=LEASES,
+            namespace=lease.namespace,
+            name="" if verb == "create" else lease.name,
+        )
+        for verb in LEASE_VERBS
     )
 
 

@@ -1,69 +1,23 @@
 """The argument of an author's function: one object, and guarded reads and writes."""
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeVar, overload
+from collections.abc import Collection
+from typing import TypeVar, overload
 
 import msgspec
+from typing_extensions import deprecated
 
-from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource, api_group
-from sharder.core.errors import ConfigError, InvalidObject, LeaseLost, NotFound
-from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
-from sharder.sdk.children import Body, Parent, difference
-from sharder.sdk.owned import Identity, NotOwned, OwnedObjects, Ownership
-
-Document: TypeAlias = dict[str, Json]
-"""A whole object as JSON."""
+from sharder.core.api.meta import PartialObject
+from sharder.core.errors import LeaseLost
+from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.sdk.child_writes import ChildWriter, delete_seen
+from sharder.sdk.children import Body, api_version
+from sharder.sdk.conditions import with_condition
+from sharder.sdk.documents import Document, decode, document, guarded
+from sharder.sdk.metadata import OwnMeta, OwnObject
+from sharder.sdk.owned import NotOwned, Ownership
+from sharder.sdk.workplace import Documents, Workplace, parse_resource
 
 T = TypeVar("T")
-
-
-class Documents(Protocol):
-    """Whole objects of one resource, undecoded."""
-
-    async def get(self, ref: ObjectRef) -> msgspec.Raw:
-        """Return the object as it is now (a quorum read)."""
-        ...
-
-    async def create(self, namespace: str, body: Json) -> msgspec.Raw:
-        """Create an object; `Conflict` if the name is taken."""
-        ...
-
-    async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
-        """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
-    """A resource and its objects."""
-
-    resource: Resource
-    documents: Documents
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workplace:
-    """What the requests of one shard share."""
-
-    identity: Identity
-    owned: OwnedObjects
-    main: Collected
-    status: Documents
-    """The main objects; patches go to their status."""
-    children: tuple[Collected, ...]
-    holds_lease: Callable[[], bool]
-    """Whether the Lease is certainly ours now."""
-
-    def fields(self, ref: ObjectRef, **more: str) -> dict[str, str]:
-        """Return the fields of a log record about a main object, and `more`."""
-        return {
-            "ring": self.identity.ring,
-            "shard": self.identity.shard,
-            "resource": str(self.main.resource.id),
-            "object": str(ref),
-            **more,
-        }
 
 
 class Request:
@@ -74,10 +28,13 @@ class Request:
     reconcile has ended.  Do not catch these errors: the object is requeued if necessary.
     """
 
-    def __init__(self, ref: ObjectRef, meta: ObjectMeta, workplace: Workplace) -> None:
+    def __init__(self, ref: ObjectRef, meta: OwnMeta, workplace: Workplace) -> None:
         self._ref = ref
         self._meta = meta
+        self._read: msgspec.Raw | None = None
+        """The object as this request has read or written it last."""
         self._workplace = workplace
+        self._children = ChildWriter(workplace, self.check)
         self._is_open = True
 
     @property
@@ -86,7 +43,7 @@ class Request:
         return self._ref
 
     @property
-    def metadata(self) -> ObjectMeta:
+    def metadata(self) -> OwnMeta:
         """The object's metadata as this request saw it last, deletionTimestamp included."""
         return self._meta
 
@@ -101,27 +58,61 @@ class Request:
         return self._workplace.identity.shard
 
     @overload
-    async def get(self) -> Document: ...
+    async def get(self, *, fresh: bool = ...) -> Document: ...
 
     @overload
-    async def get(self, shape: type[T]) -> T: ...
+    async def get(self, shape: type[T], *, fresh: bool = ...) -> T: ...
 
-    async def get(self, shape: type[T] | None = None) -> T | Document:
-        """Read the whole object.
+    async def get(self, shape: type[T] | None = None, *, fresh: bool = False) -> T | Document:
+        """Read the whole object: from memory if its resource is in `cache`, else as it is now.
+
+        What is in memory includes this shard's own writes, and lacks `managedFields`.
 
         Args:
             shape: A msgspec Struct, dataclass or TypedDict to decode it as; other fields are
                 skipped.  Without it: the JSON document.
+            fresh: Read it as it is now in any case.
 
         Raises:
             NotFound: it is gone.
             NotOwned: it is draining, or another shard has it.
             InvalidObject: it does not have the shape.
         """
-        raw = await self._workplace.main.documents.get(self._ref)
+        main = self._workplace.main
+        raw = await (main.documents.get(self._ref) if fresh else main.read(self._ref))
         self._refresh(raw)
         self.check()
-        return _document(raw) if shape is None else _decode(raw, shape)
+        return document(raw) if shape is None else decode(raw, shape)
+
+    @overload
+    async def children(self, resource: str) -> list[Document]: ...
+
+    @overload
+    async def children(self, resource: str, shape: type[T]) -> list[T]: ...
+
+    async def children(
+        self, resource: str, shape: type[T] | None = None
+    ) -> list[T] | list[Document]:
+        """Return all children of the object, from memory, by namespace and name.
+
+        They include what this shard has written, and what the shard had written that had the
+        object before; they lack `managedFields`.
+
+        Args:
+            resource: Such as `configmaps`; it must be in the reconciler's `owns` and `cache`.
+            shape: As for `get`.
+
+        Raises:
+            ConfigError: the resource is not in `owns` and `cache`.
+            NotOwned: the object is draining, or another shard has it.
+            InvalidObject: a child does not have the shape.
+        """
+        cache = self._workplace.cached_children(parse_resource(resource))
+        found = await cache.controlled_by(self._meta.uid)
+        self.check()
+        if shape is None:
+            return [document(raw) for raw in found]
+        return [decode(raw, shape) for raw in found]
 
     async def patch(self, body: Body) -> Document:
         """Merge `body` into the object (RFC 7386) and return the result.
@@ -139,15 +130,93 @@ class Request:
         """Do the same for the status subresource; `body` is `{"status": {…}}`."""
         return await self._patch(self._workplace.status, body)
 
-    async def apply(self, body: Body, *, replace: Collection[str] = ()) -> Document:
+    async def set_condition(
+        self, kind: str, *, status: bool | None, reason: str, message: str = ""
+    ) -> Document:
+        """Set a condition in the object's status and return the object.
+
+        Its lastTransitionTime changes only with its status, and nothing is written if nothing
+        differs.  Its observedGeneration is that of the object as this request saw it last, so read
+        the object before you judge it.
+
+        Args:
+            kind: The type, such as `Ready`.
+            status: Whether it holds; None stands for Unknown.
+            reason: Why, in one CamelCase word.
+            message: Why, in a sentence.
+
+        Raises:
+            Conflict: another client has changed the object since.
+            LeaseLost, NotOwned: this shard must not write it.
+        """
+        generation = self._meta.generation
+        seen = await self.get() if self._read is None else document(self._read)
+        before = seen.get("status")
+        known = before.get("conditions") if isinstance(before, dict) else None
+        conditions = with_condition(
+            known,
+            kind,
+            status=status,
+            reason=reason,
+            message=message,
+            generation=generation,
+            now=self._workplace.clock.now(),
+        )
+        if conditions == known:
+            return seen
+        return await self.patch_status({"status": {"conditions": conditions}})
+
+    async def add_finalizer(self, name: str) -> None:
+        """Add a finalizer to the object, unless it has it.
+
+        Raises:
+            Conflict: another client has changed the object since this request saw it.
+            LeaseLost, NotOwned: this shard must not write it.
+        """
+        if not self._meta.has_finalizer(name):
+            await self.patch({"metadata": {"finalizers": [*(self._meta.finalizers or ()), name]}})
+
+    async def remove_finalizer(self, name: str) -> None:
+        """Remove a finalizer from the object; a deleted object without any is gone.
+
+        Raises:
+            As `add_finalizer`.
+        """
+        if self._meta.has_finalizer(name):
+            kept = [each for each in self._meta.finalizers or () if each != name]
+            await self.patch({"metadata": {"finalizers": kept}})
+
+    async def delete(self, child: Body | None = None) -> bool:
+        """Delete the object or a child of it; return whether there was none any more.
+
+        Exactly the object that was read is deleted, in the state that was read.  One that is being
+        deleted already, and waits for its finalizers, is left alone.
+
+        Args:
+            child: Has `kind` and `metadata.name`, as for `ensure`.
+
+        Raises:
+            NotOwned: the object is not this shard's, or the child belongs to another shard or
+                another object.
+            Conflict: another client has changed it since it was read.
+            ConfigError: the child's resource is not in `owns`.
+        """
+        if child is not None:
+            return await self._children.delete(self._meta, child)
+        self.check()
+        return await delete_seen(self._workplace.main.documents, self._meta)
+
+    async def ensure(self, body: Body, *, replace: Collection[str] = ()) -> Document:
         """Create or update a child of the object, and return it.
 
         The child gets this shard's owner label and a controller reference to the object.  Fields
-        that `body` does not name stay; nothing is sent if nothing differs.
+        that `body` does not name stay; nothing is written if nothing differs.  This is a read and
+        a guarded write, not server-side apply: that would take over a child that another client
+        creates at the same time.
 
         Args:
-            body: Has `kind` and `metadata.name`; its resource must be in the Shard's `owns`.  None
-                removes a field (not on creation).
+            body: Has `kind` and `metadata.name`; its resource must be in the reconciler's `owns`.
+                None removes a field (not on creation).
             replace: Fields, such as `data`, in which keys that `body` does not name are removed.
 
         Raises:
@@ -156,27 +225,35 @@ class Request:
             Conflict: another client has created or changed the child at the same time.
             ConfigError: the resource is not in `owns`.
         """
-        kind = self._collection_of(body)
-        parent = Parent(
-            identity=self._workplace.identity,
-            resource=self._workplace.main.resource,
-            meta=self._meta,
+        return await self._children.ensure(self._meta, body, replace=replace)
+
+    @deprecated("use ensure")
+    async def apply(self, body: Body, *, replace: Collection[str] = ()) -> Document:
+        """Do as `ensure`, its new name."""
+        return await self.ensure(body, replace=replace)
+
+    async def event(self, reason: str, note: str, *, warning: bool = False) -> None:
+        """Record an Event on the object, as `kubectl describe` shows it.
+
+        The same Event again raises the count of the first, at most once in a minute.  An Event
+        that the API server does not take is logged, and no error.
+
+        Args:
+            reason: What happened, in one CamelCase word.
+            note: What happened, in a sentence; the first 1,024 characters are kept.  Each
+                different note is an Event of its own, so put no times or numbers into it.
+            warning: Whether it is of the type Warning instead of Normal.
+
+        Raises:
+            LeaseLost, NotOwned: this shard must not act on the object.
+        """
+        self.check()
+        about = PartialObject(
+            api_version=api_version(self._workplace.main.resource),
+            kind=self._workplace.main.resource.kind,
+            metadata=self._meta,
         )
-        ref = parent.locate(body, kind.resource)
-        self.check()
-        try:
-            raw = await kind.documents.get(ref)
-        except NotFound:
-            self.check()
-            stamped = parent.stamp(body, ref, kind.resource)
-            return _document(await kind.documents.create(ref.namespace, stamped))
-        child, current = _decode(raw, PartialObject).metadata, _document(raw)
-        parent.admit(child)
-        changes = difference(current, body, replace=replace)
-        if not changes:
-            return current
-        self.check()
-        return _document(await kind.documents.patch(ref, _guarded(changes, child)))
+        await self._workplace.events.record(about, reason, note, warning=warning)
 
     def check(self) -> None:
         """Do nothing if this shard may act on the object now; call it right before side effects.
@@ -202,41 +279,11 @@ class Request:
 
     async def _patch(self, documents: Documents, body: Body) -> Document:
         self.check()
-        raw = await documents.patch(self._ref, _guarded(body, self._meta))
+        raw = await documents.patch(self._ref, guarded(body, self._meta))
         self._refresh(raw)
-        return _document(raw)
+        return document(raw)
 
     def _refresh(self, raw: msgspec.Raw) -> None:
-        """Store the metadata of an answer."""
-        self._meta = _decode(raw, PartialObject).metadata
-
-    def _collection_of(self, body: Body) -> Collected:
-        wanted = (api_group(str(body.get("apiVersion", ""))), body.get("kind"))
-        for kind in self._workplace.children:
-            if wanted == (kind.resource.id.group, kind.resource.kind):
-                return kind
-        raise ConfigError(f"{wanted[1]} of group {wanted[0]!r} is not in `owns`")
-
-
-def parse_resource(text: str) -> GroupResource:
-    """Return what `secrets` or `deployments.apps` names."""
-    resource, _, group = text.partition(".")
-    return GroupResource(group, resource)
-
-
-def _guarded(body: Body, meta: ObjectMeta) -> Body:
-    metadata = body.get("metadata")
-    fields = metadata if isinstance(metadata, dict) else {}
-    return {**body, "metadata": {**fields, "resourceVersion": meta.resource_version}}
-
-
-def _document(raw: msgspec.Raw) -> Document:
-    document: Document = msgspec.json.decode(raw)
-    return document
-
-
-def _decode(raw: msgspec.Raw, shape: type[T]) -> T:
-    try:
-        return msgspec.json.decode(raw, type=shape)
-    except msgspec.ValidationError as error:
-        raise InvalidObject(f"the object does not have the expected shape: {error}") from error
+        """Store what was read or answered."""
+        self._meta = decode(raw, OwnObject).metadata
+        self._read = raw

@@ -1,33 +1,27 @@
-"""Run an author's function on one object, with a request, a log record and back-off.
+"""Run an author's functions on one object, with a request, a log record and back-off.
 
-The function is foreign code and can raise anything.
+The functions are foreign code and can raise anything.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import partial
 from math import inf
 from types import coroutine
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 from sharder.core.errors import SharderError
 from sharder.core.names import ObjectRef
-from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.sdk.request import Request, Workplace
-
-Reconcile: TypeAlias = Callable[[Request], Awaitable[float | timedelta | None]]
-"""Brings one object into its wanted state; it can run at any time, any number of times.
-
-Returns the seconds after which to requeue the object, or None to wait for a change.  After an
-error the object is requeued with back-off.
-"""
-
-BACKOFF: Final = Backoff(base=0.1, cap=300.0)
-"""Seconds between failures; the cap is what the sharder uses for objects that fail."""
+from sharder.sdk.handlers import Handlers, Handling
+from sharder.sdk.measures import Measures
+from sharder.sdk.outcome import PermanentError, Requeue, seconds_of
+from sharder.sdk.request import Request
+from sharder.sdk.watchdog import Activity
+from sharder.sdk.workplace import Workplace
 
 BLOCKED_SECONDS: Final = 2.0
 """A longer step is logged: the default retry period, so a renewal was late."""
@@ -38,16 +32,26 @@ _log = logging.getLogger(__name__)
 
 
 class Runner:
-    """Runs the function; the caller ensures one run at a time per object."""
+    """Runs the functions; the caller ensures one run at a time per object."""
 
     def __init__(
-        self, reconcile: Reconcile, workplace: Workplace, *, clock: Clock, rng: Rng
+        self,
+        handlers: Handlers,
+        workplace: Workplace,
+        *,
+        measures: Measures,
+        clock: Clock,
+        rng: Rng,
     ) -> None:
-        self._reconcile = reconcile
+        self._handling = Handling(handlers)
+        self._backoff = handlers.backoff
         self._workplace = workplace
+        self._measures = measures
         self._clock = clock
         self._rng = rng
         self._failures: dict[ObjectRef, int] = {}
+        self._given_up: dict[ObjectRef, str] = {}
+        """The resourceVersion of each object that is not retried until it changes."""
         self._block: tuple[str, float] = ("", -inf)
         """What blocked the event loop last, and until when (monotonic seconds)."""
 
@@ -58,33 +62,51 @@ class Runner:
         return what if self._clock.monotonic() - ended < BLOCKED_SECONDS else ""
 
     async def run(self, ref: ObjectRef) -> float | None:
-        """Run the function; return the seconds after which to requeue, or None."""
+        """Run the functions; return the seconds after which to requeue, or None."""
         meta = self._workplace.owned.get(ref)
-        if meta is None:
+        if meta is None or self._given_up.get(ref) == meta.resource_version:
             return None
         request = Request(ref, meta, self._workplace)
         try:
-            with self._recorded(request):
+            with (
+                self._recorded(request),
+                self._measures.reconcile(ref) as returned,
+            ):
                 after = await stepwise(
                     self._call(request),
+                    self._measures.activity,
+                    (f"reconcile of {ref}", self._workplace.fields(ref)),
                     clock=self._clock,
                     on_block=lambda seconds: self._log_block(ref, seconds),
                 )
+                returned(after)
+        except Requeue as requeue:
+            after = requeue.seconds
+        except PermanentError as error:
+            self._give_up(request, error)
+            return None
         except SharderError as error:
             self._warn(ref, str(error))
             return self._back_off(ref)
         except Exception as error:  # noqa: BLE001 - an author's function can raise anything
             self._warn(ref, repr(error), traceback=True)
             return self._back_off(ref)
-        self.forget(ref)
-        return after.total_seconds() if isinstance(after, timedelta) else after
+        self._reset(ref)
+        return after
 
     def forget(self, ref: ObjectRef) -> None:
-        """Reset the back-off of an object."""
-        self._failures.pop(ref, None)
+        """Forget an object that is gone, or on another shard."""
+        self._reset(ref)
+        self._handling.forget(ref)
 
-    async def _call(self, request: Request) -> float | timedelta | None:
-        return await self._reconcile(request)
+    def _reset(self, ref: ObjectRef) -> None:
+        """Reset the back-off of an object, and retry what was given up."""
+        self._failures.pop(ref, None)
+        self._given_up.pop(ref, None)
+
+    async def _call(self, request: Request) -> float | None:
+        after = await self._handling.handle(request)
+        return None if after is None else seconds_of(after)
 
     def _log_block(self, ref: ObjectRef, seconds: float) -> None:
         rounded = f"{seconds:.1f}"
@@ -108,6 +130,9 @@ class Runner:
         except asyncio.CancelledError:
             why = "cancelled"
             raise
+        except Requeue:
+            why = "requeued"
+            raise
         except Exception:
             why = "failed"
             raise
@@ -115,33 +140,53 @@ class Runner:
             request.close()
             _log.info("reconcile ended", extra=self._workplace.fields(request.ref, why=why))
 
+    def _give_up(self, request: Request, error: PermanentError) -> None:
+        fields = self._workplace.fields(request.ref, error=str(error))
+        # Not a constant message, as in `_warn`.
+        _log.warning(
+            "reconcile failed, no retry until the object changes: %s: %s",
+            request.ref,
+            error,
+            extra=fields,
+        )
+        self._failures.pop(request.ref, None)
+        self._given_up[request.ref] = request.metadata.resource_version
+
     def _warn(self, ref: ObjectRef, error: str, *, traceback: bool = False) -> None:
         # Not a constant message: an author's program may show no fields.
         fields = self._workplace.fields(ref, error=error)
         _log.warning("reconcile failed: %s: %s", ref, error, exc_info=traceback, extra=fields)
 
     def _back_off(self, ref: ObjectRef) -> float:
+        self._given_up.pop(ref, None)
         failures = self._failures[ref] = self._failures.get(ref, 0) + 1
-        return BACKOFF.delay(failures, self._rng)
+        return self._backoff.delay(failures, self._rng)
 
 
 @coroutine
 def stepwise(
-    inner: Coroutine[object, object, T], *, clock: Clock, on_block: Callable[[float], None]
+    inner: Coroutine[object, object, T],
+    activity: Activity,
+    step_of: tuple[str, Mapping[str, str]],
+    *,
+    clock: Clock,
+    on_block: Callable[[float], None],
 ) -> Generator[object, object, T]:
     """Await `inner`; call `on_block` with the seconds of each step that blocked the loop.
 
-    The code between two awaits is one step.  A process that was paused within one looks the same.
+    The code between two awaits is one step; the `activity` shows `step_of` meanwhile.  A process
+    that was paused within a step looks the same.
     """
     step = partial(inner.send, None)
     while True:
-        began = clock.monotonic()
+        began, activity.step = clock.monotonic(), step_of
         try:
             awaited = step()
         except StopIteration as end:
             result: T = end.value
             return result
         finally:
+            activity.step = None
             if (seconds := clock.monotonic() - began) >= BLOCKED_SECONDS:
                 on_block(seconds)
         try:

@@ -8,6 +8,7 @@ SHARD_RENEW_DEADLINE  SHARD_RETRY_PERIOD
 SHARD_DRAIN_GRACE  SHARD_STOP_GRACE
 SHARD_DRAIN_ON_STOP                                  times such as 2m30s or 150 (seconds)
 SHARD_WORKERS                                        reconciles at a time
+SHARD_HTTP_ADDRESS                                   where to serve health and metrics
 SHARD_REGION  SHARD_ZONE  SHARD_HOSTNAME  SHARD_REVISION            labels of the Lease
 SHARD_POOL  SHARD_CAPACITY  SHARD_WEIGHT                            its annotations
 POD_UID, else the uid in the service account's token                where it runs, likewise
@@ -25,6 +26,7 @@ from typing import Final
 
 import msgspec
 
+from sharder.config.settings import address_of
 from sharder.core.durations import parse_time
 from sharder.core.errors import ConfigError
 from sharder.core.leases.election import LeaseTiming
@@ -61,7 +63,7 @@ class Settings:
     lease: LeaseTiming = field(default_factory=LeaseTiming)
     """How long the Lease lasts and how often it is renewed."""
     workers: int = 10
-    """How many objects are reconciled at a time."""
+    """How many objects of each resource are reconciled at a time."""
     drain_grace: timedelta = timedelta(seconds=10)
     """How long a reconcile can continue while its object drains; then it is cancelled."""
     stop_grace: timedelta = timedelta(seconds=20)
@@ -84,6 +86,8 @@ class Settings:
     """Its relative size, a number over 0."""
     pod_uid: str = ""
     """The uid of the shard's pod: after a restart in the pod it takes its own Lease at once."""
+    http_address: str = "0"
+    """Where to serve /healthz, /readyz and /metrics, such as `:8080`; `0`: nowhere."""
     kubeconfig: str = ""
     """Path, or several as kubectl takes them; empty: the pod's service account, else
     ~/.kube/config."""
@@ -148,6 +152,10 @@ class Settings:
                 "drain_on_stop must be a finite time of 0 s or more, "
                 f"but is {self.drain_on_stop_seconds:g} s"
             )
+        try:
+            address_of(self.http_address)
+        except ValueError as error:
+            problems.append(f"http_address: {error}")
         if problems:
             raise ConfigError("; ".join(problems))
 
@@ -221,6 +229,7 @@ def settings_from(
         capacity=given.text("SHARD_CAPACITY"),
         weight=given.text("SHARD_WEIGHT"),
         pod_uid=given.text("POD_UID") or pod_uid,
+        http_address=given.text("SHARD_HTTP_ADDRESS") or "0",
         kubeconfig=given.text("KUBECONFIG"),
     )
     if given.problems:

@@ -1,34 +1,35 @@
-"""The shard: one replica of a controller, from one function."""
+"""The shard: one replica of a controller, from a function for each resource."""
 
 import asyncio
 import logging
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import count
+from collections.abc import Sequence
 from random import SystemRandom  # noqa: TID251 - the composition root of an SDK process
-from typing import Final
 
-from sharder.core.api.meta import Resource
+from sharder.config.settings import address_of
 from sharder.core.errors import ConfigError, LeaseLost, SharderError
-from sharder.core.names import REVISION_LABEL, ObjectRef, RingName, ShardName
+from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.kube.client import connect
-from sharder.runtime.backoff import Rng
+from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock, SystemClock
-from sharder.runtime.lease_lock import LeaseHolder
+from sharder.sdk.assembly import Assembly
 from sharder.sdk.cluster import Cluster, KubeCluster
-from sharder.sdk.lifecycle import serve_until_stopped
-from sharder.sdk.owned import Identity, OwnedObjects
-from sharder.sdk.preparation import Preparation
-from sharder.sdk.request import Collected, Workplace, parse_resource
-from sharder.sdk.runner import Reconcile, Runner
+from sharder.sdk.exposition import NoShardMetrics, process_metrics
+from sharder.sdk.handlers import BACKOFF, Handlers, OnDelete, Reconcile
+from sharder.sdk.leader import LeaderTask, LeaderTasks
+from sharder.sdk.lifecycle import lease_holder, serve_until_stopped
+from sharder.sdk.measures import ShardMetrics
+from sharder.sdk.owned import Identity
+from sharder.sdk.permissions import Right, lease_rights, needed_rights
+from sharder.sdk.predicates import Predicate, any_change, safe
+from sharder.sdk.preparation import Preparation, alone_on
+from sharder.sdk.probes import Readiness, probes
+from sharder.sdk.reconciler import Handled, Reconciler, require_apart, resources_of
+from sharder.sdk.ring_check import RingCheck
 from sharder.sdk.settings import Settings, local_settings
-from sharder.sdk.work import Work
-
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-
-_LEASES_IN_USE: Final = set[tuple[str, ObjectRef]]()
-"""Kubeconfig and Lease of each shard that this process serves."""
+from sharder.sdk.shard_work import ShardWork
+from sharder.sdk.signals import until_signal
+from sharder.sdk.watchdog import Activity, watched
+from sharder.sdk.workplace import parse_resource
 
 _log = logging.getLogger(__name__)
 
@@ -36,48 +37,126 @@ _log = logging.getLogger(__name__)
 class Shard:
     """One replica of a controller on a ring.
 
-        Shard(ring="checksum", resource="secrets", reconcile=reconcile).run()
+        shard = Shard(ring="checksum")
+        shard.reconciler("secrets", reconcile, owns=["configmaps"])
+        shard.run()
 
-    It holds a Lease that registers it with the ring, and runs `reconcile` on the objects that it
+    It holds a Lease that registers it with the ring, and runs each function on the objects that it
     owns: never twice at once on one object, never when the Lease might be lost, and never on an
     object whose drain it has acknowledged.
     """
 
-    def __init__(
-        self,
-        *,
-        ring: str,
-        resource: str,
-        reconcile: Reconcile,
-        owns: Sequence[str] = (),
-        settings: Settings | None = None,
-    ) -> None:
+    def __init__(self, *, ring: str, settings: Settings | None = None) -> None:
         """Describe the shard; nothing is connected yet.
 
         Args:
             ring: The ControllerRing's name.
-            resource: The ring's main resource, such as `secrets` or `deployments.apps`.
+            settings: The settings of this replica; by default those of its environment.  They
+                are checked when it starts.
+        """
+        self._ring = RingName(ring)
+        self._settings = settings
+        self._reconcilers: list[Reconciler] = []
+        self._leader = LeaderTasks(self._ring)
+        self._rights: list[Right] = []
+        self._stop = asyncio.Event()
+        self._activity = Activity()
+
+    def reconciler(
+        self,
+        resource: str,
+        reconcile: Reconcile,
+        *,
+        owns: Sequence[str] = (),
+        on_delete: OnDelete | None = None,
+        finalizer: str = "",
+        backoff: Backoff = BACKOFF,
+        when: Predicate = any_change,
+        cache: Sequence[str] = (),
+    ) -> None:
+        """Reconcile the objects of a main resource of the ring; call it once for each of them.
+
+        Args:
+            resource: The main resource, such as `secrets` or `deployments.apps`.
             reconcile: Brings one object into its wanted state.  It must not block the event
                 loop, and must not leave anything running when it returns.
             owns: Resources of children: a change of one requeues the object that controls it.
                 The ring lists them as controlledResources.
-            settings: The settings of this replica; by default those of its environment.  They
-                are checked when it starts.
+            on_delete: Cleans up after an object that is being deleted; it runs instead of
+                `reconcile`, and the object is gone when it has returned.
+            finalizer: The name of the finalizer for `on_delete`, such as `example.com/cleanup`.
+                Never change it: objects keep the old one until it is removed by hand.
+            backoff: The time between failures of one object.
+            when: Which changes of an object need a reconcile, such as `generation_changed`.
+            cache: Resources, `resource` or in `owns`, whose objects of this shard are kept in
+                memory as a whole, and read from there; of others only metadata is.
 
         Raises:
-            ConfigError: `resource` is in `owns`, which no ring allows.
+            ConfigError: `on_delete` has no finalizer, or the finalizer or the back-off is invalid;
+                `cache` has another resource; `resource` has a reconciler already, or is in the
+                `owns` of one, which no ring allows.
         """
-        self._ring = RingName(ring)
-        self._settings = settings
-        self._resource = parse_resource(resource)
-        self._owns = tuple(parse_resource(child) for child in owns)
-        if self._resource in self._owns:
-            raise ConfigError(
-                f"{resource} is the shard's resource and is in `owns` too: each child would be "
-                "reconciled and get children of its own; use another resource for children"
-            )
-        self._reconcile = reconcile
-        self._stop = asyncio.Event()
+        new = Reconciler(
+            resource=parse_resource(resource),
+            owns=tuple(parse_resource(child) for child in owns),
+            handlers=Handlers(
+                reconcile=reconcile, on_delete=on_delete, finalizer=finalizer, backoff=backoff
+            ),
+            when=safe(when),
+            cache=frozenset(parse_resource(each) for each in cache),
+        )
+        new.check()
+        require_apart([*self._reconcilers, new])
+        self._reconcilers.append(new)
+
+    def leader_only(self, task: LeaderTask) -> None:
+        """Run a task on one shard of the ring at a time; call it once for each task.
+
+        The shards that have such tasks campaign for the Lease `<ring>-leader` in the namespace of
+        their own Leases.
+
+        Args:
+            task: Runs until it returns, or is cancelled because another shard might lead.
+
+        Raises:
+            ConfigError: a task of that name was added before.
+        """
+        self._leader.add(task)
+
+    def needs(self, verb: str, resource: str) -> None:
+        """Check one more right before the shard takes its Lease.
+
+        Args:
+            verb: The verb, such as `delete`.
+            resource: The resource, such as `configmaps` or `databases/status.example.com`.
+        """
+        self._rights.append(Right(verb=verb, resource=parse_resource(resource)))
+
+    @property
+    def ring(self) -> RingName:
+        """The ring's name."""
+        return self._ring
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of this replica.
+
+        `ConfigError` if they are invalid, or if the shard has no reconciler.
+        """
+        if not self._reconcilers:
+            raise ConfigError("the shard has no reconciler: add one with Shard.reconciler")
+        if self._settings is None:
+            self._settings = local_settings()
+        self._settings.check(self._ring)
+        leader = self._leader.lease(self._settings.namespace)
+        if leader and leader.name == self._settings.name:
+            raise ConfigError(f"shard name {leader.name!r} is that of the leader's Lease")
+        return self._settings
+
+    @property
+    def handled(self) -> Handled:
+        """The main resources, and the resources of the children of each."""
+        return {each.resource: each.owns for each in self._reconcilers}
 
     def run(self) -> None:
         """Work until SIGTERM or SIGINT, then stop cleanly; a second signal stops at once.
@@ -86,7 +165,7 @@ class Shard:
             SystemExit: 1 if the Lease was lost or the shard cannot work; the log says why.
         """
         try:
-            asyncio.run(self._serve_until_signal())
+            asyncio.run(until_signal(self.serve, self.stop, self._fields))
         except SharderError as error:
             # No traceback: the message is enough.  It is not constant, because the program might
             # show no fields, or lack a logging setup.
@@ -105,9 +184,14 @@ class Shard:
                 Lease, or the settings are invalid; the message names all problems.
             NotFound: the server does not serve one of the resources.
         """
-        client = await connect(self._checked_settings().kubeconfig or None)
+        settings, metrics, clock = self.settings, process_metrics(), SystemClock()
+        client = await connect(settings.kubeconfig or None)
+        client.observe(metrics.requested)
         try:
-            await self.serve_on(KubeCluster(client), clock=SystemClock(), rng=SystemRandom())
+            with watched(self._activity, clock, renew_deadline=settings.lease.renew_deadline):
+                await self.serve_on(
+                    KubeCluster(client), clock=clock, rng=SystemRandom(), metrics=metrics
+                )
         finally:
             await client.close()
 
@@ -119,137 +203,93 @@ class Shard:
         """
         self._stop.set()
 
-    async def serve_on(self, cluster: Cluster, *, clock: Clock, rng: Rng) -> None:
-        """Do as `serve` on a connected cluster."""
-        settings = self._checked_settings()
+    async def serve_on(
+        self, cluster: Cluster, *, clock: Clock, rng: Rng, metrics: ShardMetrics | None = None
+    ) -> None:
+        """Do as `serve` on a connected cluster; measure by `metrics` if there are any."""
+        settings, metrics = self.settings, metrics or NoShardMetrics()
         lease = ObjectRef(settings.namespace, settings.name)
-        with _alone_on(lease, settings.kubeconfig):
-            # Before the Lease, so that a shard that cannot work gets no objects.
-            preparation = Preparation(cluster, self._stop, clock=clock, rng=rng)
-            found = await preparation.discover(
-                (self._resource, *self._owns), pause=settings.lease.retry_period
-            )
-            if found is None:
-                return
-            await preparation.compare(self._ring, self._resource, self._owns)
-            holder = self._holder(cluster, lease, settings, clock=clock, rng=rng)
-            while await preparation.until_allowed(self._resource, self._owns, lease):
-                # Nothing seen under an earlier Lease counts.
-                work = self._work(cluster, found, holder, settings, clock=clock, rng=rng)
-                try:
-                    await serve_until_stopped(
-                        holder,
-                        work,
-                        self._stop,
-                        drain_on_stop=settings.drain_on_stop_seconds,
-                        stop_grace=settings.stop_grace,
-                        clock=clock,
-                    )
-                except LeaseLost as error:
-                    if self._stop.is_set() or not settings.reacquire:
-                        raise
-                    fields = {**self._fields(), "error": str(error)}
-                    _log.warning("joining again: %s", error, extra=fields)
-                else:
-                    return
+        readiness = Readiness(clock)
+        with alone_on(lease, settings.kubeconfig):
+            async with probes(
+                address_of(settings.http_address),
+                not_ready=readiness.reason,
+                metrics=metrics,
+            ):
+                await self._join(cluster, lease, readiness, metrics, clock=clock, rng=rng)
 
-    def _holder(
-        self, cluster: Cluster, lease: ObjectRef, settings: Settings, *, clock: Clock, rng: Rng
-    ) -> LeaseHolder:
-        return LeaseHolder(
-            cluster.leases(),
-            lease,
-            settings.name,
-            clock=clock,
-            rng=rng,
-            timing=settings.lease,
-            # None removes the label that a predecessor of the same name has left.
-            labels={REVISION_LABEL: None, **settings.lease_labels(self._ring)},
-            annotations=settings.lease_annotations(),
-            pod_uid=settings.pod_uid,
-        )
-
-    def _work(
+    async def _join(
         self,
         cluster: Cluster,
-        found: Sequence[Resource],
-        holder: LeaseHolder,
-        settings: Settings,
+        lease: ObjectRef,
+        readiness: Readiness,
+        metrics: ShardMetrics,
         *,
         clock: Clock,
         rng: Rng,
-    ) -> Work:
-        main, *children = found
-        identity = Identity(ring=self._ring, shard=ShardName(settings.name))
-        workplace = Workplace(
-            identity=identity,
-            owned=OwnedObjects(identity),
-            main=Collected(resource=main, documents=cluster.documents(main)),
-            status=cluster.statuses(main),
-            children=tuple(
-                Collected(resource=child, documents=cluster.documents(child)) for child in children
-            ),
-            holds_lease=lambda: holder.valid(clock.monotonic()),
+    ) -> None:
+        """Work until `stop` is called, again after a lost Lease if the settings say so."""
+        settings, handled = self.settings, self.handled
+        # Before the Lease, so that a shard that cannot work gets no objects.
+        preparation = Preparation(cluster, self._stop, clock=clock, rng=rng)
+        found = await preparation.discover(
+            resources_of(handled), pause=settings.lease.retry_period
         )
-        selector = identity.selector
-        return Work(
-            workplace,
-            Runner(self._reconcile, workplace, clock=clock, rng=rng),
-            objects=cluster.objects(main, selector),
-            children=[cluster.objects(child, selector) for child in children],
-            workers=settings.workers,
-            drain_grace=settings.drain_grace,
+        if found is None:
+            return
+        holder = lease_holder(
+            cluster.leases(),
+            self._ring,
+            settings,
             clock=clock,
             rng=rng,
+            on_attempt=lambda _, answered: metrics.renewed(self._ring, succeeded=answered),
         )
+        assembly = Assembly(
+            cluster=cluster,
+            found=found,
+            identity=Identity(ring=self._ring, shard=ShardName(settings.name)),
+            settings=settings,
+            holds_lease=lambda: holder.valid(clock.monotonic()),
+            clock=clock,
+            rng=rng,
+            metrics=metrics,
+            activity=self._activity,
+        )
+        rights = self._needed_rights(handled, lease)
+        check = RingCheck(cluster, self._ring, handled, clock=clock)
+        while await preparation.until_suitable(check, rights):
+            # Nothing seen under an earlier Lease counts.
+            work = ShardWork(
+                tuple(assembly.work(each) for each in self._reconcilers),
+                check,
+                self._leader.campaign(cluster.leases(), settings, clock=clock, rng=rng),
+            )
+            readiness.follow(holder.valid, work.has_listed)
+            try:
+                await serve_until_stopped(
+                    holder,
+                    work,
+                    self._stop,
+                    drain_on_stop=settings.drain_on_stop_seconds,
+                    stop_grace=settings.stop_grace,
+                    clock=clock,
+                )
+            except LeaseLost as error:
+                if self._stop.is_set() or not settings.reacquire:
+                    raise
+                fields = {**self._fields(), "error": str(error)}
+                _log.warning("joining again: %s", error, extra=fields)
+            else:
+                return
 
-    def _checked_settings(self) -> Settings:
-        """Return the settings; `ConfigError` if they are invalid."""
-        if self._settings is None:
-            self._settings = local_settings()
-        self._settings.check(self._ring)
-        return self._settings
+    def _needed_rights(self, handled: Handled, lease: ObjectRef) -> Sequence[Right]:
+        leader = self._leader.lease(lease.namespace)
+        return (
+            *needed_rights(handled, lease),
+            *(lease_rights(leader) if leader else ()),
+            *self._rights,
+        )
 
     def _fields(self) -> dict[str, str]:
         return {"ring": self._ring, "shard": self._settings.name if self._settings else ""}
-
-    async def _serve_until_signal(self) -> None:
-        loop = asyncio.get_running_loop()
-        scope = asyncio.timeout(None)
-        signals = count(1)
-
-        def on_signal() -> None:
-            number = next(signals)
-            if number == 1:
-                self.stop()
-            elif number == 2:
-                _log.warning("stopping at once", extra=self._fields())
-                scope.reschedule(loop.time())
-
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, on_signal)
-        try:
-            async with scope:
-                await self.serve()
-        except TimeoutError:
-            if not scope.expired():
-                raise
-        finally:
-            for number in _SIGNALS:
-                loop.remove_signal_handler(number)
-
-
-@contextmanager
-def _alone_on(lease: ObjectRef, kubeconfig: str) -> Iterator[None]:
-    """Refuse a second shard of this process on one Lease: it would wait for ever."""
-    key = (kubeconfig, lease)
-    if key in _LEASES_IN_USE:
-        raise ConfigError(
-            f"another Shard of this process uses Lease {lease}: give each a name of its own, "
-            "and each resource a ring of its own"
-        )
-    _LEASES_IN_USE.add(key)
-    try:
-        yield
-    finally:
-        _LEASES_IN_USE.discard(key)

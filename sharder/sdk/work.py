@@ -1,4 +1,4 @@
-"""The work of one shard while it holds its Lease: follow its objects, reconcile, acknowledge.
+"""The work on one main resource while the shard holds its Lease: follow, reconcile, acknowledge.
 
 Two queues serve each object: one reconciles, the other acknowledges drains, so that a drain never
 waits behind other objects' reconciles.  `_running` keeps them apart: a drain is acknowledged only
@@ -20,12 +20,15 @@ from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Listed, Removed, Watchable
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
-from sharder.runtime.reflector import follow
 from sharder.runtime.workqueue import WorkQueue
+from sharder.sdk.feed import feed
+from sharder.sdk.handoff import Handoff
 from sharder.sdk.label_reverted import RevertedDrains
+from sharder.sdk.measures import Measures
+from sharder.sdk.metadata import OwnObject
 from sharder.sdk.owned import Ownership
-from sharder.sdk.request import Workplace
 from sharder.sdk.runner import Runner
+from sharder.sdk.workplace import Collected, Workplace
 
 DRAINS_AT_ONCE: Final = 10
 """How many drains are acknowledged at a time."""
@@ -35,10 +38,10 @@ DRAIN_BACKOFF: Final = Backoff(base=0.2, cap=10.0)
 _log = logging.getLogger(__name__)
 
 
-class OwnObjects(Watchable[PartialObject], Protocol):
+class OwnObjects(Watchable[OwnObject], Protocol):
     """This shard's objects by metadata, to follow and to acknowledge."""
 
-    async def patch(self, ref: ObjectRef, body: Json) -> PartialObject:
+    async def patch(self, ref: ObjectRef, body: Json) -> OwnObject:
         """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
         ...
 
@@ -53,7 +56,7 @@ class _Running:
 
 
 class Work:
-    """One run of the shard's work; create another one after the Lease was lost."""
+    """The work on one main resource of a shard."""
 
     def __init__(
         self,
@@ -61,7 +64,9 @@ class Work:
         runner: Runner,
         *,
         objects: OwnObjects,
-        children: Sequence[Watchable[PartialObject]] = (),
+        children: Sequence[Watchable[PartialObject]],
+        handoff: Handoff,
+        measures: Measures,
         workers: int,
         drain_grace: timedelta,
         clock: Clock,
@@ -69,9 +74,11 @@ class Work:
     ) -> None:
         self._workplace = workplace
         self._owned = workplace.owned
+        self._measures = measures
         self._runner = runner
         self._objects = objects
         self._children = children
+        self._handoff = handoff
         self._workers = workers
         self._drain_grace = drain_grace.total_seconds()
         self._clock = clock
@@ -82,8 +89,12 @@ class Work:
         self._ended = asyncio.Event()
         self._changed = asyncio.Event()
         # `Runner` counts failed reconciles; the queue's back-off is not used for them.
-        self._reconciles = WorkQueue[ObjectRef](clock=clock, rng=rng, backoff=DRAIN_BACKOFF)
-        self._drains = WorkQueue[ObjectRef](clock=clock, rng=rng, backoff=DRAIN_BACKOFF)
+        self._reconciles, self._drains = (
+            WorkQueue[ObjectRef](
+                clock=clock, rng=rng, backoff=DRAIN_BACKOFF, name=name, metrics=measures.metrics
+            )
+            for name in (measures.queue, measures.drain_queue)
+        )
         self._reverted = RevertedDrains(clock=clock, rng=rng)
 
     @property
@@ -91,14 +102,23 @@ class Work:
         """How many objects the shard has, as its watch last showed them."""
         return len(self._owned)
 
+    def has_listed(self) -> bool:
+        """Return whether the shard has seen its objects."""
+        return self._is_listed
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the objects have been listed and there are none."""
+        return self._is_listed and not self._owned
+
     @property
     def blocked(self) -> str:
         """What has just blocked the event loop, empty if nothing."""
         return self._runner.blocked
 
     async def until_empty(self) -> None:
-        """Return when the shard has been listed and has no objects."""
-        while self._owned or not self._is_listed:
+        """Return when the objects have been listed and there are none."""
+        while not self.is_empty:
             self._changed.clear()
             await self._changed.wait()
 
@@ -108,12 +128,16 @@ class Work:
         Reconciles that still run after `stop_grace` are cancelled.  Cancelling this cancels all
         work at once.  In either case no reconcile runs after this returns.
         """
+        with self._measures.showing(lambda: len(self._owned), workers=self._workers):
+            await self._run(stop, stop_grace=stop_grace)
+
+    async def _run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self._follow_objects(), name="follow objects"),
                 *(
-                    group.create_task(self._follow_children(source), name="follow children")
-                    for source in self._children
+                    group.create_task(self._follow_children(source, kind), name="follow children")
+                    for source, kind in zip(self._children, self._workplace.children, strict=True)
                 ),
                 group.create_task(
                     self._reconciles.run(self._reconcile, concurrency=self._workers),
@@ -140,9 +164,8 @@ class Work:
             _log.warning("stop_grace timed out, cancelling reconciles")
 
     async def _follow_objects(self) -> None:
-        events = follow(
-            self._objects, doing="follow own objects", clock=self._clock, rng=self._rng
-        )
+        main, clock, rng = self._workplace.main, self._clock, self._rng
+        events = feed(self._objects, main, doing="follow own objects", clock=clock, rng=rng)
         async with aclosing(events):
             async for event in events:
                 for ref in self._update(event):
@@ -150,22 +173,28 @@ class Work:
                 self._changed.set()
 
     def _update(
-        self, event: Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
+        self, event: Listed[OwnObject] | Changed[OwnObject] | Removed[OwnObject]
     ) -> frozenset[ObjectRef]:
-        """Update the owned objects from an event; return those that it affects."""
+        """Update the owned objects from an event; return those that need something."""
         match event:
             case Listed(items):
                 self._is_listed = True
+                for obj in items:
+                    self._handoff.arrived(obj.metadata.ref)
                 return self._owned.replace(items)
             case Changed(obj):
-                self._owned.update(obj)
-                return frozenset({obj.metadata.ref})
+                before = self._owned.get(obj.metadata.ref)
+                if before is None or before.uid != obj.metadata.uid:
+                    self._handoff.arrived(obj.metadata.ref)
+                return frozenset({obj.metadata.ref} if self._owned.update(obj) else ())
             case Removed(obj):
                 self._owned.forget(obj.metadata.ref)
+                self._handoff.left(obj.metadata.ref)
                 return frozenset({obj.metadata.ref})
 
-    async def _follow_children(self, source: Watchable[PartialObject]) -> None:
-        events = follow(source, doing="follow children", clock=self._clock, rng=self._rng)
+    async def _follow_children(self, source: Watchable[PartialObject], kind: Collected) -> None:
+        clock, rng = self._clock, self._rng
+        events = feed(source, kind, doing="follow children", clock=clock, rng=rng)
         async with aclosing(events):
             async for event in events:
                 match event:
@@ -189,6 +218,7 @@ class Work:
         """Queue the work that the object's ownership requires."""
         running = self._running.get(ref)
         ownership = self._owned.ownership(ref)
+        self._measures.see(ref, ownership)
         if ownership is not Ownership.DRAINING:
             self._reverted.forget(ref)
         match ownership:
@@ -210,6 +240,10 @@ class Work:
         try:
             async with asyncio.timeout(None) as scope:
                 self._running[ref] = _Running(scope)
+                await self._handoff.settle(ref)
+                await self._workplace.main.progress.until_shown(ref)
+                if self._owned.ownership(ref) is not Ownership.OURS:
+                    return None
                 return await self._runner.run(ref)
         except TimeoutError:
             return None
@@ -245,6 +279,7 @@ class Work:
         # The watch may be ahead: the object can already have come back.
         self._owned.forget(ref, version=meta.resource_version)
         self._changed.set()
+        self._measures.acknowledged(ref)
         _log.info("drain acknowledged", extra=self._workplace.fields(ref))
         return None
 

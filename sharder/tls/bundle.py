@@ -73,7 +73,7 @@ def problem(bundle: CertificateBundle, names: Iterable[str], now: datetime) -> s
     try:
         issuer, _ = issuer_of(bundle.authority)
     except ConfigError:
-        return "the authority's certificate or key is missing, unreadable, or they do not match"
+        return "the authority's certificate or key is missing or unreadable, or they do not match"
     if _time_problem(issuer, now):
         return f"the authority's certificate {_time_problem(issuer, now)}"
     fault = serving_problem(bundle.serving, names, now)

@@ -34,9 +34,13 @@ class Expiry:
         _log.warning("the certificate has to be replaced", extra={"why": why})
 
 
+def ends_soon(not_before: datetime, not_after: datetime, now: datetime) -> bool:
+    """Return whether a certificate has ended, or should have been replaced by now."""
+    return now >= not_after - min(SOON, (not_after - not_before) / 10)
+
+
 def _ends_soon(pair: KeyPair, now: datetime) -> str | None:
     facts = facts_of(pair.certificate)[0]
-    soon = min(SOON, (facts.not_after - facts.not_before) / 10)
-    if now < facts.not_after - soon:
+    if not ends_soon(facts.not_before, facts.not_after, now):
         return None
     return f"the serving certificate ends at {facts.not_after:%Y-%m-%dT%H:%M:%SZ}"

@@ -22,7 +22,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from sharder.core.errors import ConfigError
 
 AUTHORITY_VALIDITY = timedelta(days=3650)
-SERVING_VALIDITY = timedelta(days=365)
+"""Of a new authority (docs/install.md, "Scrape it"); the settings give that of certificates."""
 
 BACKDATED = timedelta(hours=1)
 """How far the clocks of clients can be behind the issuer's."""
@@ -47,12 +47,12 @@ def service_names(service: str, namespace: str) -> tuple[str, ...]:
     return (service, qualified, f"{qualified}.svc", f"{qualified}.svc.cluster.local")
 
 
-def make_authority(now: datetime, validity: timedelta = AUTHORITY_VALIDITY) -> KeyPair:
+def make_authority(now: datetime) -> KeyPair:
     """Return a new self-signed authority, valid from `now` (aware)."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("sharder webhook authority")
     builder = (
-        _builder(name, key.public_key(), now, now + validity)
+        _builder(name, key.public_key(), now, now + AUTHORITY_VALIDITY)
         .issuer_name(name)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
@@ -66,7 +66,7 @@ def issue_serving(
     dns_names: Iterable[str],
     ip_addresses: Iterable[IpAddress] = (),
     now: datetime,
-    validity: timedelta = SERVING_VALIDITY,
+    validity: timedelta,
 ) -> KeyPair:
     """Return a new certificate for a server with these names and addresses.
 

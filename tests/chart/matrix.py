@@ -28,7 +28,108 @@ MATRIX: Final[Mapping[str, Mapping[str, object]]] = {
         }
     },
     "an own ca of cert-manager": {"certManager": {"enabled": True}},
-    "files": {"config": {"certificates": {"mode": "Files", "secretName": "mine"}}},
+    "files": {
+        "config": {
+            "certificates": {"mode": "Files", "secretName": "mine"},
+            "webhook": {"config": {"clientConfig": {"caBundle": "bWluZQ=="}}},
+        }
+    },
+    "rings in namespaces, created": {
+        "rings": [
+            {
+                "name": "made",
+                "resources": [{"resource": "secrets"}],
+                "namespaces": ["default", "kube-public"],
+                "create": True,
+                "spec": {"placement": {"strategy": "BoundedLoad"}, "shardNamespaces": ["default"]},
+            },
+            {"name": "web", "resources": [{"resource": "configmaps"}], "namespaces": ["default"]},
+        ]
+    },
+    "fences": {
+        "rings": [
+            {
+                "name": "web.fenced",
+                "resources": [
+                    {
+                        "group": "apps",
+                        "resource": "deployments",
+                        "controlledResources": [
+                            {"group": "apps", "resource": "replicasets"},
+                            {"resource": "pods"},
+                            {"resource": "configmaps"},
+                        ],
+                    },
+                    {"group": "apps", "resource": "deploy-ments"},
+                    {"resource": "secrets", "controlledResources": [{"resource": "configmaps"}]},
+                    {"resource": "configmaps"},
+                ],
+                "serviceAccounts": [
+                    {"namespace": "two", "name": "b"},
+                    {"namespace": "one", "name": "a"},
+                    {"namespace": "two", "name": "b"},
+                ],
+            },
+            {
+                "name": "alone",
+                "resources": [{"group": "", "resource": "secrets"}],
+                "serviceAccounts": [{"namespace": "one", "name": "a.b"}],
+            },
+            {"name": "open", "resources": [{"resource": "secrets"}], "serviceAccounts": []},
+        ]
+    },
+    "monitoring": {
+        "serviceMonitor": {
+            "enabled": True,
+            "labels": {"release": "prometheus"},
+            "annotations": {"a": "b"},
+            "interval": "30s",
+            "scrapeTimeout": "10s",
+            "serviceAccount": {"namespace": "monitoring", "name": "prometheus"},
+            "relabelings": [{"targetLabel": "team", "replacement": "platform"}],
+            "metricRelabelings": [{"regex": "uid", "action": "labeldrop"}],
+        },
+        "prometheusRule": {
+            "enabled": True,
+            "labels": {"release": "prometheus"},
+            "annotations": {"a": "b"},
+            "alertLabels": {"team": "platform"},
+            "runbookUrl": "https://example.com/operate",
+            "disabled": ["SharderAdmissionSlow"],
+        },
+        "grafanaDashboard": {"enabled": True, "annotations": {"grafana_folder": "Kubernetes"}},
+    },
+    "monitoring of the files of others": {
+        "serviceMonitor": {
+            "enabled": True,
+            "tlsConfig": {"ca": {"configMap": {"name": "ca", "key": "ca.crt"}}},
+        },
+        "config": {
+            "certificates": {"mode": "Files", "secretName": "mine"},
+            "webhook": {"config": {"annotations": {"inject-ca": "true"}}},
+        },
+    },
+    "labels and annotations everywhere": {
+        "commonLabels": {"app.kubernetes.io/part-of": "platform"},
+        "commonAnnotations": {"owner": "platform@example.com"},
+        "networkPolicy": {"enabled": True},
+        "serviceMonitor": {
+            "enabled": True,
+            "serviceAccount": {"namespace": "monitoring", "name": "prometheus"},
+        },
+        "prometheusRule": {"enabled": True},
+        "grafanaDashboard": {"enabled": True},
+        "rings": [
+            {
+                "name": "made",
+                "resources": [{"resource": "secrets"}],
+                "create": True,
+                "steering": "Authorized",
+            },
+            {"name": "web", "resources": [{"resource": "secrets"}], "namespaces": ["default"]},
+        ],
+    },
+    "the network of the hosts": {"hostNetwork": True},
     "network policy": {
         "networkPolicy": {
             "enabled": True,
@@ -66,6 +167,13 @@ MATRIX: Final[Mapping[str, Mapping[str, object]]] = {
         "affinity": {"podAntiAffinity": {}},
         "topologySpreadConstraints": [],
         "priorityClassName": "system-cluster-critical",
+        "podSecurityContext": {"runAsUser": 1000, "fsGroup": 1000},
+        "securityContext": {"runAsGroup": 1000},
+        "extraArgs": ["--strict-config"],
+        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example.com:3128"}],
+        "extraVolumes": [{"name": "extra", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "extra", "mountPath": "/extra"}],
+        "dnsPolicy": "Default",
     },
     "a configuration of the reference": {
         "config": {

@@ -13,6 +13,8 @@ import yaml
 CHART = Path(__file__).parents[2] / "charts" / "sharder"
 CRD = CHART / "templates" / "crd.yaml"
 SCHEMA = CHART / "values.schema.json"
+REQUIRED: Mapping[str, object] = {"image": {"repository": "sharder"}}
+"""The values without which helm refuses the chart."""
 
 
 class HelmError(Exception):
@@ -125,6 +127,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     config_map: Mapping[str, str] | None = None
     secret: Mapping[str, str] | None = None
     empty_dir: Mapping[str, str] | None = None
+    host_path: Mapping[str, str] | None = None
 
 
 class PodSpec(
@@ -139,6 +142,8 @@ class PodSpec(
     security_context: Mapping[str, object]
     containers: tuple[Container]
     volumes: tuple[Volume, ...]
+    host_network: bool = False
+    dns_policy: str = ""
     priority_class_name: str = ""
     image_pull_secrets: tuple[Mapping[str, str], ...] = ()
     node_selector: Mapping[str, str] = {}
@@ -221,7 +226,8 @@ class Helm:
         namespace: str = "sharding-system",
     ) -> str:
         """Return the rendered chart as a stream of YAML documents."""
-        return self.run("template", release, str(CHART), "-n", namespace, values=values or {})
+        given = {**REQUIRED, **(values or {})}
+        return self.run("template", release, str(CHART), "-n", namespace, values=given)
 
 
 def decode_manifests(rendered: str) -> tuple[Manifest, ...]:

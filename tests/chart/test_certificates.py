@@ -115,7 +115,7 @@ def test_the_pods_read_what_cert_manager_writes(helm: Helm) -> None:
     assert secrets_of(rendered) == {settings.webhook.server.cert_dir: secret}
 
 
-def test_cert_manager_is_told_to_write_the_ca_into_the_webhooks(helm: Helm) -> None:
+def test_cert_manager_is_configured_to_write_the_ca_into_the_webhooks(helm: Helm) -> None:
     annotations = {"webhook": {"config": {"annotations": {"a": "b"}}}}
 
     rendered = helm.template({**BY_CERT_MANAGER, "config": annotations}, namespace="ns")
@@ -134,14 +134,17 @@ def test_with_cert_manager_the_sharder_needs_no_secret(helm: Helm) -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        {"certificates": {"mode": "Files", "secretName": "mine"}},
+        {
+            "certificates": {"mode": "Files", "secretName": "mine"},
+            "webhook": {"config": {"clientConfig": {"caBundle": "bWluZQ=="}}},
+        },
         {
             "certificates": {"secretName": "mine"},
             "webhook": {"config": {"annotations": {INJECT: "ns/mine"}}},
         },
     ],
 )
-def test_files_of_somebody_else_are_mounted(helm: Helm, config: dict[str, object]) -> None:
+def test_files_of_another_program_are_mounted(helm: Helm, config: dict[str, object]) -> None:
     rendered = helm.template({"config": config})
 
     cert_dir = settings_of(rendered).webhook.server.cert_dir

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from sharder.tls import service_names
-from tests.chart.rendering import CHART, Helm, HelmError
+from tests.chart.rendering import CHART, REQUIRED, Helm, HelmError
 from tests.support.documents import (
     DOCUMENTS,
     ROOT,
@@ -62,7 +62,7 @@ def test_documented_values_are_values_of_the_chart(helm: Helm, block: Block) -> 
 
 @pytest.mark.parametrize("place", COMMANDS)
 def test_a_documented_command_installs_what_helm_can_render(helm: Helm, place: str) -> None:
-    assert helm.run(*rendering(COMMANDS[place]))
+    assert helm.run(*rendering(COMMANDS[place]), values=REQUIRED)
 
 
 def test_the_documented_monitor_finds_the_service_and_can_verify_it(helm: Helm) -> None:

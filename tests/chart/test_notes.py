@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.chart.rendering import CHART, Helm
+from tests.chart.rendering import CHART, REQUIRED, Helm
 
 RINGS = [{"name": "web", "resources": [{"group": "apps", "resource": "deployments"}]}]
 
@@ -10,7 +10,7 @@ RINGS = [{"name": "web", "resources": [{"group": "apps", "resource": "deployment
 def notes(helm: Helm, values: dict[str, object]) -> str:
     """Return the notes of the release `mine` in the namespace `ns`."""
     install = ("install", "mine", str(CHART), "-n", "ns", "--dry-run=client")
-    return helm.run(*install, values=values).partition("\nNOTES:\n")[2]
+    return helm.run(*install, values={**REQUIRED, **values}).partition("\nNOTES:\n")[2]
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,16 @@ def test_the_notes_have_the_next_commands(helm: Helm, command: str) -> None:
     said = [line.strip() for line in notes(helm, {}).splitlines()]
 
     assert command in said
+
+
+def test_the_notes_do_not_ask_for_a_ring_that_the_chart_creates(helm: Helm) -> None:
+    made = [{**RINGS[0], "create": True}]
+
+    assert "my-ring.yaml" not in notes(helm, {"rings": made})
+
+
+def test_the_notes_enforce_no_standard_that_the_pods_break(helm: Helm) -> None:
+    assert "pod-security" not in notes(helm, {"hostNetwork": True})
 
 
 def test_the_notes_warn_while_nothing_may_be_sharded(helm: Helm) -> None:

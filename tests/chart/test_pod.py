@@ -130,8 +130,6 @@ def test_the_pod_is_confined(default: str) -> None:
 
     assert pod.spec.security_context == {
         "runAsNonRoot": True,
-        "runAsUser": 65532,
-        "runAsGroup": 65532,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
     assert pod.container.security_context == {
@@ -154,7 +152,7 @@ def test_the_pod_knows_its_name_and_its_namespace(default: str) -> None:
 @pytest.mark.parametrize(
     ("image", "expected"),
     [
-        ({}, f"sharder:{sharder.__version__}"),
+        ({"repository": "r/s"}, f"r/s:{sharder.__version__}"),
         ({"repository": "r/s", "tag": "1"}, "r/s:1"),
         ({"repository": "r/s", "digest": DIGEST}, f"r/s@{DIGEST}"),
         ({"repository": "r/s", "tag": "1", "digest": DIGEST}, f"r/s@{DIGEST}"),
@@ -169,7 +167,11 @@ def test_the_image_is_that_of_the_version_unless_another_is_given(
 AFFINITY: Mapping[str, object] = {"podAntiAffinity": {}}
 REACHES: Mapping[str, tuple[object, Callable[[Pod], object], object]] = {
     "imagePullSecrets": ([{"name": "a"}], lambda p: p.spec.image_pull_secrets, ({"name": "a"},)),
-    "image": ({"pullPolicy": "Always"}, lambda p: p.container.image_pull_policy, "Always"),
+    "image": (
+        {"repository": "sharder", "pullPolicy": "Always"},
+        lambda p: p.container.image_pull_policy,
+        "Always",
+    ),
     "serviceAccount": ({"name": "a"}, lambda p: p.spec.service_account_name, "a"),
     "resources": (
         {"limits": {"memory": "1Gi"}},
@@ -191,6 +193,36 @@ REACHES: Mapping[str, tuple[object, Callable[[Pod], object], object]] = {
     ),
     "affinity": (AFFINITY, lambda p: p.spec.affinity, AFFINITY),
     "priorityClassName": ("a", lambda p: p.spec.priority_class_name, "a"),
+    "podSecurityContext": (
+        {"runAsUser": 1000},
+        lambda p: p.spec.security_context.get("runAsUser"),
+        1000,
+    ),
+    "securityContext": (
+        {"runAsGroup": 1000},
+        lambda p: p.container.security_context.get("runAsGroup"),
+        1000,
+    ),
+    "commonLabels": ({"a": "b"}, lambda p: p.metadata.labels.get("a"), "b"),
+    "commonAnnotations": ({"a": "b"}, lambda p: p.metadata.annotations.get("a"), "b"),
+    "extraArgs": (["--a"], lambda p: p.container.args[-1], "--a"),
+    "extraEnv": (
+        [{"name": "A", "value": "b"}],
+        lambda p: p.container.env[-1],
+        {"name": "A", "value": "b"},
+    ),
+    "extraVolumes": (
+        [{"name": "a", "hostPath": {"path": "/a"}}],
+        lambda p: p.spec.volumes[-1].host_path,
+        {"path": "/a"},
+    ),
+    "extraVolumeMounts": (
+        [{"name": "tmp", "mountPath": "/a"}],
+        lambda p: p.container.volume_mounts[-1].mount_path,
+        "/a",
+    ),
+    "hostNetwork": (True, lambda p: p.spec.host_network, True),
+    "dnsPolicy": ("Default", lambda p: p.spec.dns_policy, "Default"),
 }
 """By the value that is set: to what, where it shows in the pod, and as what."""
 
@@ -201,6 +233,34 @@ def test_a_value_reaches_the_pod(helm: Helm, default: str, name: str) -> None:
 
     assert shown(pod_of(helm.template({name: value}))) == expected
     assert shown(pod_of(default)) != expected
+
+
+def test_openshift_accepts_the_pod_with_a_user_of_its_choice(default: str) -> None:
+    """As its SCC restricted-v2 says: users, groups and SELinux are of the namespace's range."""
+    pod = pod_of(default)
+
+    chosen = {"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups", "seLinuxOptions"}
+    assert not chosen & {*pod.spec.security_context, *pod.container.security_context}
+
+
+@pytest.mark.parametrize(
+    ("values", "policy"),
+    [
+        ({}, ""),
+        ({"hostNetwork": True}, "ClusterFirstWithHostNet"),
+        ({"hostNetwork": True, "dnsPolicy": "Default"}, "Default"),
+    ],
+)
+def test_on_the_network_of_the_host_the_names_of_the_cluster_are_still_resolved(
+    helm: Helm, values: Mapping[str, object], policy: str
+) -> None:
+    assert pod_of(helm.template(values)).spec.dns_policy == policy
+
+
+def test_on_the_network_of_the_host_a_new_pod_can_take_the_ports_of_an_old_one(helm: Helm) -> None:
+    rollout = rollout_of(helm.template({"hostNetwork": True}))
+
+    assert rollout.strategy.rolling_update == {"maxSurge": 1, "maxUnavailable": 1}
 
 
 def test_the_service_account_is_made_as_the_values_say(helm: Helm) -> None:

@@ -15,6 +15,10 @@ def health(address: str) -> Mapping[str, object]:
     return {"config": {"health": {"bindAddress": address}}}
 
 
+def files(**webhook: object) -> Mapping[str, object]:
+    return {"config": {"certificates": {"mode": "Files"}, "webhook": {"config": webhook}}}
+
+
 def stop(duration: str, seconds: int, key: str = "gracefulShutDown") -> Mapping[str, object]:
     return {"config": {key: duration}, "terminationGracePeriodSeconds": seconds}
 
@@ -37,6 +41,25 @@ def stop(duration: str, seconds: int, key: str = "gracefulShutDown") -> Mapping[
             {"certManager": {"issuerRef": ISSUER}},
             r"certManager\.issuerRef needs certManager\.enabled: set it to true",
         ),
+        (
+            {"image": {"repository": ""}},
+            r"image\.repository is required, because there is no published image: build one",
+        ),
+        (
+            {"config": {"certificates": {"mode": "Files"}}},
+            r"mode Files needs config\.webhook\.config\.clientConfig\.caBundle, or an annotation",
+        ),
+        (
+            {"rings": [{"name": "web", "resources": [], "spec": {"movement": {}}}]},
+            "rings: web has a spec, which needs create: set create to true",
+        ),
+        *[
+            (
+                {name: {"enabled": True}, "config": {"metrics": {"bindAddress": "0"}}},
+                rf"{name}\.enabled needs the metrics",
+            )
+            for name in ("serviceMonitor", "prometheusRule")
+        ],
         *[
             (health(address), r"do not reach config\.health\.bindAddress .*: write a port alone")
             for address in ("0", "127.0.0.1:8081", "localhost:8081", "[::1]:8081")
@@ -70,6 +93,8 @@ def test_what_would_not_work_is_refused_with_what_to_do(
         stop("29.9s", 30),
         stop("1m30.5s", 91),
         stop("-1s", 1),
+        files(clientConfig={"caBundle": "bWluZQ=="}),
+        files(annotations={"service.beta.openshift.io/inject-cabundle": "true"}),
         health("0.0.0.0:8081"),
         health("[::]:8081"),
     ],

@@ -88,6 +88,44 @@ def test_the_resources_of_all_rings_get_exactly_the_four_verbs(helm: Helm) -> No
     assert {rule.verbs for rule in rules} == {("get", "list", "watch", "patch")}
 
 
+def test_a_ring_with_namespaces_gets_its_rights_there_alone(helm: Helm) -> None:
+    rings = [
+        {**ring({"resource": "secrets"}), "namespaces": ["a", "b"]},
+        {**ring({"group": "apps", "resource": "deployments"}, name="two"), "namespaces": ["b"]},
+    ]
+
+    rendered = [
+        each
+        for each in decode_manifests(helm.template({"rings": rings}))
+        if each.metadata.name == SHARDED
+    ]
+
+    roles = {
+        each.metadata.namespace: [rule.resources for rule in each.rules]
+        for each in rendered
+        if each.kind == "Role"
+    }
+    bound = {
+        each.metadata.namespace: (each.role_ref.kind, [who.name for who in each.subjects])
+        for each in rendered
+        if each.role_ref is not None
+    }
+    assert roles == {"a": [("secrets",)], "b": [("secrets",), ("deployments",)]}
+    assert bound == dict.fromkeys(["a", "b"], ("Role", ["sharder"]))
+    assert {each.kind for each in rendered} == {"Role", "RoleBinding"}
+
+
+def test_a_ring_without_namespaces_keeps_its_rights_beside_one_with_some(helm: Helm) -> None:
+    rings = [
+        {**ring({"resource": "secrets"}), "namespaces": ["a"]},
+        ring({"resource": "configmaps"}, name="two"),
+    ]
+
+    rules = find(helm.template({"rings": rings}), "ClusterRole", SHARDED).rules
+
+    assert [rule.resources for rule in rules] == [("configmaps",)]
+
+
 @pytest.mark.parametrize(
     ("group", "resource"),
     [

@@ -13,7 +13,7 @@ import yaml
 from sharder.config.fields import ALIASES, Path, fields
 from sharder.core.api.selector import LabelSelector
 from tests.chart.matrix import MATRIX
-from tests.chart.rendering import CHART, SCHEMA, Helm, HelmError
+from tests.chart.rendering import CHART, CRD, REQUIRED, SCHEMA, Helm, HelmError, find, pod_of
 
 
 class Schema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -32,6 +32,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 ROOT = msgspec.json.decode(SCHEMA.read_bytes(), type=Schema)
 CONFIG = ROOT.properties["config"]
 TYPE = {("apiVersion",), ("kind",)}
+CRD_NAME = "controllerrings.sharding.timebertt.dev"
 
 
 def below(schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Schema]]:
@@ -133,7 +134,7 @@ def nested(path: str, value: object) -> dict[str, object]:
         ("image.registry", "example.com"),
         ("image.digest", "0a1b"),
         ("enabled", "yes"),
-        ("image.repository", ""),
+        ("image.repository", 1),
         ("fullnameOverride", "Not A Name"),
         ("rings", [{"resources": []}]),
         ("rings", [{"name": "a", "resources": [{"group": "apps"}]}]),
@@ -153,6 +154,16 @@ def nested(path: str, value: object) -> dict[str, object]:
         ("config.metrics.bindAddress", ""),
         ("config.certificates.mode", "Vault"),
         ("certManager.enabled", "yes"),
+        ("rings", [{"name": "a", "resources": [], "spec": {"strategy": "Spread"}}]),
+        ("rings", [{"name": "a", "resources": [], "namespaces": []}]),
+        ("rings", [{"name": "a", "resources": [], "namespaces": ["*"]}]),
+        ("serviceMonitor.interval", "half a minute"),
+        ("serviceMonitor.serviceAccount", {"name": "prometheus"}),
+        ("prometheusRule.disabled", ["SharderAdmissionSlo"]),
+        ("grafanaDashboard.label", {}),
+        ("commonLabels", {"a": 1}),
+        ("extraArgs", "--strict-config"),
+        ("dnsPolicy", "Cluster"),
         ("certManager.issuerRef", {"kind": "ClusterIssuer"}),
         ("networkPolicy.from", []),
         ("resources.limit", {}),
@@ -173,7 +184,7 @@ def test_a_misspelt_value_is_named(helm: Helm) -> None:
 
 @pytest.mark.parametrize("case", MATRIX)
 def test_the_chart_with_values_passes_the_strict_lint(helm: Helm, case: str) -> None:
-    said = helm.run("lint", "--strict", str(CHART), values=MATRIX[case])
+    said = helm.run("lint", "--strict", str(CHART), values={**REQUIRED, **MATRIX[case]})
 
     assert "0 chart(s) failed" in said
 
@@ -182,11 +193,44 @@ def test_the_chart_with_values_passes_the_strict_lint(helm: Helm, case: str) -> 
 def test_with_values_all_objects_are_different_and_carry_the_labels(helm: Helm, case: str) -> None:
     rendered = [each for each in yaml.safe_load_all(helm.template(MATRIX[case])) if each]
 
-    names = [(each["kind"], each["metadata"]["name"]) for each in rendered]
-    unlabelled = [
-        name
-        for name, each in zip(names, rendered, strict=True)
-        if "helm.sh/chart" not in each["metadata"]["labels"]
+    metadata = [each["metadata"] for each in rendered]
+    names = [
+        (each["kind"], meta.get("namespace"), meta["name"])
+        for each, meta in zip(rendered, metadata, strict=True)
     ]
     assert len({*names}) == len(names)
-    assert unlabelled == [("CustomResourceDefinition", "controllerrings.sharding.timebertt.dev")]
+    assert [m["name"] for m in metadata if "helm.sh/chart" not in m["labels"]] == [CRD_NAME]
+
+
+def test_common_labels_and_annotations_are_on_everything_but_the_crd(helm: Helm) -> None:
+    values = MATRIX["labels and annotations everywhere"]
+    rendered = [each for each in yaml.safe_load_all(helm.template(values)) if each]
+    pod = next(each["spec"]["template"] for each in rendered if each["kind"] == "Deployment")
+
+    metadata = [*(each["metadata"] for each in rendered), pod["metadata"]]
+    bare = [
+        meta["name"]
+        for meta in metadata
+        if "app.kubernetes.io/part-of" not in meta["labels"]
+        or "owner" not in meta.get("annotations", {})
+    ]
+    assert bare == [CRD_NAME]
+
+
+def test_common_labels_change_nothing_by_which_pods_are_selected(helm: Helm) -> None:
+    name = "app.kubernetes.io/name"
+
+    rendered = helm.template({"commonLabels": {name: "other"}, "podLabels": {name: "other"}})
+
+    deployment = find(rendered, "Deployment", "sharder")
+    assert deployment.metadata.labels[name] == "sharder"
+    assert pod_of(rendered).metadata.labels[name] == "sharder"
+
+
+def test_the_schema_knows_the_fields_of_a_ring() -> None:
+    crd = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]
+    fields_of_ring = crd["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+
+    known = ROOT.definitions["ring"].properties["spec"].properties
+
+    assert known.keys() == fields_of_ring.keys() - {"resources"}

@@ -1,13 +1,14 @@
 """Package, chart, image and changelog are of one version."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
 from sharder import __version__
-from tests.chart.rendering import CHART, Helm, HelmError
+from tests.chart.rendering import CHART, CRD, REQUIRED, Helm, HelmError
 from tests.support.documents import ROOT, read
 
 NAMING = [
@@ -23,12 +24,28 @@ def test_the_chart_is_of_the_version_of_the_package() -> None:
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
 
 
+def test_what_artifact_hub_shows_is_what_is_there() -> None:
+    said = yaml.safe_load((CHART / "Chart.yaml").read_text())["annotations"]
+    crd = yaml.safe_load(CRD.read_text())
+    names, (version,) = crd["spec"]["names"], crd["spec"]["versions"]
+
+    (shown,) = yaml.safe_load(said["artifacthub.io/crds"])
+    (example,) = yaml.safe_load(said["artifacthub.io/crdsExamples"])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert (shown["name"], shown["kind"]) == (crd["metadata"]["name"], names["kind"])
+    assert shown["version"] == version["name"]
+    assert example["apiVersion"] == f"{crd['spec']['group']}/{version['name']}"
+    assert example["kind"] == names["kind"]
+    assert said["artifacthub.io/license"] == project["license"]
+
+
 def test_the_chart_installs_on_the_oldest_kubernetes_that_is_named(helm: Helm) -> None:
     (minor,) = re.findall(r"^\| Kubernetes \| 1\.(\d+) \|", read(Path("README.md")), re.MULTILINE)
 
-    assert helm.run("template", "sharder", str(CHART), "--kube-version", f"1.{minor}.0")
+    render = ("template", "sharder", str(CHART), "--kube-version")
+    assert helm.run(*render, f"1.{minor}.0", values=REQUIRED)
     with pytest.raises(HelmError, match="incompatible with Kubernetes"):
-        helm.run("template", "sharder", str(CHART), "--kube-version", f"1.{int(minor) - 1}.9")
+        helm.run(*render, f"1.{int(minor) - 1}.9", values=REQUIRED)
 
 
 def test_the_changelog_begins_with_the_version() -> None:

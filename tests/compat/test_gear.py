@@ -34,7 +34,7 @@ def test_gears_are_placed_as_openshift_placed_them() -> None:
         ('"active_capacity": 50.0', '"active_capacity": 75.0'),
     ],
 )
-def test_a_fact_that_is_otherwise_is_told(fact: str, otherwise: str) -> None:
+def test_a_fact_that_is_otherwise_is_reported(fact: str, otherwise: str) -> None:
     text = FILE.read_text()
 
     assert fact in text

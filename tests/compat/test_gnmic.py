@@ -43,7 +43,7 @@ def test_what_is_as_expected_has_no_problems() -> None:
         ({"moved": ["default/t1"]}, "moved: expected ['default/t1'], got []"),
     ],
 )
-def test_what_differs_is_told(changes: dict[str, object], problem: str) -> None:
+def test_what_differs_is_reported(changes: dict[str, object], problem: str) -> None:
     assert problem in assigned(**changes)
 
 
@@ -99,7 +99,7 @@ def test_wrong_first_choices_fail() -> None:
     assert found["different orders of 1 pods"] == ("orders: expected 2, got 1",)
 
 
-def test_a_member_that_nobody_knows_fails() -> None:
+def test_a_member_that_is_unknown_fails() -> None:
     assert results(other_vectors=[]) == {"other_vectors": ("nothing here checks that",)}
 
 

@@ -79,7 +79,7 @@ def test_what_overshoots_with_a_fixed_list_does_not_with_ours() -> None:
         ('"usage_scorer_upstream"', '"something_else"'),
     ],
 )
-def test_a_fact_that_is_otherwise_is_told(fact: str, otherwise: str) -> None:
+def test_a_fact_that_is_otherwise_is_reported(fact: str, otherwise: str) -> None:
     text = FILE.read_text()
 
     assert fact in text

@@ -16,7 +16,7 @@ def cases(text: str) -> list[str]:
     return [result.case for result in check(text.encode())]
 
 
-def test_a_wrong_owner_is_told_by_hash_and_by_plan() -> None:
+def test_a_wrong_owner_is_reported_by_hash_and_by_plan() -> None:
     text = '{"rings": [{"members": ["a"], "assignments": {"/Secret/ns/s": "b"}}]}'
 
     assert problems(text) == ["/Secret/ns/s: expected 'b', got 'a'"] * 2

@@ -15,26 +15,26 @@ class Journey:
     target: str
     asked: float | None
     """When its shard was asked to let go of it; None: it never was."""
-    let_go: float
+    released: float
     """From when on it was not the source's any more."""
     arrived: float
 
     @property
     def waited(self) -> float:
         """For how many seconds it had no owner."""
-        return self.arrived - self.let_go
+        return self.arrived - self.released
 
     @property
     def acknowledged(self) -> float:
         """How many seconds its shard took to let go of it."""
         assert self.asked is not None, f"{self.source} was not asked for {self.name}"
-        return self.let_go - self.asked
+        return self.released - self.asked
 
 
 def journeys(history: History, mark: int) -> list[Journey]:
     """Return all that have ended after the revision `mark`, in the order of their ends."""
     ended, last = list[Journey](), dict[str, Write]()
-    asked, let_go = dict[str, float](), dict[str, tuple[str, float]]()
+    asked, released = dict[str, float](), dict[str, tuple[str, float]]()
     for write in history.writes:
         name, before = write.name, last.get(write.name)
         last[name] = write
@@ -43,15 +43,15 @@ def journeys(history: History, mark: int) -> list[Journey]:
         if write.draining and not before.draining:
             asked[name] = write.seen
         if before.owner and before.owner != write.owner:
-            let_go[name] = before.owner, write.seen
-        if write.owner and write.owner != before.owner and name in let_go:
-            source, left = let_go.pop(name)
+            released[name] = before.owner, write.seen
+        if write.owner and write.owner != before.owner and name in released:
+            source, left = released.pop(name)
             journey = Journey(
                 name=name,
                 source=source,
                 target=write.owner,
                 asked=asked.pop(name, None),
-                let_go=left,
+                released=left,
                 arrived=write.seen,
             )
             if write.revision > mark:

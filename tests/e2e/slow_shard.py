@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from hack.ownership import DRAIN, OWNER
 from hack.playground import EXAMPLE, RING
-from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.api.meta import Json, Resource
 from sharder.core.errors import Conflict
 from sharder.core.movement.patches import acknowledge
 from sharder.core.names import ObjectRef
@@ -27,6 +27,7 @@ from sharder.ports import Changed, Listed, Removed, WatchEvent
 from sharder.runtime.clock import SystemClock
 from sharder.sdk import Request, Shard, local_settings
 from sharder.sdk.cluster import KubeCluster
+from sharder.sdk.metadata import OwnObject
 from sharder.sdk.work import OwnObjects
 
 WORK_SECONDS: Final = 0.5
@@ -44,12 +45,10 @@ class CarelessObjects:
     def __init__(self, objects: OwnObjects) -> None:
         self._objects = objects
 
-    async def list(
-        self, keep: Callable[[PartialObject], bool] | None = None
-    ) -> Listed[PartialObject]:
+    async def list(self, keep: Callable[[OwnObject], bool] | None = None) -> Listed[OwnObject]:
         return await self._objects.list(keep)
 
-    async def watch(self, resource_version: str) -> AsyncIterator[WatchEvent[PartialObject]]:
+    async def watch(self, resource_version: str) -> AsyncIterator[WatchEvent[OwnObject]]:
         async for event in self._objects.watch(resource_version):
             match event:
                 case Changed(obj) if obj.metadata.has_label(DRAIN):
@@ -61,7 +60,7 @@ class CarelessObjects:
                 case _:
                     yield event
 
-    async def patch(self, ref: ObjectRef, body: Json) -> PartialObject:
+    async def patch(self, ref: ObjectRef, body: Json) -> OwnObject:
         return await self._objects.patch(ref, body)
 
 
@@ -76,7 +75,8 @@ class CarelessCluster(KubeCluster):
 async def main(*, careless: bool) -> None:
     """Work until SIGTERM."""
     settings = local_settings()
-    shard = Shard(ring=RING, resource="secrets", reconcile=reconcile, settings=settings)
+    shard = Shard(ring=RING, settings=settings)
+    shard.reconciler("secrets", reconcile)
     client = await connect(settings.kubeconfig)
     cluster = CarelessCluster(client) if careless else KubeCluster(client)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, shard.stop)

@@ -20,7 +20,7 @@ from hack.ownership import (
 from hack.playground import NAMESPACE, SYSTEM, Playground
 from sharder.core.api.meta import Json
 from sharder.kube.client import MERGE_PATCH, Client
-from tests.chart.rendering import CHART, Helm
+from tests.chart.rendering import CHART, REQUIRED, Helm
 from tests.e2e.trace import Trace, tracing
 
 OBJECTS = 800
@@ -185,7 +185,7 @@ def _install_chart(plane: ControlPlane) -> None:
         kubeconfig=plane.admin_kubeconfig,
     )
     resources = [{"resource": "secrets", "controlledResources": [{"resource": "configmaps"}]}]
-    values = {"rings": [{"name": "checksum", "resources": resources}]}
+    values = {**REQUIRED, "rings": [{"name": "checksum", "resources": resources}]}
     arguments = ("install", "sharder", str(CHART), "-n", SYSTEM, "--create-namespace")
     helm.run(*arguments, values=values)
 

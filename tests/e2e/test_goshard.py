@@ -122,7 +122,7 @@ def test_a_killed_shard_in_go_is_replaced_within_two_durations(story: Story) -> 
     assert story.kill.seconds - writing < 4 * LEASE_SECONDS
 
 
-def test_a_shard_in_go_that_stands_still_loses_its_objects_and_nobody_else_any(
+def test_a_shard_in_go_that_stands_still_loses_its_objects_and_no_other_loses_any(
     story: Story,
 ) -> None:
     assert givers(story.pause) == {story.cast.name(3)}

@@ -149,7 +149,7 @@ async def test_in_a_paused_ring_nothing_moves_to_a_shard_that_joins_but_a_dead_o
     assert shared == []
 
 
-async def test_a_shard_that_does_not_let_go_is_told_of_in_three_places_and_keeps_nobody_else(
+async def test_a_shard_that_does_not_acknowledge_is_reported_in_three_places_and_blocks_no_other(
     replicas: Replicas, capsys: pytest.CaptureFixture[str]
 ) -> None:
     playground, (deaf, able, comer) = replicas.playground, _shards("overdue")

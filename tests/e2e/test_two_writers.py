@@ -59,7 +59,7 @@ def test_two_are_never_at_work_on_one_object(observed: Observed) -> None:
     assert observed.careful == []
 
 
-def test_a_shard_that_lets_go_of_what_it_works_on_is_found_out(observed: Observed) -> None:
+def test_a_shard_that_releases_what_it_works_on_is_found_out(observed: Observed) -> None:
     assert observed.careless
     assert all(CARELESS in told for told in observed.careless)
 

@@ -5,7 +5,7 @@ import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
 import pytest
@@ -160,7 +160,11 @@ async def failing_webhook() -> AsyncIterator[Json]:
     now = datetime.now(UTC)
     authority = tls.make_authority(now)
     pair = tls.issue_serving(
-        authority, dns_names=["localhost"], ip_addresses=[ip_address(HOST)], now=now
+        authority,
+        dns_names=["localhost"],
+        ip_addresses=[ip_address(HOST)],
+        now=now,
+        validity=timedelta(days=1),
     )
     app = create_app(
         fail,

@@ -180,7 +180,7 @@ async def test_nobody_changes_the_owner_of_a_namespace_through_its_status(
         assert after.metadata.labels == obj.metadata.labels
 
 
-async def test_a_shard_lets_go_of_what_it_was_asked_for(service: Service) -> None:
+async def test_a_shard_releases_what_it_was_asked_for(service: Service) -> None:
     async with service.scene(CONFIGMAPS) as scene, worker(service, scene, "a", TENANTS) as shard:
         obj = await scene.drained(CONFIGMAPS, frm="a")
 
@@ -189,7 +189,7 @@ async def test_a_shard_lets_go_of_what_it_was_asked_for(service: Service) -> Non
         assert after.metadata.labels == {scene.owner: scene.shard("d")}
 
 
-async def test_a_pod_beside_the_shard_lets_go_for_it(service: Service) -> None:
+async def test_a_pod_beside_the_shard_releases_it_for_it(service: Service) -> None:
     async with (
         service.scene(CONFIGMAPS) as scene,
         worker(service, scene, "sidekick", CONTROLLERS) as shard,
@@ -201,7 +201,7 @@ async def test_a_pod_beside_the_shard_lets_go_for_it(service: Service) -> None:
         assert after.metadata.labels == {scene.owner: scene.shard("d")}
 
 
-async def test_a_person_lets_go_by_kubectl_in_place_of_a_shard(service: Service) -> None:
+async def test_a_person_releases_it_by_kubectl_in_place_of_a_shard(service: Service) -> None:
     async with service.scene(CONFIGMAPS) as scene:
         obj = await scene.drained(CONFIGMAPS)
 
@@ -214,7 +214,7 @@ async def test_a_person_lets_go_by_kubectl_in_place_of_a_shard(service: Service)
         assert after.metadata.labels == {scene.owner: scene.shard("d")}
 
 
-async def test_what_controls_others_is_handed_over_by_the_leader_when_its_shard_lets_go(
+async def test_what_controls_others_is_handed_over_by_the_leader_when_its_shard_releases(
     service: Service,
 ) -> None:
     async with (

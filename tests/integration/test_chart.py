@@ -4,19 +4,22 @@ import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
 from hack import binaries
 from hack.control_plane import ControlPlane
 from hack.kubectl import KubectlError
 from tests.chart.matrix import MATRIX, NEEDS_CERT_MANAGER
-from tests.chart.rendering import CHART, Helm, decode_manifests, find
+from tests.chart.rendering import CHART, REQUIRED, Helm, decode_manifests, find
 
 CRD_NAME = "controllerrings.sharding.timebertt.dev"
 RESOURCES = [{"group": "apps", "resource": "deployments"}]
-VALUES = {"rings": [{"name": "web", "resources": RESOURCES}]}
+MONITORING_CRDS = Path(__file__).parents[1] / "fixtures/monitoring-crds.yaml"
+VALUES = {**REQUIRED, "rings": [{"name": "web", "resources": RESOURCES}]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +55,13 @@ def release(
     home = tmp_path_factory.mktemp("helm")
     helm = Helm(program=binaries.helm(), home=home, kubeconfig=control_plane.admin_kubeconfig)
     name = f"sharder-{uuid.uuid4().hex[:8]}"
+    control_plane.apply(MONITORING_CRDS)
     # Other tests put the CRD there by kubectl, so it may have to be taken over.
     helm.run(
         "install", name, str(CHART), "-n", name, "--create-namespace", "--take-ownership",
         "--force-conflicts", values=VALUES,
     )  # fmt: skip
-    control_plane.kubectl("wait", "--for=condition=Established", f"crd/{CRD_NAME}")
+    control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
     yield Release(name=name, helm=helm, control_plane=control_plane)
     helm.run("uninstall", name, "-n", name)
 
@@ -76,7 +80,7 @@ def ring(spec: object, name: str = "chart-test") -> str:
 
 def dry_run(control_plane: ControlPlane, manifest: str) -> str:
     return control_plane.kubectl(
-        "apply", "--dry-run=server", "-o", "json", "-f", "-", stdin=manifest
+        "apply", "--dry-run=server", "--validate=strict", "-o", "json", "-f", "-", stdin=manifest
     )
 
 
@@ -149,20 +153,31 @@ def test_a_ring_has_a_short_name_and_columns(release: Release) -> None:
         }
         for kind, status in (("Ready", "True"), ("Covered", "False"), ("Paused", "Unknown"))
     ]
-    said = {"availableShards": 2, "shards": 3, "unassigned": 4, "conditions": conditions}
+    counts = {"objects": 9, "unassigned": 4, "unowned": 5, "draining": 1}
+    said = {"availableShards": 2, "shards": 3, **counts, "conditions": conditions}
     status = {"status": said}
     patch = ("--subresource=status", "--type=merge", "-p", json.dumps(status))
     release.control_plane.kubectl("patch", "controllerring", name, *patch)
 
-    header, row = release.control_plane.kubectl("get", "ring", name).splitlines()
+    short, wide = (_columns(release, name, *options) for options in ((), ("-o", "wide")))
 
-    columns = dict(zip(header.split(), row.split(), strict=True))
-    # Scripts that read columns by their place go on: the reference's four come first.
-    first = ["NAME", "READY", "AVAILABLE", "SHARDS", "AGE"]
-    assert [*columns] == [*first, "STRATEGY", "UNASSIGNED", "COVERED", "PAUSED"]
-    assert {"READY": "True", "AVAILABLE": "2", "SHARDS": "3"}.items() <= columns.items()
-    assert {"STRATEGY": "ConsistentHash", "UNASSIGNED": "4"}.items() <= columns.items()
-    assert {"COVERED": "False", "PAUSED": "Unknown"}.items() <= columns.items()
+    assert [*short] == ["NAME", "READY", "SHARDS", "OBJECTS", "UNOWNED", "AGE"]
+    assert {"READY": "True", "SHARDS": "3", "OBJECTS": "9"}.items() <= short.items()
+    assert short["UNOWNED"] == "5"
+    # The reference's columns are all there, and in their order.
+    reference = ["READY", "AVAILABLE", "SHARDS", "AGE"]
+    assert [column for column in wide if column in reference] == reference
+    assert {
+        "AVAILABLE": "2",
+        "STRATEGY": "ConsistentHash",
+        "UNASSIGNED": "4",
+    }.items() <= wide.items()
+    assert {"COVERED": "False", "PAUSED": "Unknown", "REASON": "SoItIs"}.items() <= wide.items()
+
+
+def _columns(release: Release, ring_name: str, *options: str) -> dict[str, str]:
+    header, row = release.control_plane.kubectl("get", "ring", ring_name, *options).splitlines()
+    return dict(zip(header.split(), row.split(), strict=True))
 
 
 def test_a_resource_without_group_is_one_of_the_core_group(release: Release) -> None:
@@ -178,6 +193,13 @@ def test_a_resource_without_group_is_one_of_the_core_group(release: Release) -> 
             "controlledResources": [{"group": "", "resource": "configmaps"}],
         }
     ]
+
+
+def test_the_ring_that_artifact_hub_shows_is_accepted(release: Release) -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    (example,) = yaml.safe_load(chart["annotations"]["artifacthub.io/crdsExamples"])
+
+    assert dry_run(release.control_plane, json.dumps(example))
 
 
 def selecting(**requirement: object) -> dict[str, object]:

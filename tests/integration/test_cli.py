@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from hack.control_plane import ControlPlane
-from sharder.cli.reports import Explanation, RingsReport, ShardsReport
+from sharder.cli.reports import Explanation, RingsReport, ShardsReport, VersionReport
 from sharder.core.names import RingName
 from sharder.core.placement.hashing import ConsistentHash
-from sharder.core.preview.plan import Action
+from sharder.core.preview.action import Action
 from sharder.core.preview.report import PlanReport
 from sharder.tls import Policy, new_bundle
 from tests.support.documented_ring import SHARDS, Manifest, Ring, install, secret
@@ -22,7 +22,8 @@ CLI = Path("docs/cli.md")
 TYPED = [
     command
     for command in commands(read(CLI))
-    if not command.startswith("sharder run")  # tests/e2e has the service
+    # tests/e2e has the service, and test_check.py what needs one
+    if not command.startswith(("sharder run", "sharder check"))
 ]
 
 
@@ -60,8 +61,13 @@ def test_every_command_of_the_document_does_what_it_is_for(ring: Ring, on_call: 
     assert len(TYPED) > 10
 
     for command in TYPED:
-        done = ring.shell(command, None if " cleanup " in command else on_call)
-        assert (done.returncode, done.stderr) == (0, ""), command
+        who, watches = None if " cleanup " in command else on_call, "--watch" in command
+        done = (
+            ring.interrupted(command, lines=1, kubeconfig=who)
+            if watches
+            else ring.shell(command, who)
+        )
+        assert (done.returncode, done.stderr) == (130 if watches else 0, ""), command
         assert done.stdout or ">" in command, command
 
 
@@ -71,6 +77,51 @@ def test_those_on_call_may_clean_up_the_resources_of_their_rings(
     done = ring.shell("sharder rings cleanup old-ring --resource secrets", on_call)
 
     assert (done.returncode, "warning" in done.stderr) == (0, False)
+
+
+def test_a_watch_ends_with_ctrl_c_and_says_nothing_of_it(ring: Ring) -> None:
+    done = ring.interrupted("sharder shards my-ring --watch", lines=len(SHARDS) + 1)
+
+    assert (done.returncode, done.stderr) == (130, "")
+    assert done.stdout.startswith("NAME ")
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:3]] == list(SHARDS)
+
+
+@pytest.mark.parametrize("words", ["secret/my-secret -n default", "Secret default/my-secret"])
+def test_an_object_is_named_as_for_kubectl(ring: Ring, words: str) -> None:
+    told = msgspec.json.decode(ring.read(f"sharder explain my-ring {words}"), type=Explanation)
+
+    assert told.object == f"/Secret/{ring.name}/my-secret"
+
+
+@pytest.mark.parametrize(
+    ("words", "proposals"),
+    [
+        ("shards ''", ["my-ring"]),
+        ("cordon my-ring ''", list(SHARDS)),
+        ("explain my-ring ''", ["secrets"]),
+        ("explain my-ring secrets default/my-s", ["default/my-secret"]),
+        ("unpin -n default my-ring secret/my", ["secret/my-secret"]),
+        ("pin my-ring secret/my-secret -n default shard-a", ["shard-a"]),
+    ],
+)
+def test_names_of_the_cluster_are_proposed(ring: Ring, words: str, proposals: list[str]) -> None:
+    done = ring.shell(f"kubectl_complete-shard {words}")
+
+    assert done.stderr == ""
+    named = [
+        ring.name if name == "my-ring" else name.replace("default", ring.name)
+        for name in proposals
+    ]
+    assert {*named, ":4"} <= {*done.stdout.split()}
+
+
+def test_the_version_of_the_api_server_is_shown(ring: Ring) -> None:
+    report = msgspec.json.decode(ring.read("sharder version"), type=VersionReport)
+
+    assert (report.server_version or "").startswith("v1.")
+    assert report.sharder_versions == ()
+    assert "no Deployment in sharding-system has the label" in (report.problem or "")
 
 
 def test_rings_count_their_objects(ring: Ring) -> None:
@@ -171,7 +222,7 @@ def test_a_plan_from_what_the_sharder_dumps_is_the_same_and_holds_no_data(ring: 
         ("sharder rings --kubeconfig /none", "no kubeconfig at /none"),
     ],
 )
-def test_a_failure_is_told_in_one_line(ring: Ring, command: str, message: str) -> None:
+def test_a_failure_is_reported_in_one_line(ring: Ring, command: str, message: str) -> None:
     done = ring.shell(command)
 
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
@@ -180,7 +231,7 @@ def test_a_failure_is_told_in_one_line(ring: Ring, command: str, message: str) -
 
 
 @pytest.mark.parametrize("command", ["rings", "certs", "certs rotate"])
-def test_a_missing_right_is_told_in_one_line(ring: Ring, command: str) -> None:
+def test_a_missing_right_is_reported_in_one_line(ring: Ring, command: str) -> None:
     nobody = ring.control_plane.kubeconfig(f"nobody-{ring.name}")
 
     done = ring.shell(f"sharder {command}", nobody)
@@ -189,7 +240,7 @@ def test_a_missing_right_is_told_in_one_line(ring: Ring, command: str) -> None:
     assert "grant it in a Role or ClusterRole" in done.stderr
 
 
-def test_a_cluster_that_does_not_answer_is_told_in_one_line(ring: Ring) -> None:
+def test_a_cluster_that_does_not_answer_is_reported_in_one_line(ring: Ring) -> None:
     kubeconfig = ring.folder / "silent"
     text = ring.control_plane.admin_kubeconfig.read_text()
     kubeconfig.write_text(re.sub(r"https://[\d.:]+", "https://127.0.0.1:1", text))

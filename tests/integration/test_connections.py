@@ -1,6 +1,10 @@
 """Strangers on a port take no room from those that the port is for, nor all descriptors."""
 
 import asyncio
+import gc
+import socket
+import struct
+import weakref
 from contextlib import AsyncExitStack
 
 import pytest
@@ -20,6 +24,7 @@ from tests.integration.test_webhook_server import (
 from tests.support.eventually import eventually
 from tests.unit.webhook.reviews import TRUSTED_PATH, request_of, review_of
 from webhook import Server
+from webhook.connection import Connection
 
 ROOM = 8
 STRANGERS = 5 * ROOM
@@ -62,6 +67,40 @@ async def test_strangers_give_way_to_whoever_comes_and_never_a_client_that_sends
     assert uids == ["uid-1"] * 3
     assert all(are_closed)
     assert count <= ROOM
+
+
+@pytest.mark.parametrize("tls", [True, False])
+async def test_nothing_is_kept_of_a_connection_that_its_client_reset(
+    tls: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    kept = weakref.WeakSet[Connection]()
+
+    def made(*args: object) -> Connection:
+        connection = Connection(*args)  # type: ignore[arg-type]
+        kept.add(connection)
+        return connection
+
+    monkeypatch.setattr("webhook.server.Connection", made)
+    gc.collect()
+    gc.disable()  # what refers to itself would wait for a collection
+    request.addfinalizer(gc.enable)
+    async with served(tls=tls) as server:
+        async with connected(server.port, strict_client() if tls else None, NAME) as client:
+            await review(client)
+            reset_at_close(client)
+            client.writer.transport.abort()
+        await eventually(lambda: is_empty(server), within=WITHIN)
+
+        assert not kept
+
+
+def reset_at_close(client: Client) -> None:
+    found = client.writer.get_extra_info("socket")
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+async def is_empty(server: Server) -> bool:
+    return server.connections == 0
 
 
 async def is_full(server: Server) -> bool:

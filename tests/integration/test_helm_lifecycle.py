@@ -16,7 +16,7 @@ from hack.control_plane import ControlPlane
 from hack.playground import SYSTEM
 from sharder.core.names import VALIDATION_NAME
 from sharder.kube.client import connect
-from tests.chart.rendering import CHART, HelmError
+from tests.chart.rendering import CHART, REQUIRED, HelmError
 from tests.support.eventually import eventually
 from tests.support.release import CRD, SECRET, WITHIN, Kept, Release
 
@@ -27,7 +27,10 @@ OLD_VALUES: Mapping[str, object] = {
     "shardedResources": [{"group": "", "resources": ["secrets", "configmaps"]}]
 }
 RESOURCES = [{"resource": "secrets", "controlledResources": [{"resource": "configmaps"}]}]
-VALUES: Mapping[str, object] = {"rings": [{"name": "kept", "resources": RESOURCES}]}
+VALUES: Mapping[str, object] = {
+    **REQUIRED,
+    "rings": [{"name": "kept", "resources": RESOURCES}],
+}
 RING = f"""
 apiVersion: sharding.timebertt.dev/v1alpha1
 kind: ControllerRing

@@ -171,7 +171,7 @@ async def test_with_permission_it_shows_the_metrics(bench: Bench) -> None:
     assert "controller_sharding_build_info{" in scrape.body
 
 
-async def test_without_tls_nobody_reads(bench: Bench) -> None:
+async def test_without_tls_no_client_reads(bench: Bench) -> None:
     account = bench.account()
     bench.grant(account)
     authorization = f"Bearer {bench.token(account)}"
@@ -183,7 +183,9 @@ async def test_without_tls_nobody_reads(bench: Bench) -> None:
     assert b"controller_sharding" not in received
 
 
-async def test_clients_that_say_nothing_are_cut_off_and_keep_nobody_waiting(bench: Bench) -> None:
+async def test_clients_that_say_nothing_are_cut_off_and_keep_no_other_waiting(
+    bench: Bench,
+) -> None:
     with ExitStack() as stack:
         silent = [stack.enter_context(bench.connect()) for _ in range(100)]
 
@@ -321,7 +323,7 @@ async def test_a_sharder_that_may_not_review_shows_nothing(bench: Bench, tmp_pat
     await bench.until(f"Bearer {token}", 200)
 
 
-async def test_without_an_api_server_nobody_reads(bench: Bench) -> None:
+async def test_without_an_api_server_no_client_reads(bench: Bench) -> None:
     account = bench.account()
     bench.grant(account)
     authorization = f"Bearer {bench.token(account)}"

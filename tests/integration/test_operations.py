@@ -321,7 +321,7 @@ async def test_warnings_go_to_stderr_and_the_result_to_stdout(ring: Ring) -> Non
         (("pin", "secrets", "a/b", A), "has no resource secrets; its resources: configmaps"),
         (("pin", "configmaps", "a/b", A), "configmaps a/b not found; check the name"),
         (("pin", "configmaps", "RING/map-0", "x"), "has no shard x"),
-        (("unpin", "configmaps", "map-0"), "use NAMESPACE/NAME"),
+        (("unpin", "configmaps", "map-0"), "or NAMESPACE/NAME"),
     ],
 )
 async def test_what_is_unknown_is_refused_in_one_line(
@@ -333,7 +333,7 @@ async def test_what_is_unknown_is_refused_in_one_line(
     assert message in done.stderr
 
 
-async def test_a_missing_right_is_told_in_one_line(ring: Ring) -> None:
+async def test_a_missing_right_is_reported_in_one_line(ring: Ring) -> None:
     nobody = ring.control_plane.kubeconfig(f"nobody-{ring.name}")
 
     done = ring.run("pause", kubeconfig=nobody)

@@ -145,9 +145,7 @@ async def test_a_pin_passes_the_automatic_ceiling_but_no_declared_one(service: S
 
 
 @pytest.mark.parametrize("strategy", PINNED)
-async def test_a_pin_to_a_shard_that_nobody_knows_is_no_pin(
-    service: Service, strategy: str
-) -> None:
+async def test_a_pin_to_a_shard_that_is_unknown_is_no_pin(service: Service, strategy: str) -> None:
     placement: Json = {"strategy": strategy}
 
     async with service.scene(CONFIGMAPS, placement=placement) as scene:

@@ -50,7 +50,7 @@ async def test_an_installed_strategy_decides_under_the_ceilings_of_the_ring(
         assert "it is full: 3 of 3 objects" in told.why
 
 
-async def test_an_answer_outside_the_candidates_is_rejected_and_reported_until_it_is_mended(
+async def test_an_answer_outside_the_candidates_is_rejected_and_reported_until_it_is_fixed(
     service: Service,
 ) -> None:
     async with service.scene(CONFIGMAPS, shards={}, placement=NONSENSE) as scene:
@@ -67,7 +67,7 @@ async def test_an_answer_outside_the_candidates_is_rejected_and_reported_until_i
 
         obj, _ = await eventually(rejected, within=WITHIN)
         told = await explain(service, scene, obj)
-        reported = await scene.until_condition("Ready", "False", "ReconciliationFailed")
+        reported = await scene.until_condition("Ready", "False", "StrategyFailed")
         await eventually(lambda: is_an_event(service, scene), within=WITHIN)
 
         await scene.admin.patch(RINGS, scene.ring, {"spec": {"placement": PACKED}})
@@ -89,7 +89,7 @@ async def test_a_strategy_that_is_not_installed_is_reported_and_places_nothing(
     async with service.scene(CONFIGMAPS, placement=PACKED) as scene:
         before = await scene.create(CONFIGMAPS, "before")
         await slip_in(scene, unknown)
-        reported = await scene.until_condition("Ready", "False", "ReconciliationFailed")
+        reported = await scene.until_condition("Ready", "False", "InvalidSpec")
 
         async def left() -> PartialObject:
             count = len(await scene.owners(CONFIGMAPS))

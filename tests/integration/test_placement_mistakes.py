@@ -194,7 +194,7 @@ async def test_a_shard_that_says_nonsense_is_a_shard_like_any_other_and_one_even
         assert again == events
 
 
-async def test_a_shard_that_mends_what_it_says_is_believed(service: Service) -> None:
+async def test_a_shard_that_corrects_what_it_says_is_believed(service: Service) -> None:
     shards = {"a": {"capacity": "objects=abc"}}
 
     async with service.scene(

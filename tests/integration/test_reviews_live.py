@@ -11,7 +11,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from random import Random
@@ -157,7 +157,11 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
     now = datetime.now(UTC)
     authority = tls.make_authority(now)
     pair = tls.issue_serving(
-        authority, dns_names=[], ip_addresses=[ip_address("127.0.0.1")], now=now
+        authority,
+        dns_names=[],
+        ip_addresses=[ip_address("127.0.0.1")],
+        now=now,
+        validity=timedelta(days=1),
     )
     async with Server(
         app, host="127.0.0.1", port=0, tls=ServerTls(pair.certificate, pair.key)

@@ -392,7 +392,9 @@ def test_what_is_no_more_known_is_gone_from_a_status(plane: ControlPlane) -> Non
     assert status_after(plane, "emptied", RingStatus()) == RingStatus()
 
 
-def test_a_status_with_more_planned_moves_than_are_told_is_refused(plane: ControlPlane) -> None:
+def test_a_status_with_more_planned_moves_than_are_reported_is_refused(
+    plane: ControlPlane,
+) -> None:
     plane.apply(ring({}, name="talkative"))
     assert FULL.last_rebalance is not None
     planned = FULL.last_rebalance.planned

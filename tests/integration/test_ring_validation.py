@@ -211,7 +211,7 @@ async def test_a_threshold_that_may_find_nothing_is_taken_with_a_warning(
         )
         said.append(await kubectl(service, "create", "-f", "-", stdin=ring))
 
-    assert said[0].startswith("Warning: spec.rebalance.threshold: Auto finds no shard above it")
+    assert said[0].startswith("Warning: spec.rebalance.threshold: with Auto nothing moves")
     assert said[1] == ""
 
 
@@ -230,7 +230,7 @@ async def test_a_strategy_that_moves_most_objects_is_taken_with_a_warning(
             assert (moves in said) is (strategy == "Rendezvous"), said
 
 
-async def test_a_ring_that_slipped_in_is_not_ready_until_it_is_mended_and_places_objects(
+async def test_a_ring_that_slipped_in_is_not_ready_until_it_is_fixed_and_places_objects(
     service: Service,
 ) -> None:
     async with service.scene(CONFIGMAPS, PODS) as scene:
@@ -243,7 +243,7 @@ async def test_a_ring_that_slipped_in_is_not_ready_until_it_is_mended_and_places
         made = await scene.create(CONFIGMAPS, "config")
 
         field = "spec.resources[0].controlledResources[0]: Duplicate value"
-        assert condition.reason == "ReconciliationFailed"
+        assert condition.reason == "InvalidSpec"
         assert (
             f'{field}: "pods": spec.resources[1] lists it as a main resource' in condition.message
         )

@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -41,6 +42,7 @@ from sharder.kube.store import KubeStore
 from sharder.kube.stores import SECRETS, leases
 from sharder.runtime.clock import SystemClock
 from tests.support.eventually import eventually, never
+from tests.support.samples import total
 from tests.support.users import WITHIN
 
 ROOT = Path(__file__).parents[2]
@@ -250,13 +252,32 @@ async def test_the_lease_says_which_ring_the_shard_is_on(bench: Bench) -> None:
         assert lease.spec.lease_duration_seconds == 5
 
 
+async def test_a_shard_serves_its_readiness_and_its_metrics(bench: Bench) -> None:
+    async with bench.shard("a", SHARD_HTTP_ADDRESS="127.0.0.1:0") as shard:
+        ref = await bench.create_secret(shard.name, "v1")
+        await eventually(lambda: bench.has_checksum(ref, "v1"), within=WITHIN)
+        messages = [record["message"] for record in shard.records()]
+        (port,) = [m.split()[-1] for m in messages if m.startswith("serving health and metrics")]
+
+        async def is_counted() -> None:
+            scrape = await asyncio.to_thread(_get, port, "/metrics")
+            resource = {"controllerring": bench.ring, "resource": "secrets"}
+            assert total(scrape, "controller_sharding_owned_objects", **resource) == 1
+            assert total(scrape, "controller_runtime_reconcile_total", result="success") >= 1
+            assert total(scrape, "controller_sharding_lease_renewals_total", result="success") >= 1
+            assert total(scrape, "rest_client_requests_total", method="PATCH") >= 1
+
+        await eventually(is_counted, within=WITHIN)
+        assert await asyncio.to_thread(_get, port, "/readyz") == '{"ready": true, "reason": ""}'
+
+
 async def test_a_secret_moves_from_shard_to_shard(bench: Bench) -> None:
     async with bench.shard("a") as first, bench.shard("b") as second:
         ref = await bench.create_secret(first.name, "v1")
         made = await eventually(lambda: bench.checksums(ref), within=WITHIN)
 
         await bench.label(ref, {bench.drain: "true"})
-        await eventually(lambda: _is_let_go(bench, ref), within=WITHIN)
+        await eventually(lambda: _is_released(bench, ref), within=WITHIN)
         await bench.configmaps.patch(
             made.metadata.ref, {"metadata": {"labels": {bench.owner: second.name}}}
         )
@@ -291,7 +312,7 @@ async def test_a_shard_that_is_asked_to_stop_gives_its_lease_back(
         assert (await bench.leases.get(shard.lease)).spec.holder_identity == ""
 
 
-async def test_a_shard_that_leaves_works_and_lets_go_until_it_has_nothing(bench: Bench) -> None:
+async def test_a_shard_that_leaves_works_and_releases_until_it_has_nothing(bench: Bench) -> None:
     async with bench.shard("a", SHARD_DRAIN_ON_STOP="2m") as shard:
         first = await bench.create_secret(shard.name, "v1")
         last = await bench.create_secret(shard.name, "v1")
@@ -300,14 +321,14 @@ async def test_a_shard_that_leaves_works_and_lets_go_until_it_has_nothing(bench:
         shard.send(signal.SIGTERM)
         await eventually(lambda: _asks(bench, shard, EVACUATE_ON_STOP), within=WITHIN)
         await bench.label(first, {bench.drain: "true"})
-        await eventually(lambda: _is_let_go(bench, first), within=WITHIN)
+        await eventually(lambda: _is_released(bench, first), within=WITHIN)
         await bench.write(last, "v2")
         await eventually(lambda: bench.has_checksum(last, "v2"), within=WITHIN)
         assert shard.process.returncode is None
         await bench.label(last, {bench.drain: "true"})
 
         assert await shard.exit_code() == 0
-        assert await _is_let_go(bench, last)
+        assert await _is_released(bench, last)
         assert (await bench.leases.get(shard.lease)).spec.holder_identity == ""
         assert await bench.asked_evacuation(shard) == ""
 
@@ -473,6 +494,12 @@ async def _asks(bench: Bench, shard: Process, value: str) -> None:
     assert await bench.asked_evacuation(shard) == value
 
 
-async def _is_let_go(bench: Bench, ref: ObjectRef) -> bool:
+async def _is_released(bench: Bench, ref: ObjectRef) -> bool:
     labels = await bench.labels(ref)
     return bench.owner not in labels and bench.drain not in labels
+
+
+def _get(port: str, path: str) -> str:
+    with urlopen(f"http://127.0.0.1:{port}{path}", timeout=WITHIN) as response:
+        body: bytes = response.read()
+    return body.decode()

@@ -41,7 +41,13 @@ WITHIN = 10.0
 
 
 def issued() -> tls.KeyPair:
-    return tls.issue_serving(AUTHORITY, dns_names=[NAME], ip_addresses=[ip_address(HOST)], now=NOW)
+    return tls.issue_serving(
+        AUTHORITY,
+        dns_names=[NAME],
+        ip_addresses=[ip_address(HOST)],
+        now=NOW,
+        validity=timedelta(days=1),
+    )
 
 
 def server_tls() -> ServerTls:

@@ -105,7 +105,7 @@ async def test_a_shard_with_a_namesake_keeps_its_objects_and_the_ring_says_what_
 
         await scene.lease(scene.shard("a"), TENANTS)
 
-        duplicate_names = f"held, in two namespaces: {scene.shard('a')}"
+        duplicate_names = f"shards in two namespaces have the same name: {scene.shard('a')}"
         await eventually(lambda: _says(scene, duplicate_names), within=WITHIN)
         await until_new_objects_go_elsewhere(scene, "a")
         await assert_untouched(scene, mine)

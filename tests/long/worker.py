@@ -37,7 +37,7 @@ def child_writer(shard: str, seconds: float) -> Callable[[Request], Awaitable[No
             "metadata": {"name": name},
             "data": {WRITER: shard},
         }
-        await request.apply(body, replace=["data"])
+        await request.ensure(body, replace=["data"])
 
     return reconcile
 
@@ -50,18 +50,16 @@ async def main() -> None:
     parser.add_argument("--work", type=float, default=0.0, help="seconds of each reconcile")
     arguments = parser.parse_args()
     settings = local_settings()
-    shards = [
-        Shard(
-            ring=ring,
-            resource="secrets",
-            owns=["configmaps"] if arguments.children else [],
-            reconcile=child_writer(shard_of(ring, settings.name), arguments.work)
-            if arguments.children
-            else idle,
-            settings=replace(settings, name=shard_of(ring, settings.name)),
-        )
-        for ring in arguments.ring
-    ]
+    shards: list[Shard] = []
+    for ring in arguments.ring:
+        name = shard_of(ring, settings.name)
+        shard = Shard(ring=ring, settings=replace(settings, name=name))
+        if arguments.children:
+            writer = child_writer(name, arguments.work)
+            shard.reconciler("secrets", writer, owns=["configmaps"])
+        else:
+            shard.reconciler("secrets", idle)
+        shards.append(shard)
 
     def stop() -> None:
         for shard in shards:

@@ -26,7 +26,7 @@ from tests.support.values import DEMO, WIDGETS, A, B, C, lease, obj, ring
 PIN = pin_label(DEMO)
 SHARDS = (A, B, C)
 MINE = 4
-TERMS = {
+POLICIES = {
     "resources": RebalanceSpec(strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold="0.15"),
     "rates": RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD),
     "numbers": RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD),
@@ -66,7 +66,7 @@ theirs = st.builds(
 class Looks:
     """A ring that two namespaces share, looked at again and again."""
 
-    def __init__(self, terms: RebalanceSpec, *, capacity: str) -> None:
+    def __init__(self, policy: RebalanceSpec, *, capacity: str) -> None:
         self._settled: Settled | None = None
         self._begun = frozenset[tuple[str, ShardName]]()
         self._leases = []
@@ -76,7 +76,7 @@ class Looks:
             )
             self._leases.append(msgspec.structs.replace(lease(name), metadata=metadata))
         placement = PlacementSpec(strategy=StrategyName.LEAST_LOADED)
-        spec = msgspec.structs.replace(ring().spec, placement=placement, rebalance=terms)
+        spec = msgspec.structs.replace(ring().spec, placement=placement, rebalance=policy)
         self._ring = msgspec.structs.replace(ring(), spec=spec)
         self._objects: dict[str, PartialObject] = {}
         for number in range(12):
@@ -148,30 +148,33 @@ class Looks:
         self._objects[main_key(found)] = found
 
 
-@pytest.mark.parametrize("terms", TERMS)
+@pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=share(60))
 @given(sayings=st.lists(st.lists(said, max_size=4), max_size=8))
 def test_no_sequence_of_loads_and_pins_of_one_namespace_moves_an_object_of_another(
-    terms: str, sayings: list[list[Said]]
+    policy: str, sayings: list[list[Said]]
 ) -> None:
-    looks = Looks(TERMS[terms], capacity="" if terms == "numbers" else "cpu=1000,memory=100")
+    looks = Looks(POLICIES[policy], capacity="" if policy == "numbers" else "cpu=1000,memory=100")
     first = looks.look()
 
     for sayings_at_once in sayings:
         for each in sayings_at_once:
             looks.say(each)
         assert not looks.theirs().keys() & looks.look()
-    assert terms == "resources" or looks.theirs().keys() & first
+    assert policy == "resources" or looks.theirs().keys() & first
 
 
-@pytest.mark.parametrize("terms", TERMS)
+@pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=60)
 @given(turns=st.lists(st.lists(said | theirs, max_size=6), max_size=10))
 def test_nothing_of_a_busy_namespace_moves_that_would_stay_if_another_had_not_changed(
-    terms: str, turns: list[list[Said | Theirs]]
+    policy: str, turns: list[list[Said | Theirs]]
 ) -> None:
-    capacity = "" if terms == "numbers" else "cpu=1000,memory=100"
-    looks, calm = Looks(TERMS[terms], capacity=capacity), Looks(TERMS[terms], capacity=capacity)
+    capacity = "" if policy == "numbers" else "cpu=1000,memory=100"
+    looks, calm = (
+        Looks(POLICIES[policy], capacity=capacity),
+        Looks(POLICIES[policy], capacity=capacity),
+    )
     assert looks.look() == calm.look()
 
     for turn in turns:
@@ -187,7 +190,7 @@ def test_nothing_of_a_busy_namespace_moves_that_would_stay_if_another_had_not_ch
 
 
 def test_a_namespace_in_which_objects_come_all_the_time_is_balanced_for_its_own_sake() -> None:
-    looks = Looks(TERMS["resources"], capacity="cpu=1000,memory=100")
+    looks = Looks(POLICIES["resources"], capacity="cpu=1000,memory=100")
     looks.look()
     looks.say(Said(0, "cpu=900", None))
     moved: list[str] = []

@@ -111,7 +111,7 @@ def test_no_shard_is_ever_asked_for_more_at_a_time_than_the_ring_allows(
 
 
 @given(st.lists(pauses, max_size=80), st.integers(1, 4))
-def test_who_waits_as_long_as_told_is_not_refused_again(waits: list[float], limit: int) -> None:
+def test_who_waits_as_long_as_asked_is_not_refused_again(waits: list[float], limit: int) -> None:
     writer = Writer(MovementSpec(max_moves_per_minute=limit))
 
     for pause in waits:

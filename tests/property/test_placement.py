@@ -228,7 +228,7 @@ def test_there_is_room_if_an_object_that_asks_for_nothing_has_a_candidate(
 
 @pytest.mark.parametrize("strategy", FOLLOWING)
 @given(st.data(), keys)
-def test_who_joins_takes_objects_from_others_and_nobody_else_does(
+def test_who_joins_takes_objects_from_others_and_no_other_does(
     strategy: StrategyName, data: st.DataObject, key: str
 ) -> None:
     of = data.draw(plain_layouts(strategy, at_least=2))

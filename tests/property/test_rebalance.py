@@ -25,7 +25,7 @@ seldom = st.sampled_from([False] * 4 + [True])
 class Case(NamedTuple):
     """A ring, and what it asks for."""
 
-    terms: RebalancePolicy
+    policy: RebalancePolicy
     shards: list[LoadedShard]
     objects: list[LoadedObject]
     refused: frozenset[tuple[str, ShardName]]
@@ -38,7 +38,7 @@ class Case(NamedTuple):
     def run(self) -> Outcome:
         """Rebalance."""
         steps = rebalancing(
-            self.terms, self.shards, self.objects, budget=self.budget, admits=self.admits
+            self.policy, self.shards, self.objects, budget=self.budget, admits=self.admits
         )
         return ended(steps)
 
@@ -49,7 +49,7 @@ class Case(NamedTuple):
 
 
 @st.composite
-def terms(draw: st.DrawFn) -> RebalancePolicy:
+def policy(draw: st.DrawFn) -> RebalancePolicy:
     return RebalancePolicy(
         strategy=draw(st.sampled_from(RebalanceStrategy)),
         resources=draw(st.sampled_from([("cpu", "memory"), ("cpu",), ("cpu", "memory", "disk")])),
@@ -88,7 +88,7 @@ def cases(draw: st.DrawFn) -> Case:
     keys = [f"ns/{number}" for number in range(draw(st.integers(0, 14)))]
     refusals = st.tuples(st.sampled_from(keys or [""]), st.sampled_from(NAMES))
     return Case(
-        terms=draw(terms()),
+        policy=draw(policy()),
         shards=[draw(shards(name)) for name in names],
         objects=[draw(loads(key)) for key in keys],
         refused=draw(st.frozensets(refusals, max_size=10)),
@@ -142,7 +142,7 @@ def test_each_move_makes_the_worse_of_its_two_shards_better(case: Case) -> None:
 
     if not outcome.moves:
         return
-    measure = measure_of(case.terms, case.sides(case.objects).values())
+    measure = measure_of(case.policy, case.sides(case.objects).values())
     numbers: list[Mapping[ShardName, float]] = []
     for number in range(len(outcome.moves) + 1):
         sides = case.sides(after(case.objects, outcome.moves[:number]))
@@ -165,18 +165,18 @@ def test_a_shard_gives_nothing_up_for_less_than_the_least_gain(case: Case) -> No
     gains: dict[ShardName, float] = {}
     for move in outcome.moves:
         gains[move.source] = gains.get(move.source, 0.0) + move.before - move.after
-    assert not [gain for gain in gains.values() if gain < case.terms.min_gain - 1e-6]
+    assert not [gain for gain in gains.values() if gain < case.policy.min_gain - 1e-6]
 
 
 @given(cases())
 def test_another_run_moves_nothing_but_what_has_moved(case: Case) -> None:
-    threshold = 0.15 if case.terms.threshold is None else case.terms.threshold
+    threshold = 0.15 if case.policy.threshold is None else case.policy.threshold
     first = case._replace(
-        terms=RebalancePolicy(
-            strategy=case.terms.strategy,
-            resources=case.terms.resources,
+        policy=RebalancePolicy(
+            strategy=case.policy.strategy,
+            resources=case.policy.resources,
             threshold=threshold,
-            min_gain=case.terms.min_gain,
+            min_gain=case.policy.min_gain,
         ),
         budget=1000,
     )
@@ -211,14 +211,14 @@ def test_the_order_of_the_input_does_not_matter(case: Case) -> None:
 
 
 @given(cases())
-def test_every_shard_and_object_has_something_told_of_it(case: Case) -> None:
+def test_every_shard_and_object_has_something_reported_about_it(case: Case) -> None:
     outcome = case.run()
     targets = {move.key: move.target for move in outcome.moves}
 
     assert outcome.why
     for found in case.objects:
         told = verdict(
-            case.terms,
+            case.policy,
             case.shards,
             case.objects,
             found.key,

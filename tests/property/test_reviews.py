@@ -43,7 +43,7 @@ async def test_junk_is_no_review(junk: bytes) -> None:
     content_type=st.none() | st.sampled_from([b"application/json;x", b"text/json"]) | st.binary(),
     length=st.none() | st.integers(0, 10**30).map(lambda n: b"%d" % n) | st.binary(max_size=20),
 )
-async def test_a_request_that_is_no_post_of_json_is_told_so(
+async def test_a_request_that_is_no_post_of_json_is_answered_so(
     method: str, content_type: bytes | None, length: bytes | None
 ) -> None:
     headers = ((b"content-type", content_type), (b"content-length", length))

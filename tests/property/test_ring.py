@@ -53,7 +53,7 @@ def test_the_owner_is_a_member(members: list[ShardName], key: str) -> None:
 @given(st.lists(colliding, max_size=5), colliding, keys)
 @example([ONE], ELEVEN, SHARED)
 @example([ELEVEN], ONE, SHARED)
-def test_who_joins_takes_keys_from_others_and_nobody_else_does(
+def test_who_joins_takes_keys_from_others_and_no_other_does(
     members: list[ShardName], joiner: ShardName, key: str
 ) -> None:
     before, after = ConsistentHash(members), ConsistentHash([*members, joiner])
@@ -106,4 +106,4 @@ def test_a_ring_that_follows_its_members_is_the_one_that_is_built_from_them(
     assert ring.members == fresh.members
     assert ring.owner(key) == fresh.owner(key)
     assert list(ring.walk(key)) == list(fresh.walk(key))
-    assert (ring._tokens, ring._owners) == (fresh._tokens, fresh._owners)
+    assert (ring._tokens, ring._owner_of) == (fresh._tokens, fresh._owner_of)

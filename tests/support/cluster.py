@@ -7,7 +7,7 @@ strip labels and break lists in the middle.
 import random
 from asyncio import Lock, TaskGroup
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -16,14 +16,17 @@ import msgspec
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
-from sharder.controllers.movement.drain_budget import DrainBudget
-from sharder.controllers.movement.failures import Failures
-from sharder.controllers.movement.lease_guard import LeaseGuard
-from sharder.controllers.movement.mover import Mover
-from sharder.controllers.movement.object_backlog import Size
-from sharder.controllers.movement.orphans import Orphans
-from sharder.controllers.movement.pending import PendingObjects
-from sharder.controllers.movement.resync import Locks
+from sharder.controllers.counting.live_counts import LiveCounts
+from sharder.controllers.movement.resync.resync import Locks
+from sharder.controllers.movement.waiting.orphans import Orphans
+from sharder.controllers.movement.waiting.pending import PendingObjects
+from sharder.controllers.movement.writes.drain_budget import DrainBudget
+from sharder.controllers.movement.writes.failures import Failures
+from sharder.controllers.movement.writes.lease_guard import LeaseGuard
+from sharder.controllers.movement.writes.mover import Mover
+from sharder.controllers.movement.writes.written_steps import WrittenSteps
+from sharder.controllers.ownerless import Ownerless
+from sharder.controllers.scope import ObjectKey
 from sharder.core.api.lease import Lease, format_time
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
@@ -32,12 +35,14 @@ from sharder.core.errors import NotFound
 from sharder.core.names import RING_LABEL, GroupResource, ObjectRef, RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import ShardLoad
-from sharder.ports import Listed, WatchEvent
-from tests.support.fake_clock import FakeClock, settle
+from sharder.core.status.story import Transition
+from sharder.ports import Backlog, Listed, WatchEvent
+from sharder.sdk.testing.clock import FakeClock, settle
+from sharder.sdk.testing.store import FakeStore
 from tests.support.fakes import (
+    FakeJournal,
     FakeObjects,
     FakeRecorder,
-    FakeStore,
     FakeWebhookConfigurations,
     fake_leases,
     fake_rings,
@@ -78,11 +83,30 @@ class Tally:
         self.overdue: dict[tuple[RingName, GroupResource], int] = {}
         self.passes: list[RingName] = []
         self.failures: list[tuple[RingName, GroupResource]] = []
-        self.shown: dict[tuple[RingName, GroupResource], tuple[Size, Size]] = {}
+        self.shown: dict[tuple[RingName, GroupResource], tuple[Backlog, Backlog]] = {}
         self.loads: dict[RingName, tuple[int, tuple[ShardLoad, ...]]] = {}
         self.rebalances = 0
         self.planned: dict[RingName, int] = {}
         self.crashes: list[str] = []
+        self.handovers: list[tuple[RingName, str, float]] = []
+        self.rescues: list[tuple[RingName, float]] = []
+        self.story: list[tuple[RingName, Transition]] = []
+        self.conditions: dict[RingName, dict[str, str]] = {}
+
+    def handed_over(self, ring: RingName, reason: str, seconds: float) -> None:
+        self.handovers.append((ring, reason, seconds))
+
+    def rescued(self, ring: RingName, seconds: float) -> None:
+        self.rescues.append((ring, seconds))
+
+    def show_conditions(self, ring: RingName, conditions: Mapping[str, str]) -> None:
+        self.conditions[ring] = dict(conditions)
+
+    def hide_conditions(self, ring: RingName) -> None:
+        self.conditions.pop(ring, None)
+
+    def happened(self, ring: RingName, transition: Transition) -> None:
+        self.story.append((ring, transition))
 
     def moved(self, ring: RingName, resource: GroupResource) -> None:
         self.moves += 1
@@ -100,7 +124,7 @@ class Tally:
         self.passes.append(ring)
 
     def show_backlogs(
-        self, ring: RingName, resource: GroupResource, *, unassigned: Size, draining: Size
+        self, ring: RingName, resource: GroupResource, *, unassigned: Backlog, draining: Backlog
     ) -> None:
         self.shown[ring, resource] = (unassigned, draining)
 
@@ -228,6 +252,7 @@ class Cluster:
         self.cache = self.new_world()
         self.leads = True
         self.tally = Tally()
+        self.journal = FakeJournal()
         self.moved = list[RingName]()
         """The ring of each write to an object, and of each exception that came or went."""
         self.recorder = FakeRecorder()
@@ -246,7 +271,19 @@ class Cluster:
         )
         self.orphans = Orphans(self.clock)
         self.drains = DrainBudget(counter=self.tally, clock=self.clock)
+        self.live = LiveCounts()
+        self.arrivals = list[tuple[str, ShardName | None, ShardName]]()
+        """Each main object that was assigned, where it came from, and its new shard."""
+        self.ownerless = Ownerless(
+            metrics=self.tally,
+            on_assigned=self._arrived,
+            clock=self.clock,
+        )
         self._demo = demo or ring()
+
+    def _arrived(self, key: ObjectKey, source: ShardName | None, target: ShardName) -> None:
+        self.arrivals.append((key.ref.name, source, target))
+        self.live.assigned(key, source, target)
 
     def new_world(self) -> ClusterCache:
         """Return what a process begins with."""
@@ -279,8 +316,11 @@ class Cluster:
             failures=self.failures,
             drains=self.drains,
             orphans=self.orphans,
-            counter=self.tally,
-            moved=self.moved.append,
+            written=WrittenSteps(
+                ownerless=self.ownerless,
+                counter=self.tally,
+                moved=self.moved.append,
+            ),
             limit=limit,
         )
 

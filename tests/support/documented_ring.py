@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import uuid
@@ -37,20 +38,33 @@ class Ring:
         self, command: str, kubeconfig: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run what the documents say, with this ring in the place of theirs."""
-        programs = [str(binaries.control_plane()), str(SHARDER.parent), os.environ["PATH"]]
         return subprocess.run(
             ["bash", "-c", self.told(command)],
-            env={
-                **os.environ,
-                "PATH": os.pathsep.join(programs),
-                "KUBECONFIG": str(kubeconfig or self.control_plane.admin_kubeconfig),
-                "KUBECACHEDIR": str(self.folder / "kubectl"),
-            },
+            env=self._environment(kubeconfig),
             cwd=self.folder,
             capture_output=True,
             text=True,
             check=False,
         )
+
+    def interrupted(
+        self, command: str, *, lines: int, kubeconfig: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run what the documents say, and press Ctrl-C when it has printed so many lines."""
+        arguments = ["bash", "-c", f"exec timeout 60 {self.told(command)}"]
+        with subprocess.Popen(
+            arguments,
+            env=self._environment(kubeconfig),
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as running:
+            assert running.stdout is not None
+            printed = "".join(running.stdout.readline() for _ in range(lines))
+            running.send_signal(signal.SIGINT)
+            more, errors = running.communicate()
+        return subprocess.CompletedProcess(arguments, running.returncode, printed + more, errors)
 
     def told(self, command: str) -> str:
         """Return a command of the documents as it is for this ring."""
@@ -63,6 +77,15 @@ class Ring:
         done = self.shell(f"{command} -o json")
         assert done.returncode == 0, done.stderr
         return done.stdout.encode()
+
+    def _environment(self, kubeconfig: Path | None) -> dict[str, str]:
+        programs = [str(binaries.control_plane()), str(SHARDER.parent), os.environ["PATH"]]
+        return {
+            **os.environ,
+            "PATH": os.pathsep.join(programs),
+            "KUBECONFIG": str(kubeconfig or self.control_plane.admin_kubeconfig),
+            "KUBECACHEDIR": str(self.folder / "kubectl"),
+        }
 
 
 def install(

@@ -10,6 +10,7 @@ import msgspec
 
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.movement.patches import Operation
+from sharder.sdk.testing.merge_patch import apply_merge_patch
 
 
 class PatchError(Exception):
@@ -27,19 +28,6 @@ def apply_json_patch(document: Json, operations: Sequence[Operation]) -> Json:
         value: Json = msgspec.to_builtins(operation.value)
         document = _changed(document, path, operation.op, value)
     return document
-
-
-def apply_merge_patch(document: Json, patch: Json) -> Json:
-    """Return the document with `patch` merged into it; None removes."""
-    if not isinstance(patch, Mapping):
-        return patch
-    merged = dict(document) if isinstance(document, Mapping) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = apply_merge_patch(merged.get(key), value)
-    return merged
 
 
 def admitted(obj: PartialObject, operations: Sequence[Operation]) -> PartialObject:

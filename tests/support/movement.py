@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from sharder.controllers.cache_events import Subscriber
-from sharder.controllers.movement.handover import Handover
-from sharder.controllers.movement.overdue import OverdueDrains
-from sharder.controllers.movement.resync import Resync
-from sharder.controllers.movement.watches import OrphanWatches
+from sharder.controllers.movement.handover.handover import Handover
+from sharder.controllers.movement.resync.resync import Resync
+from sharder.controllers.movement.watches.orphan_watches import OrphanWatches
+from sharder.controllers.movement.watches.overdue import OverdueDrains
 from sharder.controllers.permissions import Watching
 from sharder.controllers.scope import ResourceKey
 from sharder.core.api.meta import PartialObject
@@ -18,7 +18,7 @@ from tests.support.cluster import Cluster, Told
 from tests.support.values import DEMO
 
 SOON = 0.1
-"""Longer than acknowledgements are gathered, shorter than the patience with other exceptions."""
+"""Longer than acknowledgements are gathered, shorter than the delay of other exceptions."""
 SYNC_PERIOD = 300.0
 """Seconds between two passes over a ring of which all can be placed."""
 
@@ -56,7 +56,9 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
         on_change=around.told.append,
         moved=cluster.moved.append,
         drains=cluster.drains,
+        journal=cluster.journal,
         orphans=cluster.orphans,
+        ownerless=cluster.ownerless,
         overdue=OverdueDrains(
             cache=cluster.cache,
             objects=cluster.objects,
@@ -117,6 +119,7 @@ def resync(
         annotation_warnings=cluster.annotation_warnings,
         report=report,
         on_fault=on_fault,
+        live=cluster.live,
         passed=lambda _: None,
         metrics=cluster.tally,
         clock=cluster.clock,

@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from sharder.controllers.leader import Leader
-from sharder.controllers.leader_controllers import LeaderPorts
+from sharder.controllers.leader_ports import LeaderPorts
 from sharder.core.api.ring import Condition
 from sharder.core.names import ObjectRef
 from sharder.core.webhook_configuration import Endpoint, Registration
 from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.workqueue import Unmeasured
 from tests.support.cluster import Cluster
-from tests.support.fakes import FakeRecorder
+from tests.support.fakes import FakeFences, FakeRecorder
 from tests.support.values import DEMO
 
 LEADER = ObjectRef("sharding-system", "sharder")
@@ -26,6 +27,7 @@ class Replica:
         self.cluster = cluster
         self.configurations = cluster.configurations
         self.validations = cluster.validations
+        self.fences = FakeFences()
         self.changes: list[bool] = []
         self.recorder = FakeRecorder()
         self.ca_bundle = ""
@@ -39,6 +41,7 @@ class Replica:
             ring_status=cluster.rings.status(),
             configurations=self.configurations,
             validations=self.validations,
+            fences=self.fences,
             registration=lambda: Registration(
                 endpoint=Endpoint(url="https://sharder", ca_bundle=self.ca_bundle),
                 default_namespaces=cluster.cache._default,
@@ -48,6 +51,9 @@ class Replica:
             recorder=self.recorder,
             annotation_warnings=cluster.annotation_warnings,
             metrics=cluster.tally,
+            story_metrics=cluster.tally,
+            queue_metrics=Unmeasured(),
+            journal=cluster.journal,
             holder=self.holder,
             clock=cluster.clock,
             rng=cluster.rng,

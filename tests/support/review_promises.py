@@ -78,6 +78,9 @@ class Judge:
     def assigned(self, ring: RingName, resource: GroupResource) -> None:
         """Take what the webhook counts."""
 
+    def handed_over(self, ring: RingName) -> None:
+        """Take that as well."""
+
     async def judge(self, body: Body, path: str = PATH, *, pieces: int = 1) -> None:
         """Send one body, in so many pieces, and what comes of it again.
 

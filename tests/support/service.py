@@ -13,6 +13,7 @@ from typing import Final
 
 from hack.control_plane import ControlPlane
 from hack.playground import Playground
+from hack.ports import free_ports
 from sharder.core.api.meta import Json, Resource
 from sharder.kube.client import connect
 from sharder.metrics.registry import PREFIX
@@ -42,7 +43,11 @@ class Service:
         self.playground.install()
         self.plane.apply(Path(__file__).with_name("service.yaml"))
         self.plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
-        self.playground.start_sharder(gracefulShutDown="0s")
+        (port,) = free_ports(1)
+        address = f"127.0.0.1:{port}"
+        self.playground.start_sharder(gracefulShutDown="0s", console={"bindAddress": address})
+        self.console = f"http://{address}/console"
+        """Where the sharder shows its console without a token."""
         self.author = self.plane.kubeconfig("alice", ["authors"])
 
     async def until_ready(self) -> None:

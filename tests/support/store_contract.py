@@ -171,6 +171,28 @@ class StoreContract:
                 meta.ref, uid="other", resource_version=meta.resource_version
             )
 
+    async def test_a_deleted_object_stays_until_its_last_finalizer_is_removed(
+        self, world: World
+    ) -> None:
+        store = await maps(world)
+        created = await create_map(world, "a")
+        ref = created.metadata.ref
+        kept = await store.patch(ref, {"metadata": {"finalizers": ["example.com/a"]}})
+        uid, version = kept.metadata.uid, kept.metadata.resource_version
+
+        await store.delete(ref, uid=uid, resource_version=version)
+        deleted = await store.get(ref)
+        last = await store.patch(ref, {"metadata": {"finalizers": []}})
+
+        assert created.metadata.deletion_timestamp is None
+        assert deleted.metadata.deletion_timestamp
+        assert last.metadata.uid == uid
+        with pytest.raises(NotFound):
+            await store.get(ref)
+        changed, removed = await told(store, version, 2)
+        assert changed == Changed(deleted)
+        assert isinstance(removed, Removed)
+
     async def test_nothing_is_listed_where_nothing_is(self, world: World) -> None:
         listed = await world.leases("").list()
 

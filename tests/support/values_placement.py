@@ -127,16 +127,16 @@ def spread_of(
         for number, (region, zone) in enumerate(place or ("", "") for place in places)
     ]
     on = {s.name: many for s, many in zip(named, members, strict=True)}
-    fellows = group_members_of(demand(group=1), layout(*named), Members(on))
-    return spread_scores(named, fellows, full)
+    group = group_members_of(demand(group=1), layout(*named), Members(on))
+    return spread_scores(named, group, full)
 
 
 def cuts_of(
     of: Layout, asking: Demand, candidates: Sequence[Shard], counts: Counts
 ) -> list[FilterResult]:
     """Return what LeastLoaded drops of the candidates for an object, cut by cut."""
-    fellows = group_members_of(asking, of, counts)
-    return FilterChain(of, counts, fellows, Capacities(of)).results(candidates)
+    members = group_members_of(asking, of, counts)
+    return FilterChain(of, counts, members, Capacities(of)).results(candidates)
 
 
 def placed(held: Mapping[str, ShardName | None]) -> list[Placed]:

@@ -1,4 +1,4 @@
-"""Small values for tests of rebalancing: shards with loads, terms, and who may go where."""
+"""Small values for tests of rebalancing: shards with loads, policies, and who may go where."""
 
 from collections.abc import Iterable, Mapping
 
@@ -71,7 +71,7 @@ def anybody(_: str, __: ShardName) -> bool:
 
 
 def run(
-    terms: RebalancePolicy,
+    policy: RebalancePolicy,
     shards: Iterable[LoadedShard],
     objects: Iterable[LoadedObject],
     *,
@@ -79,7 +79,7 @@ def run(
     admits: Admits = anybody,
 ) -> Outcome:
     """Rebalance."""
-    return ended(rebalancing(terms, shards, objects, budget=budget, admits=admits))
+    return ended(rebalancing(policy, shards, objects, budget=budget, admits=admits))
 
 
 def after(objects: Iterable[LoadedObject], moves: Iterable[Move]) -> list[LoadedObject]:

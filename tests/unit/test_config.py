@@ -202,7 +202,7 @@ def test_a_selector_in_the_file_replaces_the_default_as_a_whole() -> None:
     )
 
 
-def test_unknown_fields_are_told_one_by_one_with_what_may_be_meant() -> None:
+def test_unknown_fields_are_reported_one_by_one_with_what_may_be_meant() -> None:
     text = f"{HEADER}health: {{bindAdress: ':1'}}\nextra: {{a: 1}}"
     environment = {"SHARDER_EXTRA": "1", "OTHER": "2"}
 
@@ -217,7 +217,7 @@ def test_unknown_fields_are_errors_if_so_wanted() -> None:
     assert problems("extra: 1") == ["extra: unknown field"]
 
 
-def test_all_problems_are_told_together() -> None:
+def test_all_problems_are_reported_together() -> None:
     text = """
 leaderElection: {leaseDuration: soon, leaderElect: 3}
 health: {bindAddress: nowhere}
@@ -255,6 +255,11 @@ certificates: {mode: Magic}
         (
             "leaderElection: {retryPeriod: 0s}",
             "leaderElection.retryPeriod: must be longer than 0s",
+        ),
+        (
+            "console: {bindAddress: ':8082'}",
+            "console.bindAddress: must be on the loopback, such as 127.0.0.1:8082, because this "
+            "port asks for no token, but is ':8082'",
         ),
         (
             "controller: {sharder: {syncPeriod: -1s}}",
@@ -329,7 +334,7 @@ def test_lists_in_variables_are_yaml() -> None:
     (told,) = problems(environment={"SHARDER_SHARDER_USER_NAMES": "[a"})
 
     assert told == (
-        "SHARDER_SHARDER_USER_NAMES: is not YAML such as [a, b] or {key: value}, but '[a'"
+        "SHARDER_SHARDER_USER_NAMES: must be YAML such as [a, b] or {key: value}, but is '[a'"
     )
 
 
@@ -382,7 +387,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         ("certificates: {mode: SelfManaged}", True, CertificateMode.SELF_MANAGED),
     ],
 )
-def test_certificates_are_our_own_unless_somebody_else_provides_them(
+def test_certificates_are_our_own_unless_another_client_provides_them(
     text: str, has_certificate: bool, mode: CertificateMode
 ) -> None:
     assert certificate_mode(settings(text), has_certificate=has_certificate) is mode
@@ -403,3 +408,10 @@ def test_every_field_is_explained() -> None:
     ]
     assert len(names) > 10
     assert silent == []
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:8082", "localhost:8082", "[::1]:8082", "0"])
+def test_the_console_without_a_token_is_on_the_loopback_alone(address: str) -> None:
+    loaded = load(f"{HEADER}console: {{bindAddress: '{address}'}}".encode(), {})
+
+    assert loaded.settings.console.bind_address == address

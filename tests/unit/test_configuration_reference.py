@@ -69,7 +69,7 @@ def test_the_defaults_in_the_schema_are_those_of_the_program() -> None:
     assert load(yaml.safe_dump(said).encode(), strict=True).settings == Settings()
 
 
-def test_a_default_that_the_chart_changes_is_told_in_words() -> None:
+def test_a_default_that_the_chart_changes_is_reported_in_words() -> None:
     found = dict(untold())
 
     silent = [path for path in found if str(found[path]) not in described(path).description]
@@ -108,7 +108,7 @@ def test_a_reference_stands_for_its_definition() -> None:
     ]
 
 
-def test_a_definition_of_texts_with_several_meanings_is_told_once() -> None:
+def test_a_definition_of_texts_with_several_meanings_is_reported_once() -> None:
     text = written(
         definitions={"count": {"type": "integer", "minimum": 1, "description": "A count."}},
         size={"$ref": "#/definitions/count", "description": "How large."},

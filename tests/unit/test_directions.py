@@ -97,7 +97,7 @@ def test_a_drain_with_a_bad_direction_is_withdrawn_where_the_object_may_stay(
     assert plan_main(ring, moving) == Withdraw()
 
 
-def test_an_object_that_is_let_go_goes_where_it_is_directed() -> None:
+def test_an_object_that_is_released_goes_where_it_is_directed() -> None:
     ring = going_to(GOAL, 4)
     moving = known(ring, directed(**ASKING))
 
@@ -108,7 +108,7 @@ def test_an_object_that_is_let_go_goes_where_it_is_directed() -> None:
 
 
 @bad
-def test_an_object_that_is_let_go_never_goes_where_it_may_not(
+def test_an_object_that_is_released_never_goes_where_it_may_not(
     goal: Shard | None, held: int
 ) -> None:
     ring = going_to(goal, held)
@@ -210,7 +210,7 @@ def test_with_a_strategy_that_follows_a_direction_is_kept_while_that_shard_is_av
 # Where objects are directed that have to go
 
 
-def test_what_is_one_too_many_is_let_go_without_direction() -> None:
+def test_what_is_one_too_many_is_released_without_direction() -> None:
     ring = steered(HOME, GOAL, spec=MANY, held={A: 5})
 
     step = plan_displaced(ring, known(ring, obj(owner=A)), A)
@@ -321,7 +321,7 @@ def test_a_strategy_that_counts_nothing_has_no_promises_to_give_back() -> None:
     assert promises.keep(obj()) == step
 
 
-def test_what_was_let_go_keeps_its_room_until_the_leader_has_assigned_it() -> None:
+def test_what_was_released_keeps_its_room_until_the_leader_has_assigned_it() -> None:
     ring = going_to(GOAL, 4)
     waiting = known(ring, obj(WIDGETS, "w", labels=ASKING, annotations=TO_B))
 
@@ -332,7 +332,7 @@ def test_what_was_let_go_keeps_its_room_until_the_leader_has_assigned_it() -> No
     assert ring.entry_of(waiting) == Entry(None, heading=B)
 
 
-def test_what_was_let_go_and_goes_elsewhere_makes_room_where_it_was_directed() -> None:
+def test_what_was_released_and_goes_elsewhere_makes_room_where_it_was_directed() -> None:
     ring = going_to(GOAL, 4)
     tally, waiting = tally_of(ring), obj(WIDGETS, "w", annotations=TO_B)
     known(ring, waiting)

@@ -11,14 +11,16 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from sharder import __version__
 from sharder.cli.app import run_command
 from sharder.config import load
 from sharder.core import names
 from sharder.core.leases.state import ShardState
 from sharder.core.names import RingName, ShardName
 from sharder.core.placement.hashing import ConsistentHash
-from sharder.core.status import conditions
+from sharder.core.status import conditions, fence_condition
 from sharder.metrics.registry import Metrics
+from sharder.metrics.shard import PrometheusShardMetrics
 from sharder.sdk.permissions import CHILD_VERBS, LEASE_VERBS, MAIN_VERBS
 from tests.support.documents import (
     DOCUMENTS,
@@ -80,11 +82,23 @@ def names_in(text: str) -> dict[str, str]:
 
 
 def series() -> set[str]:
-    """Return the names of all metrics."""
+    """Return the names of all metrics of the service; those of the library are left out."""
     registry = CollectorRegistry()
     Metrics(registry, version="1", shard_states=())
+    return {name for name in kinds(registry) if not name.startswith(("process_", "python_"))}
+
+
+def series_of_shards() -> dict[str, str]:
+    """Return the metrics of shards and their types."""
+    registry = CollectorRegistry()
+    PrometheusShardMetrics(registry)
+    return kinds(registry)
+
+
+def kinds(registry: CollectorRegistry) -> dict[str, str]:
+    """Return the metrics of a registry and their types."""
     return {
-        f"{family.name}_total" if family.type == "counter" else family.name
+        f"{family.name}_total" if family.type == "counter" else family.name: family.type
         for family in registry.collect()
     }
 
@@ -151,6 +165,37 @@ def test_a_block_of_python_compiles_and_imports_what_there_is(block: Block) -> N
 
     compile(tree, str(block), "exec")
     assert [i for i in imports if not hasattr(importlib.import_module(str(i[0])), i[1])] == []
+
+
+def test_every_documented_ring_names_the_namespaces_of_its_shards() -> None:
+    rings = [
+        (str(block), ring["spec"])
+        for block in blocks("yaml")
+        for ring in yaml.safe_load_all(block.text)
+        if ring.get("kind") == "ControllerRing"
+    ]
+
+    assert rings
+    assert [place for place, spec in rings if not spec.get("shardNamespaces")] == []
+
+
+def test_the_version_that_gets_fixes_is_this_one() -> None:
+    (fixed, older) = tables(section(Path("SECURITY.md"), "Supported versions"))[0]
+
+    assert fixed == [f"{__version__.rpartition('.')[0]}.x", "yes"]
+    assert older[0] == "older"
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    navigation = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
+    listed = re.findall(r"'([\w/-]+\.md)'", repr(navigation))
+
+    assert {str(page) for page in DOCUMENTS} - set(listed) == set()
+
+
+@pytest.mark.parametrize("block", blocks("mermaid"), ids=str)
+def test_a_drawing_has_one_title_for_those_who_cannot_see_it(block: Block) -> None:
+    assert len(re.findall(r"^ +accTitle: \S", block.text, re.MULTILINE)) == 1
 
 
 def test_the_readme_is_short() -> None:
@@ -226,16 +271,32 @@ def test_the_conditions_in_the_protocol_are_those_in_the_code_with_their_reasons
     (rows,) = (t for t in tables(section(PROTOCOL, "ControllerRing")) if len(t[0]) == 4)
 
     assert {code(row[0])[0]: [*code(row[2]), *code(row[3])] for row in rows} == {
-        conditions.READY: [conditions.SUCCEEDED, conditions.FAILED],
+        conditions.READY: [
+            conditions.SUCCEEDED,
+            conditions.INVALID,
+            conditions.DUPLICATES,
+            conditions.STRATEGY_FAILED,
+            conditions.UNREADABLE,
+            conditions.UNWRITABLE,
+            conditions.FAILED,
+        ],
+        conditions.STALLED: [conditions.READY, conditions.SUCCEEDED],
+        conditions.RECONCILING: [conditions.MOVING, conditions.FAILED, conditions.SETTLED],
         conditions.WATCHED: [conditions.ALLOWED, conditions.MISSING],
         conditions.COVERED: [
             conditions.OWNED,
             conditions.UNOWNED,
             conditions.OVERDUE,
+            conditions.APART,
             conditions.NO_SHARDS,
         ],
         conditions.EXHAUSTED: [conditions.INSUFFICIENT, conditions.SUFFICIENT],
         conditions.PAUSED: [conditions.STOPPED, conditions.ACTIVE],
+        fence_condition.FENCED: [
+            fence_condition.ENFORCED,
+            fence_condition.NOT_INSTALLED,
+            fence_condition.OUTDATED,
+        ],
     }
 
 
@@ -245,7 +306,9 @@ def test_the_metrics_in_the_protocol_are_those_in_the_code() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_the_metrics_that_a_document_names_exist(document: Path) -> None:
-    assert {*re.findall(r"controller_sharding_\w+", read(document))} - series() == set()
+    named = {*re.findall(r"controller_sharding_\w+", read(document))}
+
+    assert named - series() - series_of_shards().keys() == set()
 
 
 def test_the_outcomes_in_the_protocol_are_those_in_the_code() -> None:
@@ -283,8 +346,12 @@ def test_the_ring_in_the_protocol_is_the_one_in_the_code(tmp_path: Path) -> None
     assert [owner(key, shards) for key in keys] == [ring.owner(key) for key in keys]
 
 
+MOVEMENT = "sharder/controllers/movement"
+
+
 @pytest.mark.parametrize(
-    ("table", "package", "beside"), [(0, "sharder", {"webhook"}), (1, "sharder/core", set[str]())]
+    ("table", "package", "beside"),
+    [(0, "sharder", {"webhook"}), (1, "sharder/core", set[str]()), (2, MOVEMENT, set[str]())],
 )
 def test_the_map_has_every_module_and_no_other(table: int, package: str, beside: set[str]) -> None:
     modules = {
@@ -298,7 +365,9 @@ def test_the_map_has_every_module_and_no_other(table: int, package: str, beside:
     assert sorted(named) == sorted(modules - {f"{package}/__init__.py"} | beside)
 
 
-@pytest.mark.parametrize(("table", "package"), [(0, "sharder"), (1, "sharder.core")])
+@pytest.mark.parametrize(
+    ("table", "package"), [(0, "sharder"), (1, "sharder.core"), (2, MOVEMENT.replace("/", "."))]
+)
 def test_the_map_is_in_the_order_that_the_import_contract_demands(
     table: int, package: str
 ) -> None:
@@ -318,12 +387,18 @@ def test_the_variables_of_the_sdk_are_those_in_the_code() -> None:
     assert set(re.findall(r"SHARD_[A-Z_]+", text)) == set(re.findall(r"SHARD_[A-Z_]+", source))
 
 
+def test_the_metrics_of_a_shard_are_those_in_the_code() -> None:
+    (rows,) = (t for t in tables(section(SDK, "Health and metrics")) if len(t[0]) == 4)
+
+    assert {code(row[0])[0]: row[1] for row in rows} == series_of_shards()
+
+
 def test_the_shard_in_kopf_that_is_shown_is_the_example() -> None:
-    (shown,) = (block.text for block in blocks("python") if "kopf.on.startup" in block.text)
+    (shown,) = (block.text for block in blocks("python") if "sharder.kopf.join" in block.text)
 
     example = (ROOT / "examples/kopf-lister/controller.py").read_text()
 
-    assert shown.removesuffix(" ...\n") in example
+    assert shown in example
 
 
 def test_no_shard_in_an_example_may_list_or_watch_leases() -> None:

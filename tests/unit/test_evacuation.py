@@ -2,9 +2,9 @@
 
 import pytest
 
-from sharder.controllers.movement.mover import patch_of
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.movement.desired import NOT_COUNTED, choose
+from sharder.core.movement.patches import patch_of
 from sharder.core.movement.planner import (
     Owners,
     plan_controlled,
@@ -49,7 +49,7 @@ def test_each_of_its_objects_is_drained_to_another_shard(spec: PlacementSpec) ->
 
 
 @every_strategy
-def test_what_it_is_asked_to_let_go_is_waited_for(spec: PlacementSpec) -> None:
+def test_what_it_is_asked_to_release_is_waited_for(spec: PlacementSpec) -> None:
     ring = steered(LEAVING, STAYING, spec=spec)
     asked = known(ring, obj(owner=A, drain="true", annotations={NEXT: B}))
 
@@ -57,14 +57,14 @@ def test_what_it_is_asked_to_let_go_is_waited_for(spec: PlacementSpec) -> None:
 
 
 @every_strategy
-def test_a_request_to_let_go_is_taken_back_where_nobody_else_may_have_the_object(
+def test_a_drain_is_taken_back_where_nobody_else_may_have_the_object(
     spec: PlacementSpec,
 ) -> None:
     ring = steered(LEAVING, spec=spec)
 
     assert plan_main(ring, known(ring, obj(owner=A, drain="true"))) == Withdraw()
     assert plan_main(ring, known(ring, obj(owner=A))) == Keep(
-        "no shard may have it: shard-a: it is being evacuated"
+        "no shard can take it: shard-a: it is being evacuated"
     )
 
 
@@ -84,14 +84,14 @@ def test_no_more_of_its_objects_are_drained_than_there_is_room_for() -> None:
     assert "shard-b: it is full: 3 of 3 objects" in steps[2].why
 
 
-def test_what_it_was_asked_to_let_go_stays_with_it_when_the_room_is_gone() -> None:
+def test_what_it_was_asked_to_release_stays_with_it_when_the_room_is_gone() -> None:
     ring = steered(LEAVING, STAYING, spec=bounded(per_shard=3), held={B: 3})
     asked = known(ring, obj(owner=A, drain="true", annotations={NEXT: B}))
 
     assert plan_main(ring, asked) == Withdraw()
 
 
-def test_what_it_has_above_its_ceiling_stays_with_it_while_nobody_has_room() -> None:
+def test_what_it_has_above_its_ceiling_stays_with_it_while_no_shard_has_room() -> None:
     ring = steered(LEAVING, STAYING, spec=bounded(per_shard=2), held={A: 2, B: 2})
     too_many = known(ring, obj(owner=A))
 
@@ -99,7 +99,9 @@ def test_what_it_has_above_its_ceiling_stays_with_it_while_nobody_has_room() -> 
     assert plan_main(ring, known(ring, obj(owner=A, drain="true"))) == Withdraw()
 
 
-def test_what_a_shard_without_pool_has_too_many_is_asked_for_once_though_nobody_has_room() -> None:
+def test_what_a_shard_without_pool_has_too_many_is_asked_for_once_though_no_shard_has_room() -> (
+    None
+):
     spec = PlacementSpec(
         strategy=StrategyName.BOUNDED_LOAD, per_shard_capacity=2, require_pool=True
     )
@@ -173,7 +175,7 @@ def test_a_pin_to_a_cordoned_shard_leaves_no_object_without_owner_that_was_evacu
 
 
 @pytest.mark.parametrize("spec", FOLLOWING, ids=lambda spec: spec.strategy)
-def test_an_object_that_nobody_may_have_by_now_is_not_let_go_where_it_follows(
+def test_an_object_that_nobody_may_have_by_now_is_not_released_where_it_follows(
     spec: PlacementSpec,
 ) -> None:
     ring = steered(shard(A), STAYING, spec=spec)

@@ -47,11 +47,11 @@ def test_a_run_without_faults_has_no_problems() -> None:
     )
 
 
-def test_a_create_that_is_refused_is_told() -> None:
+def test_a_create_that_is_refused_is_reported() -> None:
     assert attack(creates=[*QUIET, created(150, status=0)]).problems == ["1 creates refused"]
 
 
-def test_creates_without_owner_are_told_beyond_one_in_a_hundred_and_after_5_s() -> None:
+def test_creates_without_owner_are_reported_beyond_one_in_a_hundred_and_after_5_s() -> None:
     many = [*QUIET, *(created(100 + number) for number in range(100))]
     soon, late = wrote(154, "odd", "bounded-p0"), wrote(156, "odd", "bounded-p0")
     odd = created(150, owner="", name="odd")
@@ -70,13 +70,13 @@ def test_creates_are_slow_beside_the_quiet_phase_and_beside_those_that_no_webhoo
     assert attack(creates=[*QUIET, *slow, floor]).problems == []
 
 
-def test_a_leader_that_is_lost_and_memory_are_told() -> None:
+def test_a_leader_that_is_lost_and_memory_are_reported() -> None:
     row = attack(leaders=[50, 150], megabytes=[(150, "sharder-0", 201), (151, "sharder-0", 90)])
 
     assert row.problems == ["1 leaders lost", "201 MB"]
 
 
-def test_an_object_drained_from_a_shard_with_no_more_than_its_share_is_told() -> None:
+def test_an_object_drained_from_a_shard_with_no_more_than_its_share_is_reported() -> None:
     born = [wrote(1, "a", "bounded-p0"), wrote(2, "b", "bounded-p1")]
 
     drained = attack(writes=[*born, wrote(150, "a", "bounded-p0", draining=True)])

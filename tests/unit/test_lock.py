@@ -26,7 +26,10 @@ def wanted(lock: Path) -> list[str]:
     if lock == BUILD:
         return [*document["build-system"]["requires"]]
     project = document["project"]
-    return [*project["dependencies"], *project["optional-dependencies"]["server"]]
+    extras = project["optional-dependencies"]
+    server = {*extras["server"]} - {"sharder[cli]"}
+    assert len(server) == len(extras["server"]) - 1  # the service has the command line too
+    return [*project["dependencies"], *extras["cli"], *sorted(server)]
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)

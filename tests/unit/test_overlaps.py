@@ -37,7 +37,7 @@ def test_work_of_one_after_the_other_is_as_it_should_be(tmp_path: Path) -> None:
     assert overlaps(tmp_path) == []
 
 
-def test_work_that_begins_before_anothers_has_ended_is_told(tmp_path: Path) -> None:
+def test_work_that_begins_before_anothers_has_ended_is_reported(tmp_path: Path) -> None:
     log(tmp_path, "a", (1, "started"), (3, "ended"))
     log(tmp_path, "b", (2.5, "started"), (4, "ended"))
 
@@ -60,7 +60,7 @@ def test_short_work_does_not_hide_the_long_work_around_it(tmp_path: Path) -> Non
     assert len(overlaps(tmp_path)) == 2
 
 
-def test_one_shard_that_works_twice_at_once_is_told_too(tmp_path: Path) -> None:
+def test_one_shard_that_works_twice_at_once_is_reported_too(tmp_path: Path) -> None:
     log(tmp_path, "a", (1, "started"), (2, "started"), (3, "ended"), (4, "ended"))
 
     assert overlaps(tmp_path) == ["demo secrets demo/one: a began 1.000 s before a had ended"]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hack.placement_tables import DOCUMENT, QUESTIONS, TABLES, rewritten
+from hack.placement_filters import QUESTIONS
+from hack.placement_tables import DOCUMENT, TABLES, rewritten
 from sharder.config.strategies import GROUP
 from sharder.core import names
 from sharder.core.api.ring import AntiAffinity, GroupBy, PlacementSpec, StrategyName
@@ -146,7 +147,7 @@ def test_the_reason_that_is_shown_is_the_one_that_is_given() -> None:
         Demand("key", 100), tally
     )
 
-    assert choice.reason == block("text", "no shard may have it").strip()
+    assert choice.reason == block("text", "no shard can take it").strip()
 
 
 def test_the_cuts_of_least_loaded_are_those_in_the_code() -> None:

@@ -50,15 +50,15 @@ def shards(*letters: str, **capacity: float) -> list[LoadedShard]:
 
 
 def run(
-    terms: RebalancePolicy, available: list[LoadedShard], objects: Iterable[LoadedObject]
+    policy: RebalancePolicy, available: list[LoadedShard], objects: Iterable[LoadedObject]
 ) -> Outcome:
-    steps = rebalancing(terms, available, objects, budget=50, admits=lambda _, __: True)
+    steps = rebalancing(policy, available, objects, budget=50, admits=lambda _, __: True)
     return ended(steps)
 
 
 def resource_balance(threshold: float | None) -> Outcome:
-    terms = RebalancePolicy(strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold)
-    return run(terms, shards("a", "b", cpu=10.0, memory=10.0), loads_in_the_example())
+    policy = RebalancePolicy(strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold)
+    return run(policy, shards("a", "b", cpu=10.0, memory=10.0), loads_in_the_example())
 
 
 def numbers(text: str) -> list[float]:

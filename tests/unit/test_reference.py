@@ -66,7 +66,7 @@ def test_the_reference_is_what_the_crd_says_today() -> None:
         ({"type": "object", "additionalProperties": {"type": "string"}}, "map of strings by name"),
     ],
 )
-def test_a_type_is_told_with_its_limits(schema: Json, said: str) -> None:
+def test_a_type_is_reported_with_its_limits(schema: Json, said: str) -> None:
     assert rows(size=schema)[0][1] == said
 
 
@@ -77,7 +77,7 @@ def test_a_default_that_is_empty_is_one(default: Json, said: str) -> None:
     assert rows(size={"type": "string", "default": default})[0][2] == said
 
 
-def test_fields_that_several_have_are_told_once() -> None:
+def test_fields_that_several_have_are_reported_once() -> None:
     colour: Json = {"type": "object", "properties": {"red": {"type": "integer"}}}
 
     text = document(crd(border=colour, fill=colour))
@@ -102,10 +102,10 @@ def test_what_is_refused_stands_beside_the_field_or_before_the_fields() -> None:
     assert "\n- write more\n" in text.partition("### spec.fill")[2]
 
 
-def test_the_columns_that_kubectl_shows_are_told_with_their_fields() -> None:
+def test_the_columns_that_kubectl_shows_are_reported_with_their_fields() -> None:
     columns = tables(document(crd()))[-1]
 
-    assert [code(cell) for cell in columns[0]] == [["AGE"], ["metadata.creationTimestamp"]]
+    assert [code(cell) for cell in columns[0]] == [["AGE"], ["metadata.creationTimestamp"], []]
 
 
 def test_a_second_version_needs_a_reference_of_its_own() -> None:

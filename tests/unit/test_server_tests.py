@@ -45,6 +45,7 @@ def selects(arguments: Sequence[str], file: str, marks: set[str]) -> bool:
         ("tests/integration/test_many_reviews.py", {"apiserver", "long"}, "test-long"),
         ("tests/e2e/test_outages.py", {"e2e", "apiserver"}, "test"),
         ("tests/e2e/test_outages.py", {"e2e", "apiserver", "long"}, "test-long"),
+        ("tests/e2e/test_goshard.py", {"e2e", "apiserver", "long"}, "test-long"),
         ("tests/mutants/test_model.py", {"mutants"}, "test"),
         ("tests/mutants/test_model.py", {"mutants", "long"}, "test-long"),
         ("tests/long/test_nemesis.py", {"e2e", "apiserver", "long"}, "test-long"),
@@ -73,10 +74,12 @@ def test_each_file_of_e2e_tests_is_a_part_of_its_own() -> None:
 
 
 def test_the_longest_part_comes_first() -> None:
-    seconds = [SECONDS[name] for name in parts() if name in SECONDS]
+    known = [
+        [SECONDS[name] for name in each if name in SECONDS] for each in (parts(), long_parts())
+    ]
 
-    assert len(seconds) == len(SECONDS)
-    assert seconds == sorted(seconds, reverse=True)
+    assert sum(map(len, known)) == len(SECONDS)
+    assert [sorted(seconds, reverse=True) for seconds in known] == known
 
 
 def test_a_program_that_fails_keeps_no_other_from_running() -> None:

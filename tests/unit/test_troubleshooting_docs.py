@@ -7,8 +7,10 @@ from functools import cache
 from pathlib import Path
 
 from sharder.controllers import annotation_warnings as mistakes
-from sharder.controllers.movement import failures, overdue
+from sharder.controllers.movement.watches import overdue
+from sharder.controllers.movement.writes import failures
 from sharder.core.status import conditions
+from sharder.core.status.story import Kind
 from tests.support.documents import DOCUMENTS, ROOT, code, read, section, tables
 
 TROUBLESHOOTING = Path("docs/troubleshooting.md")
@@ -50,8 +52,18 @@ def warnings() -> Iterator[str]:
 
 def test_every_warning_in_the_log_is_explained_and_no_other() -> None:
     explained = {re.sub("<[^>]*>", "...", text) for text in listed("All warnings in the log")}
+    story = {kind.words for kind in Kind if kind.is_warning}
 
-    assert explained == {*warnings()}
+    assert explained == {*warnings()} | story
+
+
+def test_every_kind_of_transition_is_explained_and_no_other() -> None:
+    assert listed("What happened") == {
+        kind: ["Warning" if kind.is_warning else "Normal"]
+        for kind in Kind
+        if kind is not Kind.LEADER
+    }
+    assert f"`{Kind.LEADER}` on the Lease" in section(TROUBLESHOOTING, "What happened")
 
 
 def test_every_event_is_explained_and_no_other() -> None:

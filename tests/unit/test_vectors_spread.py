@@ -31,7 +31,7 @@ def test_what_has_no_meaning_here_is_named() -> None:
     assert case.endswith("not for us, objects cannot ask to be left unspread")
 
 
-def test_a_wrong_score_is_told() -> None:
+def test_a_wrong_score_is_reported() -> None:
     assert problems([3, 5, 10], [7, 5, 0], [70, 49, 1]) == ["of 100 shard-2: expected 1, got 0"]
 
 
@@ -41,11 +41,11 @@ def test_what_upstream_rounds_to_one_less_counts_as_the_exact_score() -> None:
 
 
 @pytest.mark.parametrize("score", [56, 59])
-def test_what_no_rounding_explains_is_told(score: int) -> None:
+def test_what_no_rounding_explains_is_reported(score: int) -> None:
     assert problems([21, 50], [5, 0], [score, 0]) == [f"of 100 shard-0: expected {score}, got 58"]
 
 
-def test_a_wrong_number_of_members_a_wrong_choice_and_a_wrong_fill_are_told() -> None:
+def test_a_wrong_number_of_members_a_wrong_choice_and_a_wrong_fill_are_reported() -> None:
     wrong = FROZEN.replace(b'"placed": 3', b'"placed": 2').replace(
         b'"matching_per_node": [\n    2,', b'"matching_per_node": [\n    3,'
     )

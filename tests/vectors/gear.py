@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from sharder.core.names import ShardName
-from sharder.core.placement.hashing import Draw, place_at, weights
+from sharder.core.placement.hashing import place_at, weights
 from sharder.core.placement.strategies.least_loaded_filters import Capacities
 from tests.vectors.gear_file import (
     ActiveCapacity,
@@ -22,7 +22,7 @@ from tests.vectors.gear_file import (
     Record,
     Weights,
 )
-from tests.vectors.gear_scene import DISTRICT, Scene, scene_of, sized, spec_of
+from tests.vectors.gear_scene import DISTRICT, Draw, Scene, scene_of, sized, spec_of
 from tests.vectors.result import Result, differences
 
 AGAINST: Final = {

@@ -5,17 +5,18 @@ objects on a shard, and the free places of a district become those of a pool: wh
 that are not offered is on a shard that is not available.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from itertools import count
-from typing import Final
+from typing import Final, TypeAlias
+
+from typing_extensions import override
 
 from sharder.core.api.ring import AntiAffinity, PlacementSpec, StrategyName
 from sharder.core.leases.shard import OBJECTS, Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.entries import Entry
-from sharder.core.placement.hashing import Draw, draw_by_hash
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.least_loaded import LeastLoaded
 from sharder.core.placement.strategies.least_loaded_filters import FilterResult
@@ -23,6 +24,9 @@ from sharder.core.placement.strategy import Choice, Layout
 from sharder.core.placement.tally import Reservation, Tally
 from tests.support.values_placement import cuts_of
 from tests.vectors.gear_file import Application, Server
+
+Draw: TypeAlias = Callable[[Demand, int], int]
+"""(object, total) → a number from 0 to `total` - 1; `total` is at least 1."""
 
 GROUP: Final = 1
 """Of all gears of the application."""
@@ -82,12 +86,12 @@ class Scene:
             entry = Entry(shard.name, (GROUP,) if index < members else ())
             self.tally.see(None, next(self._identities), entry)
 
-    def place(self, draw: Draw = draw_by_hash) -> Choice:
-        """Place a new gear and count it."""
+    def place(self, draw: Draw | None = None) -> Choice:
+        """Place a new gear by this draw, or by its hash, and count it."""
         layout, identity = self.layout, next(self._identities)
         self._last = identity
         demand = Demand(f"/Gear/ns/{identity}", identity, group=GROUP)
-        choice = Placer(layout, LeastLoaded(layout, draw)).place(demand, self.tally)
+        choice = Placer(layout, _strategy_of(layout, draw)).place(demand, self.tally)
         if choice.shard is not None:
             self.tally.assume(Reservation(identity, Entry(choice.shard, (GROUP,))))
         return choice
@@ -99,7 +103,7 @@ class Scene:
     def chosen_at(self, position: int) -> ShardName | None:
         """Return where a new gear goes if `position` is drawn; nothing is counted."""
         layout = self.layout
-        strategy = LeastLoaded(layout, draw=lambda demand, total: position)
+        strategy = _strategy_of(layout, lambda demand, total: position)
         return Placer(layout, strategy).place(Demand("", 0, group=GROUP), self.tally).shard
 
     def narrow(self) -> dict[str, FilterResult]:
@@ -108,6 +112,22 @@ class Scene:
         demand = Demand("", 0, group=GROUP)
         cuts = cuts_of(layout, demand, layout.available, self.tally)
         return {cut.name: cut for cut in cuts}
+
+
+class _Drawn(LeastLoaded):
+    """Places by a given draw."""
+
+    def __init__(self, layout: Layout, draw: Draw) -> None:
+        super().__init__(layout)
+        self._given = draw
+
+    @override
+    def draw(self, demand: Demand, total: int) -> int:
+        return self._given(demand, total)
+
+
+def _strategy_of(layout: Layout, draw: Draw | None) -> LeastLoaded:
+    return LeastLoaded(layout) if draw is None else _Drawn(layout, draw)
 
 
 def scene_of(

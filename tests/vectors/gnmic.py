@@ -7,7 +7,7 @@ ranking is gNMIc's, passed in where ours would be.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,7 @@ from sharder.core.placement.counts import NO_COUNTS
 from sharder.core.placement.demand import Demand, identity_of
 from sharder.core.placement.distribution import Placed, distribute
 from sharder.core.placement.entries import Entry
+from sharder.core.placement.hashing import Ranking
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Layout
 from sharder.core.placement.tally import Tally
@@ -257,12 +258,18 @@ def _compared(case: str, **facts: tuple[object, object]) -> Result:
     return Result(case=case, problems=differences(expected, found))
 
 
+class _RankedByFnv(Layout):
+    """A layout with upstream's hash."""
+
+    ranking: ClassVar[Ranking] = Fnv()
+
+
 def _placer(
     pods: int, given: int = 0, strategy: StrategyName = StrategyName.BOUNDED_LOAD
 ) -> Placer:
     shards = tuple(Shard(name=pod(number)) for number in range(pods))
     spec = PlacementSpec(strategy=strategy, per_shard_capacity=given or None)
-    return Placer(Layout(spec=spec, shards=shards, available=shards, ranking=Fnv()))
+    return Placer(_RankedByFnv(spec=spec, shards=shards, available=shards))
 
 
 def _order(target: str, placer: Placer) -> tuple[int, ...]:

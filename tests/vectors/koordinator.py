@@ -346,10 +346,10 @@ def _moves(
     *,
     budget: int = 100,
 ) -> tuple[Move, ...]:
-    terms = RebalancePolicy(
+    policy = RebalancePolicy(
         strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold, min_gain=min_gain
     )
-    steps = rebalancing(terms, shards, objects, budget=budget, admits=_anybody)
+    steps = rebalancing(policy, shards, objects, budget=budget, admits=_anybody)
     return ended(steps).moves
 
 
@@ -357,9 +357,9 @@ def _selected(
     nodes: Mapping[ShardName, Mapping[str, float]], threshold: float | None
 ) -> tuple[float, list[str]]:
     """Return the threshold, and the nodes above it by name; each load is a rate."""
-    terms = RebalancePolicy(strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold)
+    policy = RebalancePolicy(strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold)
     sides = {side.name: side for side in _sides(nodes)}
-    measure = measure_of(terms, sides.values())
+    measure = measure_of(policy, sides.values())
     chosen = Search(measure, sides, _anybody).sources()
     found = sum(mean_and_sigma([side.number for side in sides.values()]))
     return found, sorted(side.name for side in chosen)

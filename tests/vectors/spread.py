@@ -7,6 +7,7 @@ low.  There the exact one counts.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import ClassVar
 
 import msgspec
 
@@ -17,6 +18,7 @@ from sharder.core.leases.shard import Shard
 from sharder.core.names import RingName, ShardName
 from sharder.core.placement.demand import Demand, Reader
 from sharder.core.placement.entries import Entry
+from sharder.core.placement.hashing import Ranking
 from sharder.core.placement.strategies.spread import Spread
 from sharder.core.placement.strategy import Layout
 from sharder.core.placement.tally import Reservation, Tally
@@ -247,6 +249,8 @@ def _shards_of(zones: Sequence[str]) -> list[Shard]:
 
 def _layout_of(shards: Sequence[Shard]) -> Layout:
     spec = PlacementSpec(strategy=StrategyName.SPREAD)
-    return Layout(
-        spec=spec, shards=tuple(shards), available=tuple(shards), ranking=InOrder(shards)
-    )
+
+    class RankedInOrder(Layout):
+        ranking: ClassVar[Ranking] = InOrder(shards)
+
+    return RankedInOrder(spec=spec, shards=tuple(shards), available=tuple(shards))

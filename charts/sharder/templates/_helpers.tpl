@@ -26,11 +26,26 @@ app.kubernetes.io/name: {{ include "sharder.name" . | quote }}
 app.kubernetes.io/instance: {{ quote .Release.Name }}
 {{- end }}
 
-{{- define "sharder.labels" -}}
+{{/* The labels of the chart itself, without commonLabels. */}}
+{{- define "sharder.ownLabels" -}}
 {{ include "sharder.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "sharder.labels" -}}
+{{- toYaml (merge (include "sharder.ownLabels" . | fromYaml) .Values.commonLabels) }}
+{{- end }}
+
+{{/* The labels and annotations of an object that has none of its own. */}}
+{{- define "sharder.metadata" -}}
+labels:
+  {{- include "sharder.labels" . | nindent 2 }}
+{{- with .Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{/* The SharderConfig: the user's values merged over those of the release; its mode is always set. */}}
@@ -80,4 +95,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{/* The port of an address such as :8081; empty for 0, which turns the server off. */}}
 {{- define "sharder.port" -}}
 {{- if ne (toString .) "0" }}{{ regexFind "[0-9]+$" . }}{{ end }}
+{{- end }}
+
+{{/* The host in the serving certificate, from the configuration: that of the Service, or of the URL. */}}
+{{- define "sharder.host" -}}
+{{- with .webhook.config.clientConfig.service -}}
+{{ .name }}.{{ .namespace }}.svc
+{{- else -}}
+{{ regexReplaceAll ":[0-9]+$" (urlParse .webhook.config.clientConfig.url).host "" | trimAll "[]" }}
+{{- end }}
 {{- end }}

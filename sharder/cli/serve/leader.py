@@ -9,11 +9,12 @@ from sharder.config import LeaderElection, Settings
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.leader import AlwaysLeader, Leader
-from sharder.controllers.leader_controllers import Holder, LeaderPorts
+from sharder.controllers.leader_ports import Holder, LeaderPorts
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import ObjectRef
 from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client
+from sharder.kube.fence import KubeFences
 from sharder.kube.stores import (
     MUTATING,
     VALIDATING,
@@ -22,7 +23,7 @@ from sharder.kube.stores import (
     rings,
 )
 from sharder.metrics.registry import Metrics
-from sharder.ports import Objects, Recorder
+from sharder.ports import Journal, Objects, Recorder
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_lock import LeaseHolder, OnAttempt
@@ -38,6 +39,7 @@ def leader_of(
     recorder: Recorder,
     warnings: AnnotationWarnings,
     metrics: Metrics,
+    journal: Journal,
     clock: Clock,
     rng: Rng,
 ) -> Leader:
@@ -50,10 +52,14 @@ def leader_of(
         ring_status=rings(client).status(),
         configurations=KubeWebhookConfigurations(client, MUTATING),
         validations=KubeWebhookConfigurations(client, VALIDATING),
+        fences=KubeFences(client),
         registration=registration,
         recorder=recorder,
         annotation_warnings=warnings,
         metrics=metrics,
+        story_metrics=metrics.story,
+        queue_metrics=metrics.client_go,
+        journal=journal,
         holder=holder_of(
             settings.leader_election,
             client,

@@ -5,21 +5,63 @@ Every connection takes a descriptor: those of clients as well as our own to the 
 
 import resource
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
-from fastapi import FastAPI
-
-from sharder.config import Address
+from sharder.config import Address, address_of
 from sharder.metrics.registry import Metrics
-from webhook.server import Server
+from webhook.app import App
+from webhook.server import REQUEST_SECONDS, Server
 from webhook.tls import ServerTls
+
+OTHER_CONNECTIONS = 64
+"""Limit of every port but the webhook's: probes, scrapers and people need a handful."""
+
+
+class Ports:
+    """The ports of one process."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        """Raise the process's limit of descriptors."""
+        self._metrics = metrics
+        self._descriptors = raise_limit()
+
+    def serving(
+        self,
+        name: str,
+        address: Address,
+        app: App,
+        *,
+        tls: ServerTls | None = None,
+        most: int = OTHER_CONNECTIONS,
+    ) -> AbstractAsyncContextManager[Server]:
+        """Serve `app` on a port, with at most so many connections."""
+        return listening(
+            name,
+            address,
+            app,
+            tls=tls,
+            max_connections=connections_of(most, self._descriptors),
+            metrics=self._metrics,
+        )
+
+    @asynccontextmanager
+    async def serving_at(
+        self, name: str, bind_address: str, app: App, *, tls: ServerTls | None = None
+    ) -> AsyncIterator[None]:
+        """Do the same at a bindAddress, which can turn the port off."""
+        address = address_of(bind_address)
+        if address is None:
+            yield
+            return
+        async with self.serving(name, address, app, tls=tls):
+            yield
 
 
 @asynccontextmanager
 async def listening(
     name: str,
     address: Address,
-    app: FastAPI,
+    app: App,
     *,
     tls: ServerTls | None,
     max_connections: int,
@@ -27,10 +69,15 @@ async def listening(
 ) -> AsyncIterator[Server]:
     """Serve `app` on a port, and show its connections in the metrics under `name`."""
     server = Server(
-        app, host=address.host, port=address.port, tls=tls, max_connections=max_connections
+        app,
+        host=address.host,
+        port=address.port,
+        tls=tls,
+        max_connections=max_connections,
+        request_seconds=REQUEST_SECONDS,
     )
     async with server:
-        metrics.show_connections(name, lambda: server.connections)
+        metrics.replica.show_connections(name, lambda: server.connections)
         yield server
 
 

@@ -5,16 +5,14 @@ reverse order: not ready, controllers and leader Lease, a quiet period, open req
 """
 
 import asyncio
-import gc
 import logging
 import os
 import random  # noqa: TID251 - the composition root creates it
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
-from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from sharder import __version__
@@ -26,12 +24,14 @@ from sharder.cli.serve.certificates import (
     find_certificate,
 )
 from sharder.cli.serve.leader import leader_of
-from sharder.cli.serve.servers import connections_of, listening, raise_limit
+from sharder.cli.serve.servers import Ports
 from sharder.cli.serve.startup_and_shutdown import StartupDeadline, shares_of
-from sharder.config import Address, Part, Settings, address_of
+from sharder.config import Address, Part, Settings
 from sharder.config.strategies import installed
+from sharder.console.console import Console
+from sharder.console.routes import console_routes, create_console_app
 from sharder.controllers.annotation_warnings import AnnotationWarnings
-from sharder.controllers.cache import ClusterCache
+from sharder.controllers.cache import WATCHES, ClusterCache
 from sharder.controllers.counting.tallies import Tallies
 from sharder.controllers.leader import Leader
 from sharder.controllers.ring_gauges import Gauges
@@ -45,15 +45,14 @@ from sharder.kube.stores import all_rings, leases, namespaces
 from sharder.metrics.registry import Metrics
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.loop_lag import probe
+from sharder.runtime.memory import keep_trimmed, settle_soon, settled
 from sharder.runtime.supervisor import supervise
-from webhook.app import create_app, create_health_app, create_metrics_app
+from webhook.app import create_app, create_health_app, create_metrics_app, guarding
+from webhook.connection import cut
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
 from webhook.server import MAX_CONNECTIONS, Server
 from webhook.tls import ServerTls
-
-OTHER_CONNECTIONS = 64
-"""Limit of the health and the metrics port: probes and scrapers need a handful."""
 
 COUNT_SECONDS = 10.0
 """How long readiness waits for the tallies of rings whose strategy sticks."""
@@ -91,12 +90,13 @@ class Service:
         self._settings = settings
         self._client = client
         self._only = only
-        self._descriptors = raise_limit()
         self._clock = SystemClock()
         self._rng = random.Random()  # noqa: S311 - jitter, no secret
         self._metrics = Metrics(
             CollectorRegistry(), version=__version__, shard_states=list(ShardState)
         )
+        client.observe(self._metrics.client_go.requested)
+        self._ports = Ports(self._metrics)
         self._objects = KubeObjects(client)
         self._custom = installed()
         self._excluded = excluded_namespaces(settings, os.environ.get("POD_NAMESPACE", ""))
@@ -107,6 +107,13 @@ class Service:
             default_namespaces=settings.webhook.config.namespace_selector,
             excluded=self._excluded,
             custom=self._custom,
+        )
+        self._console = Console(
+            cache=self._cache,
+            clock=self._clock,
+            version=__version__,
+            namespace=settings.leader_election.resource_namespace,
+            not_ready=lambda: self._not_ready,
         )
         self._recorder = KubeRecorder(client, clock=self._clock)
         self._warnings = AnnotationWarnings(self._recorder, self._clock)
@@ -128,12 +135,9 @@ class Service:
     async def run(self) -> None:
         """Start, serve until `stop`, stop."""
         async with AsyncExitStack() as stack:
+            health = create_health_app(lambda: self._not_ready)
             await stack.enter_async_context(
-                self._listening(
-                    "health",
-                    self._settings.health.bind_address,
-                    create_health_app(lambda: self._not_ready),
-                )
+                self._ports.serving_at("health", self._settings.health.bind_address, health)
             )
             if not self._sharders:
                 name = await self._deadline.retry(
@@ -144,22 +148,29 @@ class Service:
                 "find the webhook's certificate", self._certificate
             )
             tls = ServerTls(source.first.pair.certificate, source.first.pair.key)
-            readers = MetricsAuthorizer(KubeReviews(self._client), self._clock)
-            await stack.enter_async_context(
-                self._listening(
-                    "metrics",
-                    self._settings.metrics.bind_address,
-                    create_metrics_app(self._metrics.render, readers),
-                    tls,
-                )
-            )
+            for port in self._open_to_people(tls):
+                await stack.enter_async_context(port)
             async with asyncio.TaskGroup() as group:
                 cache = group.create_task(self._follow_cluster(), name="cluster")
-                lag = group.create_task(probe(self._metrics.lagged, self._clock), name="lag")
+                lag = group.create_task(
+                    probe(self._metrics.replica.lagged, self._clock), name="lag"
+                )
+                memory = group.create_task(keep_trimmed(self._clock), name="memory")
                 await self._sync()
                 await self._serve(source, tls)
+                memory.cancel()
                 lag.cancel()
                 cache.cancel()
+
+    def _open_to_people(self, tls: ServerTls) -> Iterator[AbstractAsyncContextManager[None]]:
+        """Yield the ports of the metrics and of the console."""
+        settings, serving_at = self._settings, self._ports.serving_at
+        readers = MetricsAuthorizer(KubeReviews(self._client), self._clock)
+        routes = console_routes(self._console, guard=guarding(readers), cut=cut)
+        metrics = create_metrics_app(self._metrics.render, readers, routes)
+        yield serving_at("metrics", settings.metrics.bind_address, metrics, tls=tls)
+        console = create_console_app(self._console, cut=cut)
+        yield serving_at("console", settings.console.bind_address, console)
 
     async def _serve(self, source: Source, tls: ServerTls) -> None:
         """Serve the webhook and lead, from ready to stopped."""
@@ -195,12 +206,14 @@ class Service:
 
     def _publish(self, shown: Shown) -> None:
         self._trust.update(shown)
-        self._metrics.set_certificate_expiry(
+        self._metrics.replica.set_certificate_expiry(
             serving=shown.serving_end, authority=shown.authority_end
         )
 
     async def _follow_cluster(self) -> None:
         gauges = Gauges(self._cache, self._metrics.rings, self._clock)
+        for watch in WATCHES:
+            self._metrics.replica.show_watch(watch, partial(self._cache.sees, watch))
         tallies = Tallies(
             cache=self._cache,
             objects=self._objects,
@@ -212,7 +225,8 @@ class Service:
             self._cache.subscribed(gauges.subscriber()),
             self._cache.subscribed(tallies.subscriber()),
         ):
-            await self._supervise({"watches": self._watch, "tallies": tallies.run})
+            tasks = {"watches": self._watch, "tallies": tallies.run, "console": self._console.run}
+            await self._supervise(tasks)
 
     async def _watch(self) -> None:
         await self._cache.run(
@@ -229,9 +243,7 @@ class Service:
         await self._deadline.wait_for_sync(self._cache.not_synced)
         # Until they are counted, the leader assigns their objects.
         await self._deadline.wait_at_most(COUNT_SECONDS, "count", self._cache.uncounted)
-        # The cache lives long: exclude it from garbage collections.
-        gc.collect()
-        gc.freeze()
+        settled()
 
     def _wait(self, why: str) -> None:
         self._not_ready = why
@@ -261,32 +273,10 @@ class Service:
             max_request_bytes=settings.max_request_bytes,
         )
         address = Address(settings.bind_address, settings.port)
-        async with self._port("webhook", address, app, tls, MAX_CONNECTIONS) as server:
+        port = self._ports.serving("webhook", address, app, tls=tls, most=MAX_CONNECTIONS)
+        async with port as server:
             _log.info("webhook is listening", extra={"why": f"port {server.port}"})
             yield server
-
-    @asynccontextmanager
-    async def _listening(
-        self, name: str, bind_address: str, app: FastAPI, tls: ServerTls | None = None
-    ) -> AsyncIterator[None]:
-        address = address_of(bind_address)
-        if address is None:
-            yield
-            return
-        async with self._port(name, address, app, tls, OTHER_CONNECTIONS):
-            yield
-
-    def _port(
-        self, name: str, address: Address, app: FastAPI, tls: ServerTls | None, most: int
-    ) -> AbstractAsyncContextManager[Server]:
-        return listening(
-            name,
-            address,
-            app,
-            tls=tls,
-            max_connections=connections_of(most, self._descriptors),
-            metrics=self._metrics,
-        )
 
     def _leader(self) -> Leader:
         return leader_of(
@@ -300,11 +290,14 @@ class Service:
             recorder=self._recorder,
             warnings=self._warnings,
             metrics=self._metrics,
+            journal=self._console.memory,
             clock=self._clock,
             rng=self._rng,
         )
 
     def _lead(self, leading: bool) -> None:  # noqa: FBT001 - an observer of one flag
         self._leading = leading
-        self._metrics.set_leading(leading=leading)
+        self._metrics.replica.set_leading(leading=leading)
+        if leading:
+            settle_soon()
         _log.info("became leader" if leading else "lost leadership")

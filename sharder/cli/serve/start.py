@@ -1,5 +1,6 @@
 """`sharder run`: read the settings, set up logging, start the service."""
 
+import gc
 import logging
 import os
 import sys
@@ -29,9 +30,10 @@ def start(
         _log.warning("unknown setting", extra={"why": sentence})
     if loaded.meaningless:
         _log.info("settings without effect", extra={"why": ", ".join(loaded.meaningless)})
+    gc.disable()  # until it has synced; see sharder.runtime.memory
     import uvloop  # noqa: PLC0415 - invalid settings are reported at once
 
-    from sharder.cli.serve.service import serve  # noqa: PLC0415
+    from sharder.cli.serve.service import serve  # noqa: PLC0415 - likewise
 
     try:
         uvloop.run(serve(loaded.settings, only))

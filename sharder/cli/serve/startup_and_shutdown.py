@@ -58,7 +58,7 @@ class StartupDeadline:
         while (what := missing()) is not None:
             if self._is_over():
                 raise ConfigError(
-                    f"{what}, for {DEADLINE_SECONDS:g}s; check that the API server is running, "
+                    f"{what} (for {DEADLINE_SECONDS:g}s); check that the API server is running, "
                     "the ControllerRing CRD is installed, and the sharder has the right to list "
                     "and watch them"
                 )

@@ -15,7 +15,7 @@ from typing import Final
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.resync_stats import ResyncStats
-from sharder.controllers.scope import WHOLE, scope_of, selector_text
+from sharder.controllers.scope import WHOLE, ResourceKey, scope_of, selector_text
 from sharder.core.api.meta import PartialObject
 from sharder.core.errors import ApiError, Expired, Forbidden, NotFound
 from sharder.core.movement.step import Keep
@@ -39,6 +39,7 @@ BACKOFF: Final = Backoff(base=30.0, cap=300.0)
 """Between attempts at a failed count; the resync reports what cannot be read."""
 
 WATCH_BACKOFF: Final = Backoff(base=1.0, cap=60.0)
+"""Between attempts at a watch that ended early or failed."""
 
 CONCURRENCY: Final = 2
 """Rings that are counted at the same time."""
@@ -84,13 +85,15 @@ class ObjectCount:
         *,
         cache: ClusterCache,
         objects: Objects,
+        on_list: Callable[[ResourceKey], None],
         publish: Callable[[RingName, ObjectStats], None],
         clock: Clock,
         rng: Rng,
     ) -> None:
-        """`publish` gets each count."""
+        """`on_list` is called when a list begins, and `publish` gets each count."""
         self._cache = cache
         self._objects = objects
+        self._on_list = on_list
         self._publish = publish
         self._clock = clock
         self._rng = rng
@@ -139,6 +142,7 @@ class ObjectCount:
         list_scope = scope_of(snapshot.namespaces, self._cache.known_namespaces())
         for main in snapshot.resources:
             resource = await self._objects.find(main.id)
+            self._on_list(ResourceKey(snapshot.name, main.id))
             for part in list_scope if resource.namespaced else WHOLE:
                 store = self._objects.of(
                     resource, selector, namespace=part.namespace, fields=part.fields

@@ -30,7 +30,7 @@ class ResyncStats:
         self._snapshot = snapshot
         self._by_shard = Counter[ShardName]()
         self._unassigned = self._unowned = self._draining = 0
-        self._assigned = self._moved = self._drained = self._conflicts = 0
+        self._assigned = self._moved = self._drained = self._conflicts = self._failed = 0
 
     @property
     def objects(self) -> int:
@@ -72,7 +72,8 @@ class ResyncStats:
                 pass
 
     def failed(self, error: Exception) -> None:
-        """Count a write that was given up after conflicts."""
+        """Count an object that could not be written."""
+        self._failed += 1
         self._conflicts += isinstance(error, Conflict)
 
     def result(self, *, time: datetime, seconds: float) -> ResyncResult:
@@ -92,5 +93,6 @@ class ResyncStats:
             moved=self._moved,
             drained=self._drained,
             conflicts=self._conflicts,
+            failed=self._failed,
         )
         return ResyncResult(stats, report)

@@ -14,11 +14,10 @@ from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.tally_watch import Observe, Part, Ports, TallyWatch
 from sharder.controllers.scope import WHOLE, ListScope, scope_of
-from sharder.core.leases.membership import Standing
 from sharder.core.names import GroupResource, RingName
 from sharder.core.placement.tally import AGE_SECONDS, Tally
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.stats import ObjectStats
+from sharder.core.status.stats import ObjectStats, unowned_of
 from sharder.ports import Objects
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
@@ -219,13 +218,11 @@ def stats_of(snapshot: RingSnapshot) -> ObjectStats | None:
     if tally is None or not tally.synced:
         return None
     by_shard = tally.by_shard()
-    standing_of = snapshot.members.standing_of
-    stray = sum(n for s, n in by_shard.items() if standing_of(s) is not Standing.AVAILABLE)
     return ObjectStats(
         objects=tally.objects,
         unassigned=tally.unassigned,
         draining=tally.draining,
         by_shard=by_shard,
         has_room=snapshot.placer.has_room(tally),
-        unowned=tally.unassigned + stray,
+        unowned=unowned_of(snapshot.members, by_shard, tally.unassigned),
     )

@@ -3,26 +3,39 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from math import inf
+from typing import Final, Protocol
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
+from sharder.controllers.counting.live_counts import LiveCounts
 from sharder.controllers.counting.object_count import ObjectCount
-from sharder.controllers.movement.arrivals import Arrivals
-from sharder.controllers.movement.failures import Report
-from sharder.controllers.movement.handover_loop import HandoverLoop, LoopMetrics, Observers
-from sharder.controllers.movement.lease_guard import LeaseGuard
-from sharder.controllers.movement.mover import Counter
-from sharder.controllers.movement.overdue import OverdueDrains, OverdueMetrics
+from sharder.controllers.movement.handover.handover_loop import (
+    HandoverLoop,
+    LoopMetrics,
+    Observers,
+)
 from sharder.controllers.movement.rebalancer import RebalanceMetrics, Rebalancer
-from sharder.controllers.movement.resync import Resync, ResyncMetrics
+from sharder.controllers.movement.resync.arrivals import Arrivals
+from sharder.controllers.movement.resync.resync import Resync, ResyncMetrics
+from sharder.controllers.movement.watches.overdue import OverdueDrains, OverdueMetrics
+from sharder.controllers.movement.writes.failures import Report
+from sharder.controllers.movement.writes.lease_guard import LeaseGuard
+from sharder.controllers.movement.writes.written_steps import Counter
+from sharder.controllers.ownerless import HandoverMetrics
 from sharder.controllers.permissions import Watching
-from sharder.core.names import RingName
-from sharder.core.status.stats import ObjectStats
-from sharder.ports import Objects, Recorder
+from sharder.controllers.scope import ObjectKey
+from sharder.core.names import RingName, ShardName
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.stats import Apart, ObjectStats
+from sharder.ports import Journal, Objects, Recorder
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
+from sharder.runtime.workqueue import QueueMetrics
+
+MOTION_LASTS: Final = 5.0
+"""Seconds after a movement in which more are expected."""
 
 
 class MovementMetrics(
@@ -41,6 +54,9 @@ class Ports:
     recorder: Recorder
     annotation_warnings: AnnotationWarnings
     metrics: MovementMetrics
+    handovers: HandoverMetrics
+    queue_metrics: QueueMetrics
+    journal: Journal
     leads: Callable[[], bool]
     """Returns whether our leader Lease is unexpired at this moment."""
     clock: Clock
@@ -63,6 +79,7 @@ class Movement:
         on_unwritable: Report,
         watching: Watching,
         on_change: Callable[[RingName], None],
+        on_motion: Callable[[RingName], None],
         resync_ring: Callable[[RingName], None],
     ) -> None:
         """Wire everything.
@@ -76,13 +93,24 @@ class Movement:
             watching: Records which watches are forbidden.
             on_change: Called when the forbidden watches or the overdue drains of a ring change,
                 and after every pass over it.
+            on_motion: Called when objects of a ring have moved.
             resync_ring: Requests a pass over a whole ring.
         """
         cache, objects, clock, rng = ports.cache, ports.objects, ports.clock, ports.rng
         self._on_change = on_change
+        self._on_motion = on_motion
+        self._clock = clock
+        self._live = LiveCounts()
+        self._journal = ports.journal
+        self._moved_at: dict[RingName, float] = {}
         self._lease_guard = LeaseGuard(cache=cache, leases=ports.leases, clock=clock)
         self._object_count = ObjectCount(
-            cache=cache, objects=objects, publish=self._recounted, clock=clock, rng=rng
+            cache=cache,
+            objects=objects,
+            on_list=self._live.list_begins,
+            publish=self._recounted,
+            clock=clock,
+            rng=rng,
         )
         overdue = OverdueDrains(
             cache=cache,
@@ -102,17 +130,22 @@ class Movement:
                 recorder=ports.recorder,
                 metrics=ports.metrics,
                 counter=ports.metrics,
+                handovers=ports.handovers,
+                queue_metrics=ports.queue_metrics,
+                journal=ports.journal,
                 overdue=overdue,
                 on_fault=on_fault,
                 on_unwritable=on_unwritable,
                 on_change=on_change,
-                moved=self._object_count.moved,
+                moved=self._moved,
+                on_assigned=self._assigned,
             ),
             clock=clock,
             rng=rng,
             limit=ports.limit,
         )
         self.watches = self._loop.watches
+        self.ownerless = self._loop.ownerless
         self.resync = Resync(
             cache=cache,
             objects=objects,
@@ -121,6 +154,7 @@ class Movement:
             annotation_warnings=ports.annotation_warnings,
             report=on_unreadable,
             on_fault=on_fault,
+            live=self._live,
             passed=self._passed,
             metrics=ports.metrics,
             clock=clock,
@@ -146,12 +180,38 @@ class Movement:
             clock=clock,
         )
 
+    def stats(self, snapshot: RingSnapshot) -> ObjectStats | None:
+        """Return the counts of a ring whose strategy follows, None before the first pass."""
+        if snapshot.name not in self.resync.results:
+            return None
+        return self._live.stats(snapshot, self.watches.backlog(snapshot.name))
+
+    def apart(self, snapshot: RingSnapshot) -> Apart | None:
+        """Return the controlled objects that are not with their owners, None without any."""
+        return self._loop.mover.failures.apart(snapshot)
+
+    def is_moving(self, ring: RingName) -> bool:
+        """Return whether objects of the ring have moved lately."""
+        if self._clock.monotonic() < self._moved_at.get(ring, -inf) + MOTION_LASTS:
+            return True
+        self._moved_at.pop(ring, None)
+        return False
+
+    def _assigned(self, key: ObjectKey, source: ShardName | None, target: ShardName) -> None:
+        self._live.assigned(key, source, target)
+        self._journal.moved(key.ring, source, target)
+
+    def _moved(self, ring: RingName) -> None:
+        self._moved_at[ring] = self._clock.monotonic()
+        self._object_count.moved(ring)
+        self._on_motion(ring)
+
     def _passed(self, ring: RingName) -> None:
         self._object_count.passed(ring)
         self._on_change(ring)
 
     def _recounted(self, ring: RingName, stats: ObjectStats) -> None:
-        self.resync.recounted(ring, stats)
+        self._live.counted(ring, stats)
         self._on_change(ring)
 
     def scope_changed(self, ring: RingName, come: frozenset[str]) -> None:

@@ -13,11 +13,12 @@ from functools import partial
 from typing import Final, Protocol
 
 from sharder.controllers.cache import ClusterCache
-from sharder.controllers.movement.failures import BackingOff
-from sharder.controllers.movement.mover import Mover, Superseded
-from sharder.controllers.movement.resync import AGAIN_SECONDS
+from sharder.controllers.movement.resync.resync import AGAIN_SECONDS
+from sharder.controllers.movement.writes.failures import BackingOff
+from sharder.controllers.movement.writes.mover import Mover, Superseded
 from sharder.controllers.permissions import naming_the_rule, read
 from sharder.controllers.scope import ListScope, scope_of, stream
+from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import LastRebalance, PlannedMove, RebalanceSpec, RebalanceStrategy
 from sharder.core.durations import parse_duration
@@ -31,7 +32,6 @@ from sharder.core.rebalance.equal_objects import Steps, T
 from sharder.core.rebalance.run import Outcome
 from sharder.core.rebalance.search import Move
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.core.status.status import to_the_second
 from sharder.ports import Objects
 from sharder.runtime.clock import Clock
 from sharder.runtime.task_pool import batch
@@ -275,7 +275,7 @@ class Rebalancer:
             return
         state.last = last
         fields = {"ring": snapshot.name, "moves": moves, "why": outcome.why}
-        _log.info("rebalance finished", extra=fields)
+        _log.debug("rebalance finished", extra=fields)  # the story of the ring has the moves
         self._on_change(snapshot.name)
 
 

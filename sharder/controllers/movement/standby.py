@@ -8,13 +8,13 @@ first").
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
-from sharder.controllers.movement.handover_loop import HandoverLoop, Observers
-from sharder.controllers.movement.mover import Counter
-from sharder.controllers.movement.object_backlog import Size
+from sharder.controllers.movement.handover.handover_loop import HandoverLoop, Observers
+from sharder.controllers.movement.writes.written_steps import Counter
+from sharder.controllers.ownerless import HandoverMetrics
 from sharder.controllers.permissions import Watching
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import Role
-from sharder.ports import Objects
+from sharder.ports import Backlog, Journal, Objects
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 
@@ -32,7 +32,7 @@ class NoMetrics:
         """Leave it to the leader."""
 
     def show_backlogs(
-        self, ring: RingName, resource: GroupResource, *, unassigned: Size, draining: Size
+        self, ring: RingName, resource: GroupResource, *, unassigned: Backlog, draining: Backlog
     ) -> None:
         """Leave it to the leader."""
 
@@ -53,6 +53,8 @@ class StandBy:
         cache: ClusterCache,
         objects: Objects,
         counter: Counter,
+        handovers: HandoverMetrics,
+        journal: Journal,
         clock: Clock,
         rng: Rng,
         limit: int,
@@ -69,11 +71,15 @@ class StandBy:
                 recorder=None,
                 metrics=NoMetrics(),
                 counter=counter,
+                handovers=handovers,
+                queue_metrics=None,
+                journal=journal,
                 overdue=None,
                 on_fault=_ignore,
                 on_unwritable=_ignore,
                 on_change=_ignore,
                 moved=_ignore,
+                on_assigned=lambda key, *move: journal.moved(key.ring, *move),
             ),
             clock=clock,
             rng=rng,

@@ -1,9 +1,9 @@
-"""Webhook configurations, Secrets and users as values."""
+"""Webhook configurations, Secrets, users, Deployments and schemas as values."""
 
 import msgspec
 from typing_extensions import override
 
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.meta import ObjectMeta, PartialObject
 
 
 class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -43,3 +43,57 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: dict[str, tuple[str, ...]] = {}
+
+
+class Container(msgspec.Struct, frozen=True, kw_only=True):
+    """A container of a pod."""
+
+    name: str = ""
+
+
+class PodSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The pods of a Deployment."""
+
+    service_account_name: str = "default"
+    containers: tuple[Container, ...] = ()
+
+
+class Pod(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod."""
+
+    spec: PodSpec = PodSpec()
+
+
+class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """The template of the pods."""
+
+    spec: PodSpec = PodSpec()
+
+
+class DeploymentSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What a Deployment should be."""
+
+    replicas: int = 1
+    template: PodTemplate = PodTemplate()
+
+
+class DeploymentStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a Deployment is."""
+
+    ready_replicas: int = 0
+
+
+class Deployment(msgspec.Struct, frozen=True, kw_only=True):
+    """A Deployment, as far as it is read."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeploymentSpec = DeploymentSpec()
+    status: DeploymentStatus = DeploymentStatus()
+
+
+class Schema(msgspec.Struct, frozen=True, kw_only=True):
+    """A schema of OpenAPI v3, as far as it is read."""
+
+    properties: dict[str, "Schema"] = {}
+    items: "Schema | None" = None
+    enum: tuple[str | int | float | bool | None, ...] = ()

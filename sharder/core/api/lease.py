@@ -173,6 +173,11 @@ def format_time(instant: datetime) -> str:
     return utc.isoformat(timespec="microseconds") + "Z"
 
 
+def to_the_second(instant: datetime) -> str:
+    """Return the instant as metav1.Time writes it, without a fraction."""
+    return format_time(instant)[:19] + "Z"
+
+
 def lease_body(
     *, name: str, labels: dict[str, str], annotations: dict[str, str], spec: LeaseSpec
 ) -> Json:

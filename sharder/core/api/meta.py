@@ -96,3 +96,6 @@ class Resource:
     version: str
     kind: str
     namespaced: bool
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    """Other names that kubectl takes for it; empty where discovery was not needed."""

@@ -227,9 +227,11 @@ class RingStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     shards: int = 0
     available_shards: int = 0
     objects: int | None = None
-    """Objects of main resources in scope; likewise the next three."""
+    """Objects of main resources in scope; likewise the next four."""
     assigned: int | None = None
     unassigned: int | None = None
+    unowned: int | None = None
+    """Objects without an available owner."""
     draining: int | None = None
     oldest_unassigned_since: str | None = None
     """RFC 3339 to the second; since then at least one object has always been unassigned."""

@@ -44,8 +44,8 @@ class LeaseValidity:
             return None
         names = ", ".join(sorted(self.duplicate_names))
         return (
-            f"two Leases of one name are held, in two namespaces: {names}; their objects do not "
-            "move: stop one shard, or set spec.shardNamespaces"
+            f"shards in two namespaces have the same name: {names}; their objects do not move: "
+            "stop one of the two, or set spec.shardNamespaces"
         )
 
 

@@ -36,7 +36,7 @@ from sharder.core.ring.snapshot import RingSnapshot
 NOT_COUNTED = "the objects of the ring are still being counted"
 ROLLOUT = "shards of several revisions are available: no object moves for balance"
 PAUSED = "movement is paused"
-FOLLOWS = "the strategy follows: rebalancing would fight it"
+FOLLOWS = "the strategy places objects by hash: rebalancing would fight it"
 
 NOWHERE: Final = ShardName("")
 
@@ -137,11 +137,11 @@ class Balance:
         still = self.standstill()
         if still is not None:
             return Outcome(before={}, after={}, why=still)
-        terms, budget, shards = policy_of(spec), spec.max_moves_per_interval, self._shards()
+        policy, budget, shards = policy_of(spec), spec.max_moves_per_interval, self._shards()
         weighed = yield from self._weighed()
         if self._before is not None and len(shards) > 1:
             outcome, self._unfinished = yield from apart(
-                terms,
+                policy,
                 shards,
                 weighed,
                 settled=self._before,
@@ -152,7 +152,7 @@ class Balance:
             )
             return outcome
         outcome = yield from rebalancing(
-            terms,
+            policy,
             shards,
             weighed,
             budget=budget,

@@ -10,7 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from sharder.core.api.meta import Json, ObjectMeta
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject
+from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Step, Withdraw
 from sharder.core.names import ShardName, is_label_value
 from sharder.core.ring.snapshot import RingSnapshot
 
@@ -21,6 +22,21 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     op: Literal["add", "remove"]
     path: str
     value: str | dict[str, str] | None = None
+
+
+def patch_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Json | None:
+    """Return the merge patch for a step, None for a step without a write."""
+    match step:
+        case Assign(shard) | Relabel(shard):
+            return assign(snapshot, obj.metadata, shard)
+        case Drain(_, to):
+            return drain(snapshot, obj.metadata, to)
+        case Withdraw():
+            return withdraw(snapshot, obj.metadata)
+        case Release():
+            return release(snapshot, obj.metadata)
+        case Keep():  # pragma: no branch: there is no other step, as mypy checks
+            return None
 
 
 def assign(snapshot: RingSnapshot, meta: ObjectMeta, shard: ShardName) -> Json:

@@ -210,7 +210,7 @@ def plan_owned(snapshot: RingSnapshot, obj: PartialObject) -> Step:
     If it was released since, its controlled objects move first, which is part of the hand-over.
     """
     if snapshot.owner_of(obj) is None:
-        return Keep("its shard has just released it, its controlled objects move first")
+        return Keep("its shard has just released it; its controlled objects move first")
     return plan_main(snapshot, obj)
 
 

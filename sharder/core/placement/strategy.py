@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import fsum
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
@@ -48,7 +48,8 @@ class Layout:
     """All shards of the ring, by name, whatever their state: zones and pools include all."""
     available: tuple[Shard, ...]
     """The shards that own objects, by name."""
-    ranking: Ranking = field(default_factory=WeightedRendezvous)
+    ranking: ClassVar[Ranking] = WeightedRendezvous()
+    """How much a key is drawn to a shard, where a strategy has no answer of its own."""
     custom: Mapping[str, CustomFunction] = field(default_factory=dict)
     """The installed entry points, by name."""
 

@@ -7,7 +7,6 @@ excess of shards is released, and placed together with the objects without a sha
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
 from sharder.core.api.meta import PartialObject
@@ -31,6 +30,7 @@ from sharder.core.names import ShardName
 from sharder.core.placement.distribution import Distribution, Placed, distribute
 from sharder.core.placement.strategy import Choice
 from sharder.core.placement.tally import Tally
+from sharder.core.preview.action import Action
 from sharder.core.preview.observe import is_unowned
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
@@ -40,21 +40,6 @@ _PART: Final = "plan"
 _NO_OWNER: Final = "no shard works on its controller"
 
 _EMPTY: Final = Distribution(choices={}, displaced=frozenset())
-
-
-class Action(StrEnum):
-    """What happens to an object."""
-
-    KEEP = "keep"
-    """It stays where it is."""
-    ASSIGN = "assign"
-    """It is assigned at once: no shard works on it."""
-    DRAIN = "drain"
-    """It is or will be draining, and moves once its shard has released it."""
-    RELABEL = "relabel"
-    """A controlled object: it moves after its controller."""
-    NONE = "none"
-    """It has no shard and gets none: it has no controller, or no shard can have it."""
 
 
 _ACTIONS: Final[Mapping[type[Step], Action]] = {

@@ -18,15 +18,15 @@ from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePol
 from sharder.core.rebalance.run import (
     Outcome,
     Run,
-    course_of,
     measure_of,
     outcome_of,
     run_over,
     sides_of,
+    summary_of,
 )
 from sharder.core.rebalance.search import Move, Search, ShardSide
 
-JUDGED = "does not move for what has changed in its own namespace"
+JUDGED = "has no reason to move: only changes in its own namespace count"
 
 _Sums: TypeAlias = dict[ShardName, dict[str, float]]
 """By shard and resource."""
@@ -41,7 +41,7 @@ class Apart(NamedTuple):
 
 
 def apart(
-    terms: RebalancePolicy,
+    policy: RebalancePolicy,
     shards: Iterable[LoadedShard],
     objects: Sequence[LoadedObject],
     *,
@@ -54,7 +54,7 @@ def apart(
     """Return the moves of groups of namespaces, each group judged by itself.
 
     Args:
-        terms: The ring's settings.
+        policy: The ring's settings.
         shards: The available shards, two at least.
         objects: Of all namespaces.
         settled: The result of the previous run.
@@ -63,7 +63,7 @@ def apart(
         admits: As for `rebalancing`.
         begun: Namespaces, and shards from which their objects moved in the previous run.
     """
-    views = _NamespaceViews(terms, shards, settled)
+    views = _NamespaceViews(policy, shards, settled)
     yield from views.weigh(objects)
     moves: list[Move] = []
     unfinished: set[str] = set()
@@ -76,13 +76,13 @@ def apart(
         yield
         sides = yield from sides_of(beside, views.objects_of(group))
         run = yield from run_over(
-            terms,
+            policy,
             sides,
             budget=budget - len(moves),
             admits=admits,
             begun={shard for namespace, shard in begun if namespace in group},
         )
-        is_spent = run.course.is_spent
+        is_spent = run.summary.is_spent
         made = [move for move in run.moves if views.makes(move)]
         if is_spent or len(made) < len(run.moves):
             unfinished |= group
@@ -95,9 +95,9 @@ class _NamespaceViews:
     """The shards as they are now, and as each namespace sees them."""
 
     def __init__(
-        self, terms: RebalancePolicy, shards: Iterable[LoadedShard], settled: Settled
+        self, policy: RebalancePolicy, shards: Iterable[LoadedShard], settled: Settled
     ) -> None:
-        self._terms = terms
+        self._policy = policy
         self._shards = tuple(shards)
         self._loads = settled.loads
         self._objects: dict[str, dict[str, LoadedObject]] = {}
@@ -111,7 +111,7 @@ class _NamespaceViews:
         self._counted = yield from self._counting_for(self._loads)
         kept = (obj if obj.kept else obj._replace(kept=JUDGED) for obj in objects)
         self._now: Mapping[ShardName, ShardSide] = yield from sides_of(self._shards, kept)
-        self._measure = measure_of(self._terms, self._now.values())
+        self._measure = measure_of(self._policy, self._now.values())
         self._before = {
             name: self._measure.of(side.shard, side.load) for name, side in self._now.items()
         }
@@ -150,8 +150,8 @@ class _NamespaceViews:
     def run(self, moves: tuple[Move, ...], admits: Admits, *, budget: int, is_spent: bool) -> Run:
         """Return the run that made these moves."""
         search = Search(self._measure, self._now, admits)
-        course = course_of(self._terms, search, self._before, budget=budget, is_spent=is_spent)
-        return Run(course=course, search=search, moves=moves)
+        summary = summary_of(self._policy, search, self._before, budget=budget, is_spent=is_spent)
+        return Run(summary=summary, search=search, moves=moves)
 
     def _counting_for(self, namespaces: Iterable[str]) -> Steps[_Sums]:
         """Return the loads of some namespaces as others see them."""

@@ -15,6 +15,7 @@ from sharder.core.rebalance.equal_objects import STRIDE, Steps
 from sharder.core.rebalance.loads import LoadedObject
 
 _MASK: Final = 2**64 - 1
+"""Sums of hashes wrap at 64 bits, so that they keep the size of one."""
 
 Loads: TypeAlias = Mapping[str, Mapping[ShardName, Mapping[str, float]]]
 """By namespace, shard and resource: what objects weigh together."""

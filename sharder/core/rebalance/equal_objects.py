@@ -87,18 +87,18 @@ def sorts_of(
         if not number % STRIDE:
             yield
         amounts = tuple([obj.load.get(name, 0.0) for name in resources])
-        alike = found.get((obj.rank, amounts))
-        if alike is None:
+        equivalence = found.get((obj.rank, amounts))
+        if equivalence is None:
             load = {n: a for n, a in zip(resources, amounts, strict=True) if a}
-            alike = found[obj.rank, amounts] = Equivalence(load)
-        alike.members.append(obj)
+            equivalence = found[obj.rank, amounts] = Equivalence(load)
+        equivalence.members.append(obj)
     by_rank: dict[tuple[int, ...], list[Equivalence]] = {}
-    for number, ((rank, _), alike) in enumerate(found.items(), start=1):
+    for number, ((rank, _), equivalence) in enumerate(found.items(), start=1):
         if not number % STRIDE:
             yield
-        alike.members.sort(key=_key)
-        alike.members.sort(key=_created, reverse=True)
-        by_rank.setdefault(rank, []).append(alike)
+        equivalence.members.sort(key=_key)
+        equivalence.members.sort(key=_created, reverse=True)
+        by_rank.setdefault(rank, []).append(equivalence)
     return [by_rank[rank] for rank in sorted(by_rank)]
 
 
@@ -111,8 +111,8 @@ def is_before(one: LoadedObject, other: LoadedObject) -> bool:
 
 def in_order(sorts: Iterable[Equivalence]) -> list[Equivalence]:
     """Return otherwise equal sorts, ordered by their first objects."""
-    by_key = sorted(sorts, key=lambda alike: alike.first.key)
-    return sorted(by_key, key=lambda alike: alike.first.created, reverse=True)
+    by_key = sorted(sorts, key=lambda equivalence: equivalence.first.key)
+    return sorted(by_key, key=lambda equivalence: equivalence.first.created, reverse=True)
 
 
 def _key(obj: LoadedObject) -> str:

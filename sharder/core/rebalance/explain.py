@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from typing import Final
 
+from sharder.core.plurals import counted
 from sharder.core.rebalance.equal_objects import Admits, ended
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePolicy
 from sharder.core.rebalance.measures import TOLERANCE
-from sharder.core.rebalance.messages import counted, number, threshold_in_words, too_weak
+from sharder.core.rebalance.messages import number, threshold_in_words, too_weak
 from sharder.core.rebalance.run import Run, running
 from sharder.core.rebalance.search import Search, ShardSide
 
@@ -15,7 +16,7 @@ _SHOWN: Final = 5
 
 
 def verdict(
-    terms: RebalancePolicy,
+    policy: RebalancePolicy,
     shards: Iterable[LoadedShard],
     objects: Iterable[LoadedObject],
     key: str,
@@ -25,7 +26,7 @@ def verdict(
 ) -> str:
     """Return whether the object moves in a run of `rebalance`, and why, in one sentence."""
     objects = list(objects)
-    run = ended(running(terms, shards, objects, budget=budget, admits=admits))
+    run = ended(running(policy, shards, objects, budget=budget, admits=admits))
     if isinstance(run, str):
         return f"stays: {run}"
     obj = next((found for found in objects if found.key == key), None)
@@ -45,16 +46,16 @@ def _moved(run: Run, key: str) -> str:
 
 def _kept(run: Run, obj: LoadedObject) -> str:
     """Return why the object stays regardless of its gain, empty if the gain decides."""
-    course, measure, name = run.course, run.search.measure, obj.shard
+    summary, measure, name = run.summary, run.search.measure, obj.shard
     if obj.kept:
         return f"stays: it {obj.kept}"
-    if course.threshold is not None and not measure.is_source(course.before[name]):
-        has = f"the {measure.noun} of {name}, {number(course.before[name])},"
-        return f"stays: {has} is not above {threshold_in_words(course)}"
+    if summary.threshold is not None and not measure.is_source(summary.before[name]):
+        has = f"the {measure.noun} of {name}, {number(summary.before[name])},"
+        return f"stays: {has} is not above {threshold_in_words(summary)}"
     if not measure.is_source(run.search.sides[name].number):
         return f"stays: others leave {name} first, which is enough"
-    if course.is_spent:
-        return f"might move later: the budget of {counted(course.budget, 'move')} is spent"
+    if summary.is_spent:
+        return f"might move later: the budget of {counted(summary.budget, 'move')} is spent"
     return ""
 
 
@@ -66,8 +67,8 @@ def _judged(run: Run, obj: LoadedObject) -> str:
         fall = f"from {number(source.number)} to {number(after)}"
         wanted = "rise" if after > source.number + TOLERANCE else "not fall"
         return f"stays: without it the {measure.noun} of {source.name} would {wanted} ({fall})"
-    if source.name in run.course.weak:
-        return f"stays: {too_weak(run.course, source.name, source.name)}"
+    if source.name in run.summary.weak:
+        return f"stays: {too_weak(run.summary, source.name, source.name)}"
     others = [side for side in search.sides.values() if side is not source]
     found = [f"{side.name} {_objection(search, source, side, obj)}" for side in others[:_SHOWN]]
     more = len(others) - len(found)

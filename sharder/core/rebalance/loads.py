@@ -83,15 +83,18 @@ _BANDS: Final = (
     (range(9000, 10000), _PROD),
 )
 """Bands of priorities, for objects without the label of the class."""
+
 _QOS: Final = {"BestEffort": 1, "Burstable": 2, "Guaranteed": 3}
 _NO_QOS: Final = 4
 _KOORDINATOR_QOS: Final = {"BE": 1, "LS": 2, "LSR": 3, "LSE": 4, "SYSTEM": 4}
 _NO_KOORDINATOR_QOS: Final = 5
+"""Ranks of the quality of service: objects of a lower rank move first, those without it last."""
 
 # Kubernetes' and Koordinator's grammar of costs: no plus sign, no leading zeros unless negative.
 _COST: Final = re.compile(r"-[0-9]{1,20}|0|[1-9][0-9]{0,9}")
 _INTEGER: Final = re.compile(r"-?[0-9]{1,10}")
 _INT32: Final = range(-(2**31), 2**31)
+"""Both are 32 bits wide upstream."""
 
 
 class Rank(NamedTuple):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sharder.core.names import ShardName
+from sharder.core.plurals import counted
 from sharder.core.rebalance.equal_objects import ended
 from sharder.core.rebalance.loads import RebalancePolicy
 from sharder.core.rebalance.measures import HighestRate, falls, mean_and_sigma
@@ -21,7 +22,7 @@ _WORTH_A_WORD: Final = 0.05
 class RunSummary:
     """How a run began, and whether it was complete."""
 
-    terms: RebalancePolicy
+    policy: RebalancePolicy
     threshold: float | None
     before: dict[ShardName, float] = field(hash=False)
     budget: int
@@ -31,35 +32,35 @@ class RunSummary:
     """The gain of all moves from a shard, if that is less than the least gain."""
 
 
-def why(course: RunSummary, search: Search, moves: Sequence[Move]) -> str:
+def why(summary: RunSummary, search: Search, moves: Sequence[Move]) -> str:
     """Return one sentence about all moves, or why there are none."""
     sources = search.sources()
-    if course.is_spent:
-        spent = f"the budget of {counted(course.budget, 'move')} is spent"
-        return f"{spent}: {_change(course, search)}" if moves else spent
-    if course.threshold is None:
-        rest = _standstill(course, search, sources[:1])
-        return f"{counted(len(moves), 'move')}: {_change(course, search)}" if moves else rest
-    above = f"above {threshold_in_words(course)}"
+    if summary.is_spent:
+        spent = f"the budget of {counted(summary.budget, 'move')} is spent"
+        return f"{spent}: {_change(summary, search)}" if moves else spent
+    if summary.threshold is None:
+        rest = _standstill(summary, search, sources[:1])
+        return f"{counted(len(moves), 'move')}: {_change(summary, search)}" if moves else rest
+    above = f"above {threshold_in_words(summary)}"
     if moves:
-        done = f"{counted(len(moves), 'move')}: {_change(course, search)}"
-        return f"{done}; {_stuck(course, search, sources[0], above)}" if sources else done
-    return _stuck(course, search, sources[0], above) if sources else _nobody(course, above)
+        done = f"{counted(len(moves), 'move')}: {_change(summary, search)}"
+        return f"{done}; {_stuck(summary, search, sources[0], above)}" if sources else done
+    return _stuck(summary, search, sources[0], above) if sources else _no_source(summary, above)
 
 
-def threshold_in_words(course: RunSummary) -> str:
+def threshold_in_words(summary: RunSummary) -> str:
     """Return the threshold of ResourceBalance, and its origin."""
-    if course.terms.threshold is not None:
-        return f"the threshold {number(course.terms.threshold)}"
-    mean, sigma = mean_and_sigma(list(course.before.values()))
+    if summary.policy.threshold is not None:
+        return f"the threshold {number(summary.policy.threshold)}"
+    mean, sigma = mean_and_sigma(list(summary.before.values()))
     origin = f"Auto: mean {number(mean)} + sigma {number(sigma)}"
     return f"the threshold {number(mean + sigma)} ({origin})"
 
 
-def too_weak(course: RunSummary, name: ShardName, whom: str) -> str:
+def too_weak(summary: RunSummary, name: ShardName, whom: str) -> str:
     """Return why no object leaves a shard although moves would help it."""
-    gain = number(course.weak[name])
-    less = f"less than minGain {number(course.terms.min_gain)}"
+    gain = number(summary.weak[name])
+    less = f"less than minGain {number(summary.policy.min_gain)}"
     return f"the moves that would help {whom} would gain {gain} together, {less}"
 
 
@@ -68,16 +69,11 @@ def number(value: float) -> str:
     return f"{round(value, 4):g}"
 
 
-def counted(many: int, noun: str) -> str:
-    """Return a number and a noun."""
-    return f"{many} {noun}" if many == 1 else f"{many} {noun}s"
-
-
-def _change(course: RunSummary, search: Search) -> str:
+def _change(summary: RunSummary, search: Search) -> str:
     noun, numbers = search.measure.noun, [side.number for side in search.sides.values()]
-    if course.threshold is None:
-        return f"the {noun} is {_span(numbers)} instead of {_span(course.before.values())}"
-    then = number(max(course.before.values()))
+    if summary.threshold is None:
+        return f"the {noun} is {_span(numbers)} instead of {_span(summary.before.values())}"
+    then = number(max(summary.before.values()))
     return f"the highest {noun} goes from {then} to {number(max(numbers))}"
 
 
@@ -86,41 +82,43 @@ def _span(numbers: Iterable[float]) -> str:
     return f"{number(lowest)} to {number(highest)}"
 
 
-def _nobody(course: RunSummary, above: str) -> str:
-    worst = max(course.before, key=lambda name: (course.before[name], name))
-    highest = course.before[worst]
-    if course.terms.threshold is None and highest > _WORTH_A_WORD:
+def _no_source(summary: RunSummary, above: str) -> str:
+    worst = max(summary.before, key=lambda name: (summary.before[name], name))
+    highest = summary.before[worst]
+    if summary.policy.threshold is None and highest > _WORTH_A_WORD:
         return f'no shard is {above}; write a number, e.g. "0.15"'
     return f"no shard is {above}: the worst is {worst} with {number(highest)}"
 
 
-def _stuck(course: RunSummary, search: Search, source: ShardSide, above: str) -> str:
+def _stuck(summary: RunSummary, search: Search, source: ShardSide, above: str) -> str:
     stays = f"{source.name} is {above} with {number(source.number)}"
-    if source.name in course.weak:
-        return f"{stays}, but {too_weak(course, source.name, 'it')}"
-    return f"{stays}, but none of its objects can leave: {_census(search, source)}"
+    if source.name in summary.weak:
+        return f"{stays}, but {too_weak(summary, source.name, 'it')}"
+    return f"{stays}, but none of its objects can leave: {_breakdown(search, source)}"
 
 
-def _standstill(course: RunSummary, search: Search, worst: Sequence[ShardSide]) -> str:
+def _standstill(summary: RunSummary, search: Search, worst: Sequence[ShardSide]) -> str:
     even = "no move makes the shards more even"
     if not worst:
         return f"{even}: they have no load"
     numbers = [side.number for side in search.sides.values()]
     span = f"the {search.measure.noun} is {_span(numbers)}"
-    least = course.terms.min_gain
+    least = summary.policy.min_gain
     if isinstance(search.measure, HighestRate) and falls(least, max(numbers) - min(numbers)):
         return f"{even}: {span}, which differs by less than minGain {number(least)}"
-    return f"{even}: {span}; of {worst[0].name}, {_census(search, worst[0])}"
+    return f"{even}: {span}; of {worst[0].name}, {_breakdown(search, worst[0])}"
 
 
-def _census(search: Search, source: ShardSide) -> str:
+def _breakdown(search: Search, source: ShardSide) -> str:
     useless = placeless = 0
-    for alike in (alike for of_rank in ended(search.sorts(source)) for alike in of_rank):
-        after = search.measure.of(source.shard, source.load, alike.relief)
+    for equivalence in (
+        equivalence for of_rank in ended(search.sorts(source)) for equivalence in of_rank
+    ):
+        after = search.measure.of(source.shard, source.load, equivalence.relief)
         if search.measure.gains(source.number, after):
-            placeless += len(alike.members)
+            placeless += len(equivalence.members)
         else:
-            useless += len(alike.members)
+            useless += len(equivalence.members)
     kept = sum(1 for obj in source.objects if obj.kept)
     parts = (
         (kept, "must stay"),

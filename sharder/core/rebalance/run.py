@@ -45,13 +45,13 @@ class Outcome:
 class Run:
     """A finished run and its final state."""
 
-    course: RunSummary
+    summary: RunSummary
     search: Search
     moves: tuple[Move, ...]
 
 
 def rebalancing(
-    terms: RebalancePolicy,
+    policy: RebalancePolicy,
     shards: Iterable[LoadedShard],
     objects: Iterable[LoadedObject],
     *,
@@ -66,7 +66,7 @@ def rebalancing(
     because each move improves the worse of two shards.
 
     Args:
-        terms: The policy of the ring.
+        policy: The policy of the ring.
         shards: The available shards, in any order.
         objects: In any order; those on other shards are left out.
         budget: The most objects that can move.
@@ -74,7 +74,7 @@ def rebalancing(
         begun: The shards that objects left in the previous run: their moves continue, however
             small the remaining gain.
     """
-    run = yield from running(terms, shards, objects, budget=budget, admits=admits, begun=begun)
+    run = yield from running(policy, shards, objects, budget=budget, admits=admits, begun=begun)
     if isinstance(run, str):
         return Outcome(before={}, after={}, why=run)
     return outcome_of(run)
@@ -85,15 +85,15 @@ def outcome_of(run: Run) -> Outcome:
     return Outcome(
         moves=run.moves,
         noun=run.search.measure.noun,
-        threshold=run.course.threshold,
-        before=run.course.before,
+        threshold=run.summary.threshold,
+        before=run.summary.before,
         after={side.name: side.number for side in run.search.sides.values()},
-        why=why(run.course, run.search, run.moves),
+        why=why(run.summary, run.search, run.moves),
     )
 
 
 def running(
-    terms: RebalancePolicy,
+    policy: RebalancePolicy,
     shards: Iterable[LoadedShard],
     objects: Iterable[LoadedObject],
     *,
@@ -102,16 +102,16 @@ def running(
     begun: Set[ShardName] = frozenset(),
 ) -> Steps[Run | str]:
     """Return a run, or why there is none; the arguments are those of `rebalancing`."""
-    if terms.strategy is RebalanceStrategy.NONE:
+    if policy.strategy is RebalanceStrategy.NONE:
         return OFF
     sides = yield from sides_of(shards, objects)
     if len(sides) < 2:
         return ONE_SHARD
-    return (yield from run_over(terms, sides, budget=budget, admits=admits, begun=begun))
+    return (yield from run_over(policy, sides, budget=budget, admits=admits, begun=begun))
 
 
 def run_over(
-    terms: RebalancePolicy,
+    policy: RebalancePolicy,
     sides: dict[ShardName, ShardSide],
     *,
     budget: int,
@@ -119,17 +119,17 @@ def run_over(
     begun: Set[ShardName],
 ) -> Steps[Run]:
     """Return a run over two shards or more; the arguments are those of `rebalancing`."""
-    measure = measure_of(terms, sides.values())
+    measure = measure_of(policy, sides.values())
     search = Search(measure, sides, admits)
     before = {side.name: side.number for side in sides.values()}
     yield
     found = yield from _found(search, budget, begun)
-    course = course_of(terms, search, before, budget=budget, is_spent=found.is_spent)
-    return Run(course=replace(course, weak=found.weak), search=search, moves=tuple(found.moves))
+    summary = summary_of(policy, search, before, budget=budget, is_spent=found.is_spent)
+    return Run(summary=replace(summary, weak=found.weak), search=search, moves=tuple(found.moves))
 
 
-def course_of(
-    terms: RebalancePolicy,
+def summary_of(
+    policy: RebalancePolicy,
     search: Search,
     before: dict[ShardName, float],
     *,
@@ -140,7 +140,7 @@ def course_of(
     measure = search.measure
     threshold = measure.threshold if isinstance(measure, Fragmentation) else None
     return RunSummary(
-        terms=terms,
+        policy=policy,
         threshold=threshold,
         before=before,
         budget=budget,
@@ -149,21 +149,21 @@ def course_of(
     )
 
 
-def measure_of(terms: RebalancePolicy, sides: Iterable[ShardSide]) -> Measure:
+def measure_of(policy: RebalancePolicy, sides: Iterable[ShardSide]) -> Measure:
     """Return the measure by which the shards are compared.
 
     EvenLoad uses rates only if all shards have capacities, or some could not be compared.
     """
     sides = list(sides)
-    if terms.strategy is RebalanceStrategy.EVEN_LOAD:
-        if all(has_capacity(side.shard, terms.resources) for side in sides):
-            return HighestRate(resources=terms.resources, min_difference=terms.min_gain)
+    if policy.strategy is RebalanceStrategy.EVEN_LOAD:
+        if all(has_capacity(side.shard, policy.resources) for side in sides):
+            return HighestRate(resources=policy.resources, min_difference=policy.min_gain)
         return ObjectsPerWeight()
-    threshold = terms.threshold
+    threshold = policy.threshold
     if threshold is None:
-        measure = Fragmentation(resources=terms.resources, threshold=0.0, min_gain=0.0)
+        measure = Fragmentation(resources=policy.resources, threshold=0.0, min_gain=0.0)
         threshold = sum(mean_and_sigma([measure.of(side.shard, side.load) for side in sides]))
-    return Fragmentation(resources=terms.resources, threshold=threshold, min_gain=terms.min_gain)
+    return Fragmentation(resources=policy.resources, threshold=threshold, min_gain=policy.min_gain)
 
 
 class _Found(NamedTuple):

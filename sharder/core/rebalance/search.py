@@ -120,11 +120,11 @@ class Search:
         seconds to find that no move helps.
         """
         while found := (yield from self._found()):
-            source, target, alike, index = found
-            after = self.measure.of(source.shard, source.load, alike.relief)
-            obj = alike.members[index]
+            source, target, equivalence, index = found
+            after = self.measure.of(source.shard, source.load, equivalence.relief)
+            obj = equivalence.members[index]
             yield Move(obj.key, source.name, target.name, source.number, after)
-            self._carry_out(source, target, alike, index)
+            self._carry_out(source, target, equivalence, index)
 
     def keep(self) -> None:
         """Keep the moves so far for good, and try every source again."""
@@ -135,8 +135,8 @@ class Search:
     def undo(self, *, without: Set[ShardName]) -> None:
         """Undo the moves that are not kept; from now on no object leaves these shards."""
         while self._done:
-            alike, index, obj = self._done.pop()
-            alike.put_back(index, obj)
+            equivalence, index, obj = self._done.pop()
+            equivalence.put_back(index, obj)
         for name, side in self.sides.items():
             side.put(*self._kept[name])
         self._left_out = without
@@ -184,16 +184,16 @@ class Search:
     ) -> Steps[tuple[ShardSide, Equivalence, int] | None]:
         for sorts in (yield from self.sorts(source)):
             rated: list[tuple[float, Equivalence]] = []
-            for number, alike in enumerate(sorts, start=1):
+            for number, equivalence in enumerate(sorts, start=1):
                 if not number % STRIDE:
                     yield
-                after = self.measure.of(source.shard, source.load, alike.relief)
-                if alike.members and self.measure.gains(source.number, after):
-                    rated.append((round(after, DIGITS), alike))
+                after = self.measure.of(source.shard, source.load, equivalence.relief)
+                if equivalence.members and self.measure.gains(source.number, after):
+                    rated.append((round(after, DIGITS), equivalence))
             rated.sort(key=_after)
             for _, equals in groupby(rated, key=_after):
-                sorts_alike = (alike for _, alike in equals)
-                found = yield from self._first_of(sorts_alike, source, targets)
+                of_equal_gain = (equivalence for _, equivalence in equals)
+                found = yield from self._first_of(of_equal_gain, source, targets)
                 if found is not None:
                     return found
         return None
@@ -203,50 +203,50 @@ class Search:
     ) -> Steps[tuple[ShardSide, Equivalence, int] | None]:
         found: tuple[ShardSide, Equivalence, int] | None = None
         first: LoadedObject | None = None
-        for alike in in_order(sorts):
-            if first is not None and is_before(first, alike.first):
+        for equivalence in in_order(sorts):
+            if first is not None and is_before(first, equivalence.first):
                 break
-            picked = yield from self._picked(alike, source, targets)
+            picked = yield from self._picked(equivalence, source, targets)
             if picked is None:
                 continue
             target, index = picked
-            if first is None or is_before(alike.members[index], first):
-                first = alike.members[index]
-                found = target, alike, index
+            if first is None or is_before(equivalence.members[index], first):
+                first = equivalence.members[index]
+                found = target, equivalence, index
         return found
 
     def _picked(
-        self, alike: Equivalence, source: ShardSide, targets: Sequence[ShardSide]
+        self, equivalence: Equivalence, source: ShardSide, targets: Sequence[ShardSide]
     ) -> Steps[tuple[ShardSide, int] | None]:
         picked: ShardSide | None = None
-        first = len(alike.members)
-        for target in self._ranked(alike, source, targets):
-            index = yield from alike.first_for(target.name, self.admits, before=first)
+        first = len(equivalence.members)
+        for target in self._ranked(equivalence, source, targets):
+            index = yield from equivalence.first_for(target.name, self.admits, before=first)
             if index < first:
                 picked, first = target, index
         yield
         return None if picked is None else (picked, first)
 
     def _ranked(
-        self, alike: Equivalence, source: ShardSide, targets: Sequence[ShardSide]
+        self, equivalence: Equivalence, source: ShardSide, targets: Sequence[ShardSide]
     ) -> list[ShardSide]:
         """Return the targets with which a move helps, the best result first."""
-        left = self.measure.of(source.shard, source.load, alike.relief)
+        left = self.measure.of(source.shard, source.load, equivalence.relief)
         found = []
         for target in targets:
-            got = self.measure.of(target.shard, target.load, alike.load)
+            got = self.measure.of(target.shard, target.load, equivalence.load)
             helps = self.measure.helps((source.number, left), (target.number, got))
-            if helps and not target.lacks(alike.load):
+            if helps and not target.lacks(equivalence.load):
                 found.append((round(got, DIGITS), target.objects_per_weight, target.name))
         return [self.sides[name] for *_, name in sorted(found)]
 
     def _carry_out(
-        self, source: ShardSide, target: ShardSide, alike: Equivalence, index: int
+        self, source: ShardSide, target: ShardSide, equivalence: Equivalence, index: int
     ) -> None:
-        self._done.append((alike, index, alike.members[index]))
-        alike.take(index)
-        source.change(alike.relief, -1)
-        target.change(alike.load, 1)
+        self._done.append((equivalence, index, equivalence.members[index]))
+        equivalence.take(index)
+        source.change(equivalence.relief, -1)
+        target.change(equivalence.load, 1)
         for side in (source, target):
             side.number = self.measure.of(side.shard, side.load)
             self._untried.pop(side.name, None)

@@ -59,9 +59,9 @@ def build(
     resources = sharded_resources(ring)
     main = [r for r in served if r.id in {each.id for each in resources}]
     known = None if previous is None else previous.placer
-    alike = known is not None and known.decides_like(layout)
+    is_same = known is not None and known.decides_like(layout)
     strategy = None if known is None else known.strategy
-    placer = Placer(layout, strategy if alike else built(layout, strategy))
+    placer = Placer(layout, strategy if is_same else built(layout, strategy))
     snapshot = RingSnapshot(
         ring=ring,
         resources=resources,

@@ -8,19 +8,27 @@ not follow from counts is reported at once.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from sharder.core.api.ring import Condition, MovementSpec, RingStatus
 from sharder.core.names import GroupResource
-from sharder.core.status.stats import ObjectStats, Overdue
+from sharder.core.plurals import counted
+from sharder.core.status.stats import Apart, ObjectStats, Overdue
 
 READY: Final = "Ready"
 SUCCEEDED, FAILED = "ReconciliationSucceeded", "ReconciliationFailed"
+INVALID, DUPLICATES = "InvalidSpec", "DuplicateShardNames"
+UNREADABLE, UNWRITABLE = "ResourceUnreadable", "WriteForbidden"
+STRATEGY_FAILED = "StrategyFailed"
+RECONCILING: Final = "Reconciling"
+MOVING, SETTLED = "ObjectsMoving", "ObjectsSettled"
+STALLED: Final = "Stalled"
 WATCHED: Final = "Watched"
 ALLOWED, MISSING = "WatchAllowed", "WatchMissing"
 COVERED: Final = "Covered"
 OWNED, UNOWNED, NO_SHARDS = "AllOwned", "ObjectsUnassigned", "NoShards"
 OVERDUE: Final = "DrainOverdue"
+APART: Final = "ControlledObjectsApart"
 EXHAUSTED: Final = "CapacityExhausted"
 INSUFFICIENT, SUFFICIENT = "InsufficientCapacity", "SufficientCapacity"
 PAUSED: Final = "Paused"
@@ -29,8 +37,16 @@ STOPPED, ACTIVE = "MovementPaused", "MovementActive"
 VERBS: Final = "get, list, watch, patch"
 """The verbs that the sharder needs on the objects of a ring."""
 
-FROM_COUNTS: Final = frozenset({COVERED, EXHAUSTED})
+FROM_COUNTS: Final = frozenset({COVERED, EXHAUSTED, RECONCILING})
 """Types whose message can contain a number of objects."""
+
+
+class Fault(NamedTuple):
+    """What keeps a ring from being ready."""
+
+    reason: str
+    """`FAILED` if the sharder retries and may succeed, else a person has to act."""
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +58,16 @@ class DesiredCondition:
     """None: the condition does not apply to the ring and is removed."""
     reason: str = ""
     message: str = ""
+    is_unknown: bool = False
+    """Whether it cannot be said if the condition holds."""
     counted: bool = False
     """Whether it follows from counts alone, and can change in a moment."""
 
     @property
     def status(self) -> str:
         """The condition's status."""
+        if self.is_unknown:
+            return "Unknown"
         return "True" if self.holds else "False"
 
     def is_met_by(self, known: Condition | None) -> bool:
@@ -57,13 +77,49 @@ class DesiredCondition:
         return (known.status, known.reason) == (self.status, self.reason)
 
 
-def ready(problem: str | None) -> DesiredCondition:
-    """Return whether the ring is ready; `problem` says why not, and what to do about it."""
+def ready(fault: Fault | None) -> DesiredCondition:
+    """Return whether the ring is ready; `fault` says why not, and what to do about it."""
     return DesiredCondition(
         type=READY,
-        holds=problem is None,
-        reason=SUCCEEDED if problem is None else FAILED,
-        message="ring is ready" if problem is None else problem,
+        holds=fault is None,
+        reason=SUCCEEDED if fault is None else fault.reason,
+        message="ring is ready" if fault is None else fault.message,
+    )
+
+
+def stalled(fault: Fault | None) -> DesiredCondition:
+    """Return whether a person has to act before the ring is ready (kstatus)."""
+    if fault is None or fault.reason == FAILED:
+        message = "nothing needs the help of a person"
+        return DesiredCondition(type=STALLED, holds=False, reason=SUCCEEDED, message=message)
+    return DesiredCondition(type=STALLED, holds=True, reason=fault.reason, message=fault.message)
+
+
+def reconciling(
+    stats: ObjectStats | None, fault: Fault | None, *, available: int, paused: bool
+) -> DesiredCondition | None:
+    """Return whether the sharder is still at work on the ring (kstatus), None if unknown.
+
+    Objects that wait for a shard, for capacity, or for the end of a pause are not being moved.
+    """
+    if fault is not None and fault.reason == FAILED:
+        return DesiredCondition(
+            type=RECONCILING, holds=True, reason=FAILED, message=f"retrying: {fault.message}"
+        )
+    if stats is None:
+        return None
+    unowned = 0 if not available else stats.unowned
+    if stats.has_room is False:
+        unowned -= min(unowned, stats.unassigned)
+    draining = 0 if paused else stats.draining
+    if not unowned and not draining:
+        message = "no object is on its way to another shard"
+        return DesiredCondition(
+            type=RECONCILING, holds=False, reason=SETTLED, message=message, counted=True
+        )
+    message = f"{counted(draining, 'object')} draining, {unowned} without an available owner"
+    return DesiredCondition(
+        type=RECONCILING, holds=True, reason=MOVING, message=message, counted=True
     )
 
 
@@ -98,7 +154,7 @@ def advice(resources: Sequence[GroupResource]) -> str:
         f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [{VERBS}]}}'
         for group, resource in resources
     )
-    return f"add {rules} to the sharder's ClusterRole (in the chart: rings)"
+    return f"add {rules} to the sharder's ClusterRole (with the chart: its value rings)"
 
 
 def paused(before: RingStatus, movement: MovementSpec) -> DesiredCondition | None:
@@ -115,9 +171,15 @@ def paused(before: RingStatus, movement: MovementSpec) -> DesiredCondition | Non
 
 
 def covered(
-    stats: ObjectStats | None, overdue: Overdue | None, *, available: int
+    stats: ObjectStats | None,
+    overdue: Overdue | None,
+    *,
+    available: int,
+    apart: Apart | None = None,
 ) -> DesiredCondition | None:
-    """Return whether all objects have an available owner and no drain is overdue, None if unknown.
+    """Return whether all objects have an available owner, None if unknown.
+
+    For that no drain may be overdue, and controlled objects have to be with their owners.
 
     A leader that has counted nothing yet already knows whether shards are available and which
     drains are overdue.
@@ -126,7 +188,7 @@ def covered(
         message = "no shard is available"
         return DesiredCondition(type=COVERED, holds=False, reason=NO_SHARDS, message=message)
     if stats is not None and stats.unowned:
-        message = f"{_counted(stats.unowned, 'object')} without an available owner"
+        message = f"{counted(stats.unowned, 'object')} without an available owner"
         return DesiredCondition(
             type=COVERED,
             holds=False,
@@ -136,6 +198,15 @@ def covered(
         )
     if overdue is not None:
         return DesiredCondition(type=COVERED, holds=False, reason=OVERDUE, message=_late(overdue))
+    if apart is not None:
+        is_one = apart.count == 1
+        message = (
+            f"{counted(apart.count, 'controlled object')} {'is' if is_one else 'are'} not on the "
+            f"shard of {'its owner' if is_one else 'their owners'}, e.g. {apart.first}"
+        )
+        return DesiredCondition(
+            type=COVERED, holds=False, reason=APART, message=message, counted=True
+        )
     if stats is None:
         return None
     message = "every object has an available owner"
@@ -158,7 +229,7 @@ def exhausted(stats: ObjectStats | None, *, available: int) -> DesiredCondition 
         return DesiredCondition(
             type=EXHAUSTED, holds=False, reason=SUFFICIENT, message=message, counted=True
         )
-    many = _counted(stats.unassigned, "object")
+    many = counted(stats.unassigned, "object")
     return DesiredCondition(
         type=EXHAUSTED,
         holds=True,
@@ -173,11 +244,7 @@ def condition_of(status: RingStatus, name: str) -> Condition | None:
     return next((c for c in status.conditions if c.type == name), None)
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
 def _late(overdue: Overdue) -> str:
     exceed = "exceeds" if overdue.count == 1 else "exceed"
-    many = _counted(overdue.count, "drain")
+    many = counted(overdue.count, "drain")
     return f"{many} {exceed} spec.movement.drainTimeout, e.g. {overdue.first}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
+from sharder.core.leases.membership import Members, Standing
 from sharder.core.names import RingName, ShardName
 
 
@@ -44,6 +45,8 @@ class ResyncReport:
     """Objects whose drain began."""
     conflicts: int
     """Writes that failed because another client had updated the object."""
+    failed: int
+    """Objects that could not be written, conflicts included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,24 @@ class Overdue:
     count: int
     first: str
     """One of the objects: resource, namespace and name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apart:
+    """Controlled objects that could not be written to their owners' shards; at least one."""
+
+    count: int
+    first: str
+    """One of them: resource, namespace and name."""
+
+
+class Waiting(NamedTuple):
+    """The objects of a ring that watches show."""
+
+    unassigned: int | None
+    """None: more than are remembered."""
+    draining: int | None
+    """Likewise."""
 
 
 class ShardLoad(NamedTuple):
@@ -66,11 +87,21 @@ class ShardLoad(NamedTuple):
     """None: none is declared."""
 
 
+def unowned_of(members: Members, by_shard: Mapping[ShardName, int], unassigned: int) -> int:
+    """Return the number of objects without an available owner."""
+    standing_of = members.standing_of
+    stray = (n for s, n in by_shard.items() if standing_of(s) is not Standing.AVAILABLE)
+    return unassigned + sum(stray)
+
+
 StatsOf: TypeAlias = Callable[[RingName], ObjectStats | None]
 """Returns the statistics of a ring, None if it was not counted yet."""
 
 OverdueOf: TypeAlias = Callable[[RingName], Overdue | None]
 """Returns the overdue drains of a ring, None if there is none."""
+
+ApartOf: TypeAlias = Callable[[RingName], Apart | None]
+"""Returns the controlled objects of a ring that are apart from their owners, None without any."""
 
 ReportOf: TypeAlias = Callable[[RingName], ResyncReport | None]
 """Returns the report of the last complete resync of a ring, None if there was none yet."""

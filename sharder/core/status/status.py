@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from sharder.core.api.lease import format_time
+from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import (
     Condition,
@@ -77,6 +77,7 @@ def with_counts(
         objects=stats.objects,
         assigned=stats.objects - stats.unassigned,
         unassigned=stats.unassigned,
+        unowned=stats.unowned,
         draining=stats.draining,
         oldest_unassigned_since=_since(status.oldest_unassigned_since, stats.unassigned, now),
         oldest_drain_since=_since(status.oldest_drain_since, stats.draining, now),
@@ -164,13 +165,20 @@ def _urgent_part(status: RingStatus) -> tuple[object, ...]:
     )
 
 
-def to_the_second(instant: datetime) -> str:
-    """Return the instant as metav1.Time writes it, without a fraction."""
-    return format_time(instant)[:19] + "Z"
-
-
 COUNTS_SECONDS: Final = 30.0
 """Minimum time between two writes of a ring's status because of counts."""
+
+MOVING_SECONDS: Final = 1.0
+"""The same while objects move, as long as they do so in few rings."""
+
+WRITES_PER_SECOND: Final = 20
+"""Status writes of all moving rings together."""
+
+
+def pause_of(moving: int) -> float:
+    """Return the seconds between two writes of each of so many moving rings."""
+    return max(MOVING_SECONDS, moving / WRITES_PER_SECOND)
+
 
 SETTLE_SECONDS: Final = 5.0
 """How long counts must agree before a condition that follows from them flips."""
@@ -201,9 +209,13 @@ class StatusThrottle:
         """Note that the status was written."""
         self._wrote = at
 
-    def counts_due_in(self, at: float) -> float:
-        """Return in how many seconds counts can be written, 0 if they can now."""
-        return 0.0 if self._wrote is None else max(0.0, self._wrote + COUNTS_SECONDS - at)
+    def counts_due_in(self, at: float, *, moving: int) -> float:
+        """Return in how many seconds counts can be written, 0 if they can now.
+
+        `moving` is how many rings have moving objects, 0 if this one has none.
+        """
+        pause = min(COUNTS_SECONDS, pause_of(moving)) if moving else COUNTS_SECONDS
+        return 0.0 if self._wrote is None else max(0.0, self._wrote + pause - at)
 
     def settles_in(self, at: float) -> float | None:
         """Return in how many seconds a condition can settle, None if none is unsettled."""

@@ -17,8 +17,10 @@ from sharder.core.validation.refusal import Fault, Refusal
 from sharder.core.validation.selectors import key_refusals
 
 MAX_RESOURCES: Final = 10
+"""Resources that are compared, as in the CRD."""
 
 MIN_INTERVAL: Final = timedelta(seconds=1)
+"""As in the CRD; a run compares all objects of the ring."""
 
 _MAX_LENGTH: Final = 20
 """Characters of a duration, as in the CRD."""

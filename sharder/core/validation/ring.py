@@ -35,6 +35,7 @@ MAX_LISTED: Final = 3
 """Labels, and also selectors, of `groupBy`: an object counts for every set of its traits."""
 
 MAX_ZONES: Final = 100
+"""For `minZones`, as in the CRD."""
 
 
 def refusals(ring: ControllerRing, custom: Collection[str]) -> tuple[Refusal, ...]:
@@ -140,8 +141,8 @@ def _custom(placement: PlacementSpec, installed: Collection[str]) -> Iterator[Re
         yield Refusal(field=field, fault=Fault.REQUIRED, advice=advice)
     elif name not in installed:
         advice = (
-            f"{choice}; or install a package with an entry point of that name in the group"
-            " sharder.placement where the sharder runs"
+            f"{choice}; or, where the sharder runs, install a package with this entry point in the"
+            " group sharder.placement"
         )
         yield Refusal(field=field, fault=Fault.UNSUPPORTED, value=name, advice=advice)
 

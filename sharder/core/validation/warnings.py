@@ -93,8 +93,8 @@ def _threshold(rebalance: RebalanceSpec) -> Iterator[str]:
     by_fragmentation = rebalance.strategy is RebalanceStrategy.RESOURCE_BALANCE
     if by_fragmentation and rebalance.threshold == AUTO:
         yield (
-            f"{field}: {AUTO} finds no shard above it when all are equally bad, or when there are"
-            ' only two: write a number such as "0.15" to move objects in these cases too'
+            f"{field}: with {AUTO} nothing moves when all shards are equally bad, or when there"
+            ' are only two: write a number such as "0.15" to move objects in these cases too'
         )
     if rebalance.strategy is RebalanceStrategy.EVEN_LOAD and rebalance.threshold != AUTO:
         yield f"{field}: EvenLoad ignores it and uses minGain: remove it"

@@ -26,8 +26,8 @@ from sharder.kube.stores import (
 )
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
+from sharder.sdk.testing.clock import FixedRng
 from tests.support.eventually import eventually
-from tests.support.fake_clock import FixedRng
 
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 

@@ -98,8 +98,8 @@ class Ceilings:
         if tally is None or role is Role.CONTROLLED or review.writer == SHARDER:
             return
         owner = owner_of(obj)
-        was_let_go = old is not None and owner_of(old) and drains(old) and not drains(obj)
-        if old is not None and (role is Role.LEADING or not was_let_go):
+        was_released = old is not None and owner_of(old) and drains(old) and not drains(obj)
+        if old is not None and (role is Role.LEADING or not was_released):
             return
         counted = tally.shard_of(self._snapshot.identity_of(obj))
         is_sent = old is not None and self._snapshot.direction_of(old) == owner
@@ -108,7 +108,7 @@ class Ceilings:
         is_counted = counted == owner or self._is_believed_there
         expect("B1", not owner or is_counted, f"{obj.metadata.ref} counts on {counted}")
         if self._before is not None:
-            takers = self._before.takers(old if old is not None and was_let_go else obj)
+            takers = self._before.takers(old if old is not None and was_released else obj)
             expect("B2", not owner or owner in takers, f"{obj.metadata.ref} went to {owner}")
             expect("B2", bool(owner) or not takers, f"{takers} could have {obj.metadata.ref}")
 

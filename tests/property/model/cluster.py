@@ -11,6 +11,7 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import Conflict, NotFound, Rejected
 from sharder.core.names import RING_LABEL, GroupResource, ObjectRef
+from sharder.sdk.testing.merge_patch import apply_merge_patch
 from tests.property.model.core import (
     SELECTED,
     SHARDER,
@@ -26,7 +27,7 @@ from tests.property.model.core import (
     Writer,
     is_held,
 )
-from tests.support.json_patch import admitted, apply_merge_patch, written
+from tests.support.json_patch import admitted, written
 from tests.support.values import DEMO, DRAIN, OWNER, ring
 
 Place: TypeAlias = tuple[GroupResource, ObjectRef]

@@ -4,7 +4,6 @@ Where the code's signatures change, only this module follows.
 """
 
 from sharder.controllers.lease_controller import Delete, SetState, TakeOver, care_for, taken
-from sharder.controllers.movement.mover import patch_of
 from sharder.core.admission import Decision, Review, decide
 from sharder.core.api.meta import Resource
 from sharder.core.api.ring import (
@@ -19,7 +18,7 @@ from sharder.core.leases.register import Membership
 from sharder.core.leases.state import ShardState, duration_of, is_held, problem_of
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.movement.desired import choose, excess_of
-from sharder.core.movement.patches import Operation, acknowledge
+from sharder.core.movement.patches import Operation, acknowledge, patch_of
 from sharder.core.movement.planner import (
     Owners,
     Reservations,

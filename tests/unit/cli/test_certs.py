@@ -40,7 +40,7 @@ async def told(scene: Scene) -> CertificatesReport:
     return await show(scene.secrets, LATER, ref=REF)
 
 
-async def test_a_certificate_is_told_with_names_times_and_fingerprint() -> None:
+async def test_a_certificate_is_reported_with_names_times_and_fingerprint() -> None:
     report = await told(await filled())
 
     serving = report.certificates[0]
@@ -64,7 +64,7 @@ async def test_a_certificate_is_told_with_names_times_and_fingerprint() -> None:
         (RETIRING, "retiring", [SERVING, CertificateRole.RETIRING, ISSUING]),
     ],
 )
-async def test_the_phase_of_a_rotation_is_told(
+async def test_the_phase_of_a_rotation_is_reported(
     bundle: CertificateBundle, phase: str, roles: list[CertificateRole]
 ) -> None:
     report = await told(await filled(bundle))
@@ -73,13 +73,13 @@ async def test_the_phase_of_a_rotation_is_told(
     assert [certificate.role for certificate in report.certificates] == roles
 
 
-async def test_no_key_is_told() -> None:
+async def test_no_key_is_reported() -> None:
     report = await told(await filled(INTRODUCING))
 
     assert b"PRIVATE" not in msgspec.json.encode(report)
 
 
-async def test_what_does_not_serve_is_told_with_what_there_is() -> None:
+async def test_what_does_not_serve_is_reported_with_what_there_is() -> None:
     scene = await filled(replace(BUNDLE, ca_key=b"", key=b""))
 
     report = await told(scene)
@@ -89,14 +89,14 @@ async def test_what_does_not_serve_is_told_with_what_there_is() -> None:
     assert [c.role for c in report.certificates] == [SERVING, CertificateRole.RETIRING]
 
 
-async def test_an_empty_secret_is_told_as_a_problem() -> None:
+async def test_an_empty_secret_is_reported_as_a_problem() -> None:
     report = await told(await filled(None))
 
     assert report.certificates == ()
     assert report.problem is not None
 
 
-async def test_what_was_asked_for_is_told() -> None:
+async def test_what_was_asked_for_is_reported() -> None:
     scene = await filled()
     await scene.ask("authority")
 
@@ -157,7 +157,7 @@ async def of_others(ends: datetime = LATER + timedelta(days=30)) -> Scene:
     return scene
 
 
-async def test_a_certificate_that_somebody_else_made_is_told_as_theirs() -> None:
+async def test_a_certificate_that_another_client_made_is_reported_as_theirs() -> None:
     report = await told(await of_others())
 
     assert (report.foreign, report.phase, report.problem) == (True, None, None)
@@ -166,7 +166,7 @@ async def test_a_certificate_that_somebody_else_made_is_told_as_theirs() -> None
     ]
 
 
-async def test_a_certificate_of_others_that_has_ended_is_told() -> None:
+async def test_a_certificate_of_others_that_has_ended_is_reported() -> None:
     report = await told(await of_others(ends=NOW))
 
     assert report.problem == "the serving certificate expired at 2026-03-01T12:00:00Z"

@@ -30,14 +30,9 @@ from sharder.core.errors import (
 )
 from sharder.core.names import RING_LABEL, GroupResource, ObjectRef, webhook_configuration
 from sharder.kube.discovery import Served
+from sharder.sdk.testing.clock import FakeClock, FixedRng
 from tests.support.cluster import Call, Meddled, on, once, raising
-from tests.support.fake_clock import FakeClock, FixedRng
-from tests.support.fakes import (
-    FakeObjects,
-    FakeWebhookConfigurations,
-    fake_leases,
-    fake_rings,
-)
+from tests.support.fakes import FakeObjects, FakeWebhookConfigurations, fake_leases, fake_rings
 from tests.support.values import (
     DEMO,
     DRAIN,
@@ -207,7 +202,9 @@ async def test_a_ring_that_is_there_is_refused() -> None:
     fake = Fake()
     await fake.add_ring()
 
-    with pytest.raises(ConfigError, match=r"demo exists and would assign .* or name with --res"):
+    with pytest.raises(
+        ConfigError, match=r"demo exists, so the sharder would assign .* with --res"
+    ):
         await fake.run()
 
 
@@ -236,7 +233,7 @@ def test_what_cannot_be_the_name_of_a_ring_is_refused(name: str) -> None:
 def test_a_resource_is_written_as_for_kubectl() -> None:
     task = task_of("demo", ["secrets", "widgets.example.com"], dry_run=True)
 
-    assert task == Task(ring=DEMO, resources=(SECRETS, WIDGETS), dry_run=True)
+    assert task == Task(ring=DEMO, resources=("secrets", "widgets.example.com"), dry_run=True)
 
 
 async def test_a_ring_that_comes_back_ends_the_clean_up_of_its_resources() -> None:

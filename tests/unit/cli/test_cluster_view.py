@@ -2,9 +2,11 @@
 
 import pytest
 
-from sharder.cli import tables
-from sharder.cli.cluster_view import plan, rings, shards
+from sharder.cli import plan_tables, tables
+from sharder.cli.cluster_view import rings, shards
 from sharder.cli.explain import explain
+from sharder.cli.live_plan import plan
+from sharder.cli.reports import ApartView
 from sharder.core.api.meta import Json, Resource
 from sharder.core.api.ring import (
     GroupBy,
@@ -30,7 +32,7 @@ from sharder.core.names import (
     ObjectRef,
     pin_label,
 )
-from sharder.core.preview.plan import Action
+from sharder.core.preview.action import Action
 from sharder.core.preview.what_if import WhatIf
 from tests.support.read_cluster import RESOURCES, ReadCluster, as_body
 from tests.support.values import (
@@ -91,7 +93,7 @@ async def test_a_ring_that_is_not_ready_says_why_wherever_it_is_shown(
 
     (row,) = (await rings(fake.cluster)).rings
     tables.shards(await shards(fake.cluster, name=DEMO))
-    tables.plan(await plan(fake.cluster, name=DEMO))
+    plan_tables.plan(await plan(fake.cluster, name=DEMO))
 
     assert (row.ready, row.problem) == ("False", UNREADABLE)
     assert capsys.readouterr().out.count(f"{DEMO}: {UNREADABLE}\n") == 2
@@ -200,7 +202,7 @@ async def test_a_plan_of_a_cluster_shows_what_is_supposed() -> None:
     ]
 
 
-async def test_a_pause_is_told_and_can_be_thought_away() -> None:
+async def test_a_pause_is_reported_and_can_be_thought_away() -> None:
     fake = await ReadCluster().filled(COUNTED, movement=MovementSpec(paused=True))
     says: Json = {"metadata": {"annotations": {EVACUATE_ANNOTATION: "true"}}}
     await fake.leases.patch(ObjectRef("default", A), says)
@@ -216,7 +218,7 @@ async def test_a_pause_is_told_and_can_be_thought_away() -> None:
 
 
 @pytest.mark.parametrize(("pin", "mistakes"), [(B, 0), ("nobody", 1)])
-async def test_a_pin_to_a_shard_that_is_not_there_is_told(pin: str, mistakes: int) -> None:
+async def test_a_pin_to_a_shard_that_is_not_there_is_reported(pin: str, mistakes: int) -> None:
     fake = await ReadCluster().filled()
     await fake.add(WIDGETS, obj(WIDGETS, "w", owner=A, labels={pin_label(DEMO): pin}))
 
@@ -226,7 +228,7 @@ async def test_a_pin_to_a_shard_that_is_not_there_is_told(pin: str, mistakes: in
     assert told.mistakes == (sentence,) * mistakes
 
 
-async def test_a_ring_that_is_not_there_is_told_with_those_that_are() -> None:
+async def test_a_ring_that_is_not_there_is_reported_with_those_that_are() -> None:
     fake = await ReadCluster().filled()
 
     with pytest.raises(
@@ -235,7 +237,20 @@ async def test_a_ring_that_is_not_there_is_told_with_those_that_are() -> None:
         await plan(fake.cluster, name="other")
 
 
-async def test_a_cluster_without_the_crd_is_told() -> None:
+async def test_a_ring_that_cannot_be_decoded_says_why() -> None:
+    fake = await ReadCluster().filled()
+    await fake.rings.patch(ObjectRef("", DEMO), {"spec": {"resources": 7}})
+
+    (row,) = (await rings(fake.cluster)).rings
+
+    assert (row.name, row.objects) == (DEMO, None)
+    assert "cannot be decoded by this version: Expected `array`" in (row.problem or "")
+    for ask in (shards(fake.cluster, name=DEMO), plan(fake.cluster, name=DEMO)):
+        with pytest.raises(ConfigError, match="ControllerRing demo cannot be decoded by this"):
+            await ask
+
+
+async def test_a_cluster_without_the_crd_is_reported() -> None:
     fake = ReadCluster()
     fake.rings.fail(NotFound("404"))
 
@@ -243,7 +258,7 @@ async def test_a_cluster_without_the_crd_is_told() -> None:
         await rings(fake.cluster)
 
 
-async def test_what_is_forbidden_is_told() -> None:
+async def test_what_is_forbidden_is_reported() -> None:
     fake = await ReadCluster().filled()
     fake.leases.fail(Forbidden("no"))
 
@@ -277,6 +292,22 @@ async def test_a_controlled_object_is_explained_by_the_object_that_controls_it()
 
     assert told.controller == told.key == f"/Secret/default/{name}"
     assert (told.wanted, told.action, told.to) == (A, Action.RELABEL, A)
+
+
+async def test_an_object_is_explained_with_what_it_controls_on_other_shards() -> None:
+    fake = await ReadCluster().filled()
+    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+    await fake.add(CONFIGMAPS, obj(CONFIGMAPS, "with-it", owner=A, controlled_by="s"))
+    await fake.add(CONFIGMAPS, obj(CONFIGMAPS, "apart", owner=B, controlled_by="s"))
+    await fake.add(CONFIGMAPS, obj(CONFIGMAPS, "behind", controlled_by="s"))
+    await fake.add(CONFIGMAPS, obj(CONFIGMAPS, "of-another", owner=B, controlled_by="t"))
+
+    told = await explain(fake.cluster, ring=DEMO, resource="secrets", name="default/s")
+
+    assert told.apart == (
+        ApartView(object="/ConfigMap/default/apart", owner=B),
+        ApartView(object="/ConfigMap/default/behind", owner=None),
+    )
 
 
 @pytest.mark.parametrize(("controller", "action"), [("not there", "assign"), (None, "none")])
@@ -433,7 +464,7 @@ async def test_what_an_object_controls_weighs_with_it_and_has_no_verdict() -> No
     assert (follower.rebalance, follower.action) == (None, Action.KEEP)
 
 
-async def test_what_keeps_an_object_where_it_is_not_wanted_is_told() -> None:
+async def test_what_keeps_an_object_where_it_is_not_wanted_is_reported() -> None:
     fake = await ReadCluster().filled(movement=MovementSpec(paused=True))
     for name, revision in ((A, "one"), (B, "two")):
         says: Json = {
@@ -452,13 +483,13 @@ async def test_what_keeps_an_object_where_it_is_not_wanted_is_told() -> None:
     assert told.movement == 'movement is paused; run "sharder resume" to continue'
     assert told.rollout == (
         "shards of several revisions are available, two is the newest; "
-        "no object is drained for hash or balance meanwhile"
+        "until the rollout ends, no object is drained for the strategy or for balance"
     )
     assert told.evacuation == f"{A} is being evacuated: all its objects are drained"
 
 
 @pytest.mark.parametrize("owner", [None, B, "nobody"])
-async def test_what_does_not_hold_is_not_told(owner: str | None) -> None:
+async def test_what_does_not_hold_is_not_reported(owner: str | None) -> None:
     fake = await ReadCluster().filled()
     await fake.add(WIDGETS, obj(WIDGETS, "w", owner=owner))
 
@@ -499,12 +530,22 @@ async def test_an_object_out_of_scope_is_said_to_be() -> None:
             "default/x",
             "ring demo has no resource pods; its resources: configmaps, secrets, widgets",
         ),
-        ("secrets", "x", "x is not a name of secrets; use NAMESPACE/NAME"),
-        ("secrets", "default/", "default/ is not a name of secrets; use NAMESPACE/NAME"),
+        (
+            "secrets",
+            "x",
+            "x is not a name of secrets; use NAME with --namespace, or NAMESPACE/NAME",
+        ),
+        (
+            "secrets",
+            "default/",
+            "default/ is not a name of secrets; use NAME with --namespace, or NAMESPACE/NAME",
+        ),
         ("secrets", "default/x", "secrets default/x not found; check the name"),
     ],
 )
-async def test_an_object_that_is_not_there_is_told(resource: str, name: str, problem: str) -> None:
+async def test_an_object_that_is_not_there_is_reported(
+    resource: str, name: str, problem: str
+) -> None:
     fake = await ReadCluster().filled()
 
     with pytest.raises(ConfigError, match=problem):

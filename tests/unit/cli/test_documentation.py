@@ -13,9 +13,11 @@ from sharder.cli.reports import (
     OperationReport,
     RingsReport,
     ShardsReport,
+    VersionReport,
 )
 from sharder.config import load
-from sharder.core.preview.plan import Action
+from sharder.core.diagnosis.report import CheckReport
+from sharder.core.preview.action import Action
 from sharder.core.preview.report import PlanReport
 from tests.support.documents import blocks, section
 
@@ -26,6 +28,7 @@ SHOWN = [block.text for block in blocks("json") if block.document == CLI]
 @pytest.mark.parametrize(
     ("heading", "report"),
     [
+        ("sharder check", CheckReport),
         ("sharder rings", RingsReport),
         ("sharder rings cleanup", CleanupReport),
         ("sharder shards", ShardsReport),
@@ -33,6 +36,7 @@ SHOWN = [block.text for block in blocks("json") if block.document == CLI]
         ("sharder plan", PlanReport),
         ("Steering a ring", OperationReport),
         ("sharder certs", CertificatesReport),
+        ("sharder version", VersionReport),
     ],
 )
 def test_a_document_that_is_shown_has_all_fields_and_no_other(

@@ -6,8 +6,9 @@ from types import MappingProxyType
 import pytest
 from msgspec import structs
 
-from sharder.cli import tables
+from sharder.cli import plan_tables, tables
 from sharder.cli.reports import (
+    ApartView,
     CertificateRole,
     CertificateRow,
     CertificatesReport,
@@ -29,8 +30,8 @@ from sharder.core.api.ring import RebalanceStrategy, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.leases.state import ShardState
 from sharder.core.names import RingName, ShardName
+from sharder.core.preview.action import Action
 from sharder.core.preview.balance import BalanceMove, BalanceReport, ShardMeasure
-from sharder.core.preview.plan import Action
 from sharder.core.preview.report import PlanReport, ShardLoad, Summary
 
 RING = RingName("demo")
@@ -72,72 +73,6 @@ def printed(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
     return [line.split() for line in capsys.readouterr().out.splitlines()]
 
 
-def test_rings_are_printed_with_their_counts_and_problems(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    row = RingRow(
-        name=RING,
-        strategy=StrategyName.SPREAD,
-        resources=("secrets", "configmaps"),
-        shards=3,
-        available_shards=2,
-        objects=None,
-        unassigned=None,
-        unowned=None,
-        draining=None,
-        ready="False",
-        problem="no right to list secrets",
-    )
-
-    tables.rings(RingsReport(rings=(row,)))
-
-    header, line, problem = printed(capsys)
-    assert header[0] == "RING"
-    assert line == ["demo", "False", "Spread", "3", "2", *"----", "secrets,", "configmaps"]
-    assert problem[0] == "demo:"
-
-
-def test_no_rings_are_said_to_be_none(capsys: pytest.CaptureFixture[str]) -> None:
-    tables.rings(RingsReport(rings=()))
-
-    assert capsys.readouterr().out == "no rings found\n"
-
-
-def test_shards_are_printed_with_their_age_and_problems(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    rows = (shard(A), shard(B, ago=None, problem="renewTime is missing"))
-
-    tables.shards(
-        ShardsReport(ring=RING, shards=rows, objects=5, unassigned=1, unowned=2, draining=2)
-    )
-
-    lines = printed(capsys)
-    assert lines[1][:8] == ["shard-a", "ready", "yes", "2", "1", "3s", "ago", "default"]
-    assert lines[2][:7] == ["shard-b", "ready", "no", "2", "1", "never", "default"]
-    assert " ".join(lines[3]) == "5 objects, 1 unassigned, 2 unowned, 2 draining"
-    assert " ".join(lines[4]) == "shard-b: renewTime is missing"
-
-
-def test_shards_are_printed_with_what_they_say_of_themselves(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    says = Shard(name=B, region="r", zone="z", pool="p", weight=2.5, cordoned=True)
-    rows = (
-        shard(A, mistakes=("the annotation x is ignored",)),
-        shard(B, says=says, capacity={"objects": "7", "cpu": "4"}),
-    )
-
-    tables.shards(
-        ShardsReport(ring=RING, shards=rows, objects=5, unassigned=1, unowned=2, draining=2)
-    )
-
-    lines = printed(capsys)
-    assert lines[1][8:] == ["-", "-", "1", "-", "no"]
-    assert lines[2][8:] == ["r/z", "p", "2.5", "objects=7,cpu=4", "yes"]
-    assert " ".join(lines[4]) == "shard-a: the annotation x is ignored"
-
-
 def explained(
     to: ShardName = A,
     placement: PlacementView | None = None,
@@ -147,6 +82,7 @@ def explained(
     movement: str | None = None,
     rollout: str | None = None,
     evacuation: str | None = None,
+    apart: tuple[ApartView, ...] = (),
 ) -> Explanation:
     return Explanation(
         ring=RING,
@@ -167,6 +103,7 @@ def explained(
         rollout=rollout,
         evacuation=evacuation,
         placement=placement,
+        apart=apart,
         mistakes=mistakes,
     )
 
@@ -175,24 +112,28 @@ def explained(
 def test_an_object_is_explained(
     to: ShardName, step: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tables.explanation(explained(to))
+    plan_tables.explanation(explained(to))
 
     lines = [" ".join(line) for line in printed(capsys)]
     assert "Owner shard-a (has no Lease)" in lines
     assert f"Next {step}" in lines
-    hidden = ("Controlled by", "Rebalance", "Movement", "Rollout", "Evacuation")
+    hidden = ("Controlled by", "Rebalance", "Movement", "Rollout", "Evacuation", "Apart")
     assert not [line for line in lines if line.startswith(hidden)]
 
 
 def test_what_keeps_an_object_where_it_is_has_a_line_each(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    told = explained(rebalance="stays", movement="paused", rollout="two", evacuation="it goes")
+    children = (ApartView(object="/ConfigMap/default/a", owner=None),)
+    told = explained(
+        rebalance="stays", movement="paused", rollout="two", evacuation="it goes", apart=children
+    )
 
-    tables.explanation(told)
+    plan_tables.explanation(told)
 
     lines = [" ".join(line) for line in printed(capsys)]
     assert {"Rebalance stays", "Movement paused", "Rollout two", "Evacuation it goes"} <= {*lines}
+    assert "Apart 1 object that it controls, such as /ConfigMap/default/a on no shard" in lines
 
 
 def test_an_object_is_explained_with_a_word_about_every_shard(
@@ -218,7 +159,7 @@ def test_an_object_is_explained_with_a_word_about_every_shard(
         shards=shards,
     )
 
-    tables.explanation(explained(placement=placement, mistakes=("a label is ignored",)))
+    plan_tables.explanation(explained(placement=placement, mistakes=("a label is ignored",)))
 
     lines = [" ".join(line) for line in printed(capsys)]
     assert "Zone z" in lines
@@ -265,7 +206,7 @@ def test_a_plan_is_printed_with_load_and_what_keeps_objects_from_shards(
     )
     unowned = ("/Secret/d/x", "/Secret/d/y")
 
-    tables.plan(
+    plan_tables.plan(
         PlanReport(
             ring=RING,
             strategy="BoundedLoad",
@@ -273,7 +214,7 @@ def test_a_plan_is_printed_with_load_and_what_keeps_objects_from_shards(
             assignments=(),
             unassigned=unowned[:1],
             unowned=unowned,
-            reasons=dict.fromkeys(unowned, "no shard may have it"),
+            reasons=dict.fromkeys(unowned, "no shard can take it"),
             refusals=("spec: no",),
             rebalance=None,
             summary=Summary(objects=6, moves=0, imbalance_before=1.0, imbalance_after=None),
@@ -285,7 +226,7 @@ def test_a_plan_is_printed_with_load_and_what_keeps_objects_from_shards(
         "shard-a ready 0 4 3 3",
         "shard-b dead 0 0 0 -",
         "",
-        "2 unowned: no shard may have it",
+        "2 unowned: no shard can take it",
         "would be refused: spec: no",
         "BoundedLoad: 6 objects, 0 moves, 1 unassigned, 2 unowned; imbalance 1.00, then -",
     ]
@@ -337,20 +278,20 @@ def balance(
 def test_a_plan_says_what_moves_for_balance_and_why(
     report: BalanceReport, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tables.plan(planned(rebalance=report))
+    plan_tables.plan(planned(rebalance=report))
 
     assert " ".join(printed(capsys)[-2]) == line
 
 
 def test_of_many_shards_those_that_are_worst_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    tables.plan(planned(rebalance=balance(shards=12)))
+    plan_tables.plan(planned(rebalance=balance(shards=12)))
 
     line = " ".join(printed(capsys)[-2])
     assert "fragmentation: s11 1.1, then 0; s10" in line
     assert line.endswith("s2 0.2, then 0; and 2 more")
 
 
-def test_a_pause_is_told_wherever_a_ring_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pause_is_reported_wherever_a_ring_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     row = RingRow(
         name=RING,
         strategy=StrategyName.SPREAD,
@@ -372,7 +313,7 @@ def test_a_pause_is_told_wherever_a_ring_is_shown(capsys: pytest.CaptureFixture[
             ring=RING, paused=True, shards=(), objects=0, unassigned=0, unowned=0, draining=0
         )
     )
-    tables.plan(planned(paused=True))
+    plan_tables.plan(planned(paused=True))
 
     told = [line for line in capsys.readouterr().out.splitlines() if "is paused" in line]
     sentence = 'demo is paused; run "sharder resume" to continue'
@@ -389,18 +330,6 @@ def test_names_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str]) -
     out = capsys.readouterr().out
     assert r"'[red]\x1b[2J\nnew'" in out
     assert "\x1b" not in out
-
-
-def test_long_lines_are_not_cut_where_programs_read(capsys: pytest.CaptureFixture[str]) -> None:
-    name = ShardName("s" * 300)
-
-    tables.shards(
-        ShardsReport(
-            ring=RING, shards=(shard(name),), objects=0, unassigned=0, unowned=0, draining=0
-        )
-    )
-
-    assert name in capsys.readouterr().out
 
 
 def cleaned(
@@ -442,7 +371,7 @@ def test_a_clean_up_is_counted_and_what_failed_is_named(
     ]
 
 
-def test_rights_that_are_missing_everywhere_are_told_once_with_their_number(
+def test_rights_that_are_missing_everywhere_are_reported_once_with_their_number(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (row,) = cleaned(failures=40, forbidden=True).resources
@@ -503,30 +432,6 @@ def certificate(role: CertificateRole, *names: str) -> CertificateRow:
     )
 
 
-def test_certificates_are_printed_with_what_is_done_about_them(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    tables.certificates(
-        CertificatesReport(
-            secret="ns/secret",  # noqa: S106 - its name
-            phase="introducing",
-            foreign=False,
-            requested="authority",
-            problem=None,
-            certificates=(
-                certificate(CertificateRole.SERVING, "a", "b"),
-                certificate(CertificateRole.ISSUING),
-            ),
-        )
-    )
-
-    lines = printed(capsys)
-    assert lines[1][0] == "serving"
-    assert lines[1][-4:] == ["80", "AB", "a,", "b"]
-    assert ["issuing:", "SHA-256", "AA:BB"] in lines
-    assert lines[-2:] == [["ns/secret:", "introducing"], ["requested:", "authority"]]
-
-
 def test_certificates_that_do_not_serve_are_printed_with_the_reason(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -545,7 +450,7 @@ def test_certificates_that_do_not_serve_are_printed_with_the_reason(
 
 
 @pytest.mark.parametrize("problem", [None, "it has ended"])
-def test_a_certificate_that_somebody_else_made_is_printed_with_that(
+def test_a_certificate_that_another_client_made_is_printed_with_that(
     problem: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tables.certificates(
@@ -564,24 +469,6 @@ def test_a_certificate_that_somebody_else_made_is_printed_with_that(
     assert [line for line in lines if line.startswith("ns/")] == expected[: 1 + bool(problem)]
 
 
-def test_an_evacuated_shard_is_told_from_a_cordoned_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    rows = (
-        shard(A, says=Shard(name=A, cordoned=True)),
-        shard(B, says=Shard(name=B, cordoned=True, evacuating=True)),
-        shard(C),
-    )
-
-    tables.shards(
-        ShardsReport(ring=RING, shards=rows, objects=6, unassigned=0, unowned=0, draining=0)
-    )
-
-    header, *lines = printed(capsys)
-    assert header[-1] == "CORDONED"
-    assert [line[-1] for line in lines[:3]] == ["yes", "evacuating", "no"]
-
-
 def operated(*, dry_run: bool, before: str | None = None) -> OperationReport:
     change = FieldChange(field="metadata.labels", key="pin", before=before, after=True)
     return OperationReport(
@@ -596,7 +483,7 @@ def operated(*, dry_run: bool, before: str | None = None) -> OperationReport:
     )
 
 
-def test_an_operation_is_told_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_operation_is_reported_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     tables.operation(operated(dry_run=False))
 
     assert capsys.readouterr().out == "it is so\n"

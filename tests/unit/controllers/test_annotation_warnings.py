@@ -10,7 +10,7 @@ from sharder.controllers import annotation_warnings as module
 from sharder.controllers.annotation_warnings import MALFORMED, AnnotationWarnings
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.names import LOAD_ANNOTATION
-from tests.support.fake_clock import FakeClock
+from sharder.sdk.testing.clock import FakeClock
 from tests.support.fakes import FakeRecorder
 from tests.support.values import WIDGETS, obj, snapshot
 
@@ -34,7 +34,7 @@ async def telling() -> AsyncIterator[tuple[AnnotationWarnings, FakeRecorder, Fak
             task.cancel()
 
 
-async def test_a_mistake_is_told_once_however_often_it_is_seen() -> None:
+async def test_a_mistake_is_reported_once_however_often_it_is_seen() -> None:
     async with telling() as (annotation_warnings, recorder, clock):
         for _ in range(3):
             annotation_warnings.check(snapshot(), mistaken("nonsense"))
@@ -44,7 +44,7 @@ async def test_a_mistake_is_told_once_however_often_it_is_seen() -> None:
     assert LOAD_ANNOTATION in recorder.warnings[0][2]
 
 
-async def test_another_mistake_is_told_as_well_and_so_is_one_that_comes_back() -> None:
+async def test_another_mistake_is_reported_as_well_and_so_is_one_that_comes_back() -> None:
     async with telling() as (annotation_warnings, recorder, clock):
         for load in ("nonsense", "more=nonsense", "cpu=1", "nonsense"):
             annotation_warnings.check(snapshot(), mistaken(load))
@@ -53,7 +53,7 @@ async def test_another_mistake_is_told_as_well_and_so_is_one_that_comes_back() -
     assert len(recorder.warnings) == 3
 
 
-async def test_a_mistake_that_is_mended_before_it_was_told_is_not_told() -> None:
+async def test_a_mistake_that_is_fixed_before_it_was_reported_is_not_reported() -> None:
     async with telling() as (annotation_warnings, recorder, clock):
         annotation_warnings.check(snapshot(), mistaken("nonsense"))
         annotation_warnings.check(snapshot(), mistaken("cpu=1"))
@@ -90,7 +90,7 @@ async def test_who_never_tells_remembers_little() -> None:
     )
 
 
-async def test_more_than_can_be_told_at_a_time_are_told_when_they_are_seen_again() -> None:
+async def test_more_than_can_be_reported_at_a_time_are_reported_when_they_are_seen_again() -> None:
     many = module.MAX_UNREPORTED + 10
 
     async with telling() as (annotation_warnings, recorder, clock):
@@ -111,7 +111,7 @@ async def fill(annotation_warnings: AnnotationWarnings, clock: FakeClock) -> Non
             await clock.advance(2)
 
 
-async def test_more_than_can_be_remembered_are_not_told_again_and_again() -> None:
+async def test_more_than_can_be_remembered_are_not_reported_again_and_again() -> None:
     async with telling() as (annotation_warnings, recorder, clock):
         for _ in range(2):
             annotation_warnings.check(snapshot(), mistaken("nonsense", "one-more"))

@@ -396,7 +396,7 @@ async def test_certificates_that_cannot_be_used_are_tried_again(scene: Scene) ->
     assert len(tried) == 2
 
 
-async def test_an_error_that_is_over_and_comes_again_is_told_again(
+async def test_an_error_that_is_over_and_comes_again_is_reported_again(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     ours = scene.replica()
@@ -410,7 +410,7 @@ async def test_an_error_that_is_over_and_comes_again_is_told_again(
     assert warned(caplog) == ["busy", "busy"]
 
 
-async def test_an_error_that_stays_is_told_once(
+async def test_an_error_that_stays_is_reported_once(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     ours = scene.replica()

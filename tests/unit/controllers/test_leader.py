@@ -85,7 +85,7 @@ async def test_the_objects_of_a_silent_shard_move_and_those_of_others_stay() -> 
         assert (cluster.tally.moves, cluster.tally.drains) == (2 * moved, 0)
 
 
-async def test_objects_move_to_a_shard_that_joins_once_they_are_let_go() -> None:
+async def test_objects_move_to_a_shard_that_joins_once_they_are_released() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A), Replica(cluster).running():
@@ -182,7 +182,7 @@ async def test_a_crash_is_not_hidden_and_gives_the_lease_back() -> None:
     assert (await cluster.leases.get(LEADER)).spec.holder_identity == ""
 
 
-async def test_configurations_of_rings_that_went_while_nobody_led_are_deleted() -> None:
+async def test_configurations_of_rings_that_went_while_no_replica_led_are_deleted() -> None:
     cluster = Cluster()
     service = Replica(cluster)
     labels = {APP_LABEL[0]: APP_LABEL[1], RING_LABEL: "gone"}
@@ -250,7 +250,7 @@ async def test_an_unknown_resource_makes_only_its_own_ring_unready() -> None:
     assert bad.message == (
         "cannot read secrets: secrets is forbidden: cannot list; "
         'add {apiGroups: [""], resources: [secrets], verbs: [get, list, watch, patch]} '
-        "to the sharder's ClusterRole (in the chart: rings)"
+        "to the sharder's ClusterRole (with the chart: its value rings)"
     )
 
 
@@ -349,7 +349,7 @@ async def test_without_the_right_to_list_them_configurations_are_applied_each_ti
         assert configurations.applies == before + 1
 
 
-async def test_whom_the_api_server_is_to_trust_is_told_to_it_within_a_second() -> None:
+async def test_whom_the_api_server_is_to_trust_is_written_there_within_a_second() -> None:
     cluster = Cluster()
     service = Replica(cluster)
 

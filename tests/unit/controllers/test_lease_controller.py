@@ -28,8 +28,8 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.runtime.clock import Clock
+from sharder.sdk.testing.clock import FakeClock
 from tests.support.cluster import Cluster
-from tests.support.fake_clock import FakeClock
 from tests.support.values import NOW, A, B, lease
 
 REF = ObjectRef("default", A)
@@ -356,7 +356,7 @@ async def test_an_invalid_lease_is_never_written() -> None:
         assert await state(cluster) == ""
 
 
-async def test_a_write_that_is_forbidden_is_told() -> None:
+async def test_a_write_that_is_forbidden_is_reported() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A):
@@ -388,7 +388,7 @@ async def test_an_invalid_lease_is_reported_once_and_neither_written_nor_deleted
     assert "label value" in message
 
 
-async def test_what_a_lease_says_in_vain_of_its_shard_is_told_once_and_again_if_it_changes() -> (
+async def test_what_a_lease_says_that_is_ignored_is_reported_once_and_again_if_it_changes() -> (
     None
 ):
     cluster = Cluster()

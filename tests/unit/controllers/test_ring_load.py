@@ -205,7 +205,7 @@ class Stage:
         )
 
 
-async def test_loads_are_shown_as_they_are_until_nobody_leads() -> None:
+async def test_loads_are_shown_as_they_are_until_no_replica_leads() -> None:
     cluster = Cluster()
     stage, seen = Stage(cluster), []
 

@@ -188,7 +188,7 @@ async def test_without_the_right_to_see_whom_the_api_server_trusts_nothing_is_re
     assert await pass_overlap(scene, leader.ensure) == [bundle]
 
 
-async def test_why_a_rotation_does_not_go_on_is_told_once(
+async def test_why_a_rotation_does_not_go_on_is_reported_once(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "sharder.controllers.ca_trust")

@@ -12,10 +12,24 @@ from sharder.controllers.scope import (
     selector_text,
     watches_of,
 )
+from sharder.core.api.ring import ControllerRing, RingSpec
 from sharder.core.api.selector import LabelSelector, Requirement
+from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import Role
-from tests.support.fakes import matches
-from tests.support.values import CONFIGMAPS, DEMO, DRAIN, OWNER, SECRETS, WIDGETS, snapshot
+from sharder.sdk.testing.selectors import matches
+from tests.support.values import (
+    CONFIGMAPS,
+    DEMO,
+    DRAIN,
+    OWNER,
+    SECRETS,
+    WIDGETS,
+    A,
+    B,
+    available,
+    ring,
+    snapshot,
+)
 
 FEW = frozenset(f"few-{number:02}" for number in range(MAX_NAMESPACES))
 MANY = FEW | {"one-more"}
@@ -111,3 +125,28 @@ def test_the_text_of_a_selector_matches_what_the_selector_matches(labels: dict[s
 
 def test_without_a_selector_all_objects_match() -> None:
     assert selector_text(None) == selector_text(LabelSelector()) == ""
+
+
+@pytest.mark.parametrize(
+    ("operator", "names", "is_limited"),
+    [
+        ("In", ("a", "b"), True),
+        ("In", tuple(FEW), True),
+        ("In", tuple(MANY), False),
+        ("NotIn", ("a", "b"), False),
+    ],
+)
+def test_in_a_ring_that_names_its_namespaces_drains_are_watched_there_alone(
+    operator: str, names: tuple[str, ...], is_limited: bool
+) -> None:
+    named = Requirement(key="kubernetes.io/metadata.name", operator=operator, values=names)
+    selector = LabelSelector(match_expressions=(named,))
+    spec = RingSpec(resources=ring().spec.resources, namespace_selector=selector)
+    selecting = ControllerRing(metadata=ring().metadata, spec=spec)
+    list_scope = (ListRequest("a"), ListRequest("b"))
+
+    built = build(selecting, members=available(A, B), namespaces=frozenset({"a", "b"}))
+    watches = list(watches_of(built, list_scope))
+
+    drains = {w.list_scope for w in watches if w.draining}
+    assert drains == {list_scope if is_limited else WHOLE}

@@ -20,8 +20,9 @@ from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ApiError, Forbidden, NotFound, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.core.webhook_configuration import Endpoint, Registration
-from tests.support.fake_clock import FakeClock
-from tests.support.fakes import FakeWebhookConfigurations, matches
+from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.selectors import matches
+from tests.support.fakes import FakeWebhookConfigurations
 
 NAME = "controllerrings.sharding.timebertt.dev"
 PERIOD = 30.0
@@ -154,7 +155,7 @@ async def test_what_is_gone_or_may_not_be_read_is_applied(error: ApiError) -> No
         assert bench.configurations.applies == 2
 
 
-async def test_a_new_authority_is_told_at_the_next_look() -> None:
+async def test_a_new_authority_is_reported_at_the_next_look() -> None:
     bench = Bench()
 
     async with bench.running():
@@ -175,7 +176,7 @@ async def test_who_may_not_lead_any_more_writes_nothing() -> None:
         assert bench.configurations.bodies == {}
 
 
-async def test_a_missing_right_is_told_once_and_used_when_it_is_granted(
+async def test_a_missing_right_is_reported_once_and_used_when_it_is_granted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

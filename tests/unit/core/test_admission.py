@@ -1,12 +1,10 @@
 """Facts about `sharder.core.admission`: the rules (a) to (f) of docs/protocol.md, "Admission"."""
 
-import re
-
 import pytest
 from msgspec import structs
 
 from sharder.core.admission import PASS, Decision, Review, decide
-from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.membership import Members, Standing
@@ -20,6 +18,21 @@ from sharder.core.names import (
 )
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
+from tests.support.admissions import (
+    EMPTY,
+    OTHER_POD,
+    OWNERS_ACCOUNT,
+    OWNERS_POD,
+    PERSON,
+    RING,
+    SECRET_TO_B,
+    SHARDER,
+    STRANGE_ACCOUNT,
+    TO_B,
+    create,
+    stored,
+    update,
+)
 from tests.support.json_patch import admitted
 from tests.support.values import (
     CONFIGMAPS,
@@ -39,46 +52,7 @@ from tests.support.values import (
     snapshot,
 )
 
-SHARDER = "system:serviceaccount:sharding-system:sharder"
-PERSON = Writer(username="alice")
 THE_SHARDER = Writer(username=SHARDER)
-OWNERS_POD = Writer(username="system:serviceaccount:elsewhere:operator", pod_name=A)
-OWNERS_ACCOUNT = Writer(username="system:serviceaccount:default:operator")
-OTHER_POD = Writer(username="system:serviceaccount:elsewhere:operator", pod_name=B)
-STRANGE_ACCOUNT = Writer(username="system:serviceaccount:kube-system:gitops")
-
-RING = snapshot()
-EMPTY = snapshot(available())
-TO_B = named(WIDGETS, B, RING)
-"""A Widget that the ring wants on shard b."""
-SECRET_TO_B = named(SECRETS, B, RING)
-
-
-def create(
-    new: PartialObject,
-    *,
-    of: GroupResource = WIDGETS,
-    writer: Writer = PERSON,
-    by: RingSnapshot = RING,
-) -> Decision:
-    review = Review(operation="CREATE", resource=of, obj=new, old=None, writer=writer)
-    return decide(review, by, frozenset({SHARDER}))
-
-
-def update(
-    old: PartialObject,
-    new: PartialObject,
-    *,
-    of: GroupResource = WIDGETS,
-    writer: Writer = PERSON,
-    by: RingSnapshot = RING,
-) -> Decision:
-    review = Review(operation="UPDATE", resource=of, obj=new, old=old, writer=writer)
-    return decide(review, by, frozenset({SHARDER}))
-
-
-def stored(new: PartialObject, decision: Decision) -> ObjectMeta:
-    return admitted(new, decision.operations).metadata
 
 
 # What is not ours
@@ -180,7 +154,7 @@ def test_a_drain_label_that_somebody_rewrites_gets_its_value_back() -> None:
 
 @pytest.mark.parametrize("of", [WIDGETS, SECRETS, CONFIGMAPS])
 @pytest.mark.parametrize("asked", [None, B, C, "", "no such shard"])
-def test_an_owner_that_somebody_changes_is_put_back(of: GroupResource, asked: str | None) -> None:
+def test_a_changed_owner_is_put_back(of: GroupResource, asked: str | None) -> None:
     old = obj(of, owner=A, controlled_by="s")
     new = obj(of, owner=asked, controlled_by="s")
 
@@ -199,7 +173,7 @@ def test_an_owner_is_put_back_whatever_its_standing(standing: Standing) -> None:
     assert stored(obj(), update(obj(owner=A), obj(), by=by)).labels == {OWNER: A}
 
 
-def test_an_owner_that_nobody_knows_is_put_back() -> None:
+def test_an_owner_that_is_unknown_is_put_back() -> None:
     assert stored(obj(), update(obj(owner="stranger"), obj(), by=EMPTY)).labels == {
         OWNER: "stranger"
     }
@@ -232,7 +206,7 @@ def test_replacing_a_draining_object_puts_owner_and_drain_back() -> None:
     ],
 )
 @pytest.mark.parametrize("value", ["true", ""])
-def test_an_object_that_its_shard_lets_go_is_assigned(writer: Writer, value: str) -> None:
+def test_an_object_that_its_shard_releases_is_assigned(writer: Writer, value: str) -> None:
     old, new = obj(name=TO_B, owner=A, drain=value), obj(name=TO_B)
 
     decision = update(old, new, writer=writer)
@@ -246,7 +220,7 @@ def test_an_object_that_its_shard_lets_go_is_assigned(writer: Writer, value: str
     [STRANGE_ACCOUNT, OTHER_POD],
     ids=["a ServiceAccount of another namespace", "another shard's pod"],
 )
-def test_nobody_lets_go_for_somebody_elses_shard(writer: Writer) -> None:
+def test_nobody_releases_it_for_another_clients_shard(writer: Writer) -> None:
     old, new = obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B)
 
     decision = update(old, new, writer=writer)
@@ -254,7 +228,7 @@ def test_nobody_lets_go_for_somebody_elses_shard(writer: Writer) -> None:
     assert stored(new, decision).labels == {OWNER: A, DRAIN: "true"}
 
 
-def test_a_write_that_lets_go_for_another_shard_is_warned_that_it_does_not_count() -> None:
+def test_a_write_that_releases_it_for_another_shard_is_warned_that_it_does_not_count() -> None:
     old, new = obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B)
 
     decision = update(old, new, writer=OTHER_POD)
@@ -288,7 +262,9 @@ def test_a_person_who_changes_annotations_as_well_is_warned_that_it_does_not_cou
 
 
 @pytest.mark.parametrize("writer", [OWNERS_POD, OWNERS_ACCOUNT])
-def test_a_shard_lets_go_although_another_webhook_touches_an_annotation(writer: Writer) -> None:
+def test_a_shard_releases_it_although_another_webhook_touches_an_annotation(
+    writer: Writer,
+) -> None:
     old = obj(name=TO_B, owner=A, drain="true", annotations={"touched": "1"})
     new = obj(name=TO_B, annotations={"touched": "2"})
 
@@ -311,7 +287,7 @@ def test_an_update_that_does_not_look_like_an_acknowledgement_gets_no_warning(
 
 
 @pytest.mark.parametrize("standing", [Standing.LEAVING, Standing.MISSING, Standing.GONE])
-def test_a_shard_that_is_not_available_lets_go_like_any_other(standing: Standing) -> None:
+def test_a_shard_that_is_not_available_releases_it_like_any_other(standing: Standing) -> None:
     by = snapshot(members({A: standing, B: Standing.AVAILABLE}))
     old, new = obj(owner=A, drain="true"), obj()
 
@@ -343,7 +319,7 @@ def test_no_service_account_but_its_own_pod_speaks_for_a_shard_without_lease() -
         "names another owner",
     ],
 )
-def test_a_write_that_does_more_or_less_than_let_go_is_no_acknowledgement(
+def test_a_write_that_does_more_or_less_than_release_is_no_acknowledgement(
     new: PartialObject,
 ) -> None:
     old = obj(name=TO_B, owner=A, drain="true", labels={"x": "1"})
@@ -354,7 +330,7 @@ def test_a_write_that_does_more_or_less_than_let_go_is_no_acknowledgement(
     assert (labels[OWNER], labels[DRAIN]) == (A, "true")
 
 
-def test_what_is_let_go_without_having_been_asked_for_is_put_back() -> None:
+def test_what_is_released_without_having_been_asked_for_is_put_back() -> None:
     old, new = obj(name=TO_B, owner=A), obj(name=TO_B)
 
     assert stored(new, update(old, new, writer=OWNERS_POD)).labels == {OWNER: A}
@@ -388,7 +364,7 @@ def test_no_object_is_directed_to_a_shard_that_gets_nothing_new(standing: Standi
 
 
 @pytest.mark.parametrize("written", [A, None], ids=["rewritten", "removed"])
-def test_who_lets_go_has_no_say_in_where_the_object_goes(written: str | None) -> None:
+def test_who_releases_it_has_no_say_in_where_the_object_goes(written: str | None) -> None:
     by = snapshot(available(A, B, C))
     name = named(WIDGETS, B, by)
     old = obj(name=name, owner=A, drain="true", annotations={NEXT: C})
@@ -397,7 +373,7 @@ def test_who_lets_go_has_no_say_in_where_the_object_goes(written: str | None) ->
     assert update(old, new, writer=OWNERS_POD, by=by).assigned == C
 
 
-def test_a_leading_object_that_is_let_go_is_left_to_the_leader_with_its_direction() -> None:
+def test_a_leading_object_that_is_released_is_left_to_the_leader_with_its_direction() -> None:
     old = obj(SECRETS, SECRET_TO_B, owner=A, drain="true", annotations={NEXT: B})
     new = obj(SECRETS, SECRET_TO_B, annotations={NEXT: B})
 
@@ -406,7 +382,7 @@ def test_a_leading_object_that_is_let_go_is_left_to_the_leader_with_its_directio
     assert decision == Decision(outcome="left_to_leader")
 
 
-def test_a_controlled_object_is_never_let_go() -> None:
+def test_a_controlled_object_is_never_released() -> None:
     old = obj(CONFIGMAPS, owner=A, drain="true", controlled_by=SECRET_TO_B)
     new = obj(CONFIGMAPS, controlled_by=SECRET_TO_B)
 
@@ -415,7 +391,7 @@ def test_a_controlled_object_is_never_let_go() -> None:
     assert stored(new, decision).labels == {OWNER: A, DRAIN: "true"}
 
 
-def test_an_object_that_is_let_go_while_no_shard_is_available_has_no_owner() -> None:
+def test_an_object_that_is_released_while_no_shard_is_available_has_no_owner() -> None:
     old, new = obj(owner=A, drain="true"), obj()
 
     assert update(old, new, by=EMPTY) == Decision(outcome="no_shard")
@@ -492,180 +468,6 @@ def test_an_empty_owner_label_is_no_owner() -> None:
     assert stored(new, update(old, new)).labels == {}
 
 
-# (e) main objects are created
-
-
-@pytest.mark.parametrize("of", [WIDGETS, SECRETS])
-@pytest.mark.parametrize(
-    "labels", [None, {}, {"x": "1"}, {OWNER: A}, {OWNER: A, DRAIN: "true"}, {OWNER: "bad value!"}]
-)
-def test_a_new_object_gets_the_owner_that_its_key_hashes_to(
-    of: GroupResource, labels: dict[str, str] | None
-) -> None:
-    named_new = obj(of, named(of, B, RING), annotations={NEXT: A})
-    new = replace_labels(named_new, labels)
-
-    decision = create(new, of=of, writer=OWNERS_POD)
-
-    other = {key: value for key, value in (labels or {}).items() if key == "x"}
-    assert decision.assigned == B
-    assert stored(new, decision).labels == {**other, OWNER: B}
-    assert stored(new, decision).annotations == {}
-
-
-def test_a_new_object_that_bears_the_right_owner_already_is_not_counted_again() -> None:
-    assert create(obj(name=TO_B, owner=B)) == PASS
-
-
-def test_a_new_object_loses_its_owner_while_no_shard_is_available() -> None:
-    new = obj(owner=A, drain="true", labels={"x": "1"})
-
-    decision = create(new, by=EMPTY)
-
-    assert decision.outcome == "no_shard"
-    assert decision.assigned is None
-    assert stored(new, decision).labels == {"x": "1"}
-
-
-@pytest.mark.parametrize("labels", [None, {OWNER: A, DRAIN: "true"}])
-def test_an_object_whose_name_is_yet_to_be_generated_is_named_and_assigned_by_that_name(
-    labels: dict[str, str] | None,
-) -> None:
-    decision = create(unnamed(labels, generate_name="w-"))
-
-    after = stored(unnamed(labels, generate_name="w-"), decision)
-    assert decision.outcome == "assigned"
-    assert re.fullmatch("w-[bcdfghjklmnpqrstvwxz2456789]{10}", after.name)
-    assert after.labels == {OWNER: RING.wanted(f"/Widget/default/{after.name}")}
-
-
-def test_a_generated_name_is_no_longer_than_kubernetes_own() -> None:
-    new = unnamed(None, generate_name="w" * 70)
-
-    assert len(stored(new, create(new)).name) == 63
-
-
-def test_a_request_that_is_called_twice_gets_the_same_name() -> None:
-    new = unnamed(None, generate_name="w-")
-
-    assert create(new) == create(new)
-
-
-def test_an_object_without_any_name_passes_without_owner() -> None:
-    new = unnamed({OWNER: A})
-
-    decision = create(new)
-
-    assert decision.outcome == "unnamed"
-    assert "neither name nor generateName" in decision.warning
-    assert not stored(new, decision).labels
-
-
-def unnamed(labels: dict[str, str] | None, *, generate_name: str = "") -> PartialObject:
-    meta = ObjectMeta(generate_name=generate_name, namespace="default", labels=labels)
-    return PartialObject(api_version="v1", kind="Widget", metadata=meta)
-
-
-# (f) controlled objects are created
-
-
-@pytest.mark.parametrize(
-    ("asked", "writer", "owner"),
-    [
-        (A, OWNERS_POD, A),
-        (A, OWNERS_ACCOUNT, A),
-        (A, PERSON, A),
-        (A, OTHER_POD, B),
-        (A, STRANGE_ACCOUNT, B),
-        (C, OWNERS_POD, A),
-        (None, OWNERS_POD, A),
-        (None, OTHER_POD, B),
-        (None, Writer(username="x", pod_name=C), B),
-        (None, PERSON, B),
-        (C, PERSON, B),
-        ("", PERSON, B),
-        ("no such shard", PERSON, B),
-    ],
-    ids=[
-        "the owner stays that its pod names",
-        "the owner stays that an account of its namespace names",
-        "the owner stays that a person names",
-        "another pod names nobody but itself",
-        "an account of another namespace names nobody",
-        "another owner yields to the creator's pod",
-        "the creator's pod",
-        "the creator's pod, another one",
-        "a pod that is no shard yields to the owner's key",
-        "the owner's key",
-        "an unavailable owner yields to the owner's key",
-        "an empty owner yields to the owner's key",
-        "an invalid owner yields to the owner's key",
-    ],
-)
-def test_a_new_controlled_object_belongs_where_its_creator_is(
-    asked: str | None, writer: Writer, owner: ShardName
-) -> None:
-    new = obj(CONFIGMAPS, owner=asked, drain="true", controlled_by=SECRET_TO_B)
-
-    decision = create(new, of=CONFIGMAPS, writer=writer)
-
-    assert stored(new, decision).labels == {OWNER: owner}
-
-
-@pytest.mark.parametrize("standing", [Standing.LEAVING, Standing.MISSING, Standing.GONE])
-def test_a_new_controlled_object_never_goes_to_a_shard_that_gets_nothing_new(
-    standing: Standing,
-) -> None:
-    by = snapshot(members({A: standing, B: Standing.AVAILABLE}))
-    new = obj(CONFIGMAPS, owner=A, controlled_by="s")
-
-    assert create(new, of=CONFIGMAPS, writer=OWNERS_POD, by=by).assigned == B
-
-
-def test_a_controlled_object_stamped_by_its_creator_passes() -> None:
-    new = obj(CONFIGMAPS, owner=A, controlled_by=SECRET_TO_B)
-
-    assert create(new, of=CONFIGMAPS, writer=OWNERS_POD) == PASS
-
-
-def test_a_controlled_object_whose_name_is_generated_is_assigned_all_the_same() -> None:
-    new = obj(CONFIGMAPS, "", controlled_by=SECRET_TO_B)
-
-    assert create(new, of=CONFIGMAPS).assigned == B
-
-
-def test_a_new_object_that_nothing_controls_is_not_assigned() -> None:
-    assert create(obj(CONFIGMAPS), of=CONFIGMAPS) == Decision(outcome="no_controller")
-
-
-def test_a_new_object_that_nothing_controls_loses_an_owner_that_it_brings() -> None:
-    new = obj(CONFIGMAPS, owner=A, drain="true")
-
-    decision = create(new, of=CONFIGMAPS, writer=OWNERS_POD)
-
-    assert decision.outcome == "no_controller"
-    assert not stored(new, decision).labels
-
-
-def test_a_new_controlled_object_loses_its_owner_while_no_shard_is_available() -> None:
-    new = obj(CONFIGMAPS, owner=A, controlled_by="s")
-
-    decision = create(new, of=CONFIGMAPS, writer=OWNERS_POD, by=EMPTY)
-
-    assert decision.outcome == "no_shard"
-    assert stored(new, decision).labels == {}
-
-
-def replace_labels(of: PartialObject, labels: dict[str, str] | None) -> PartialObject:
-    meta = ObjectMeta(
-        name=of.metadata.name,
-        namespace=of.metadata.namespace,
-        labels=labels,
-        annotations=of.metadata.annotations,
-    )
-    return PartialObject(api_version=of.api_version, kind=of.kind, metadata=meta)
-
-
 # Objects that come into the scope of an objectSelector, or leave it
 
 BLUE = {"team": "blue"}
@@ -740,11 +542,11 @@ def test_a_repeated_call_for_nonsense_warns_again_and_changes_nothing() -> None:
     assert LOAD_ANNOTATION in decision.warning
 
 
-def test_who_finds_no_shard_is_told_that_beside_what_is_nonsense() -> None:
+def test_who_finds_no_shard_is_warned_of_that_beside_what_is_nonsense() -> None:
     new = obj(annotations={LOAD_ANNOTATION: "x"}, labels={POOL_LABEL: "none"})
 
     decision = create(new)
 
     assert decision.outcome == "no_shard"
     assert LOAD_ANNOTATION in decision.warning
-    assert "; no shard may have it: " in decision.warning
+    assert "; no shard can take it: " in decision.warning

@@ -127,7 +127,7 @@ def test_a_generated_name_counts_as_the_name_that_it_becomes() -> None:
     )
 
 
-def test_an_object_that_is_let_go_is_placed_where_there_is_room_and_counted_there() -> None:
+def test_an_object_that_is_released_is_placed_where_there_is_room_and_counted_there() -> None:
     snapshot, tally = counted(3)
     for number in range(3):
         tally.see("w", number, Entry(A))
@@ -140,7 +140,7 @@ def test_an_object_that_is_let_go_is_placed_where_there_is_room_and_counted_ther
     assert decision.reservation == Reservation(snapshot.identity_of(before), Entry(B))
 
 
-def test_an_object_that_is_let_go_waits_where_there_is_no_room() -> None:
+def test_an_object_that_is_released_waits_where_there_is_no_room() -> None:
     snapshot, tally = counted(3)
     for number in range(6):
         tally.see("w", number, Entry(A if number < 3 else B))
@@ -152,7 +152,7 @@ def test_an_object_that_is_let_go_waits_where_there_is_no_room() -> None:
     assert (decision.outcome, decision.operations) == ("no_shard", ())
 
 
-def test_an_object_that_is_let_go_goes_where_it_is_directed_while_there_is_room() -> None:
+def test_an_object_that_is_released_goes_where_it_is_directed_while_there_is_room() -> None:
     for held, goal in ((2, B), (3, A)):
         snapshot, tally = counted(3)
         for number in range(held):
@@ -201,7 +201,7 @@ def test_a_child_gets_the_shard_on_which_its_owner_is_counted(owner: ShardName) 
     assert (decision.assigned, decision.reservation) == (owner, None)
 
 
-def test_a_child_of_an_owner_that_nobody_knows_waits() -> None:
+def test_a_child_of_an_owner_that_is_unknown_waits() -> None:
     snapshot, _ = counted()
 
     decision = asked(snapshot, obj(CONFIGMAPS, "c", controlled_by="parent"), of=CONFIGMAPS)

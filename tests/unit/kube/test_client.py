@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from aiohttp import web
 import sharder.kube.client as module
 from sharder.core.errors import ConfigError, NotFound, Unavailable
 from sharder.kube.client import MERGE_PATCH, Client, connect
+from sharder.runtime.clock import SystemClock
 from tests.unit.kube.conftest import Script, kubeconfig
 
 
@@ -99,6 +101,26 @@ async def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None
 
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1"):
         await client.request("GET", "/x")
+
+    await client.close()
+
+
+async def test_the_server_time_is_that_of_its_answer(script: Script, client: Client) -> None:
+    script.then((403, {}))  # every answer has it
+
+    found = await client.server_time()
+
+    assert abs(found - SystemClock().now()) < timedelta(seconds=30)
+    assert script.asked[0].path == "/prefix/version"
+
+
+async def test_the_time_of_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t")
+    (tmp_path / "config").write_text(kubeconfig("http://127.0.0.1:1"))
+    client = await connect(str(tmp_path / "config"))
+
+    with pytest.raises(Unavailable, match="GET /version"):
+        await client.server_time()
 
     await client.close()
 
@@ -212,3 +234,34 @@ async def test_a_pod_without_its_token_says_what_to_do(monkeypatch: pytest.Monke
 
     with pytest.raises(ConfigError, match="mount its token or set a kubeconfig"):
         await connect()
+
+
+async def test_every_answer_is_observed_with_its_method_and_status(
+    script: Script, client: Client
+) -> None:
+    script.then(b"", (429, {"message": "too many requests"}), b"")
+    seen: list[tuple[str, str]] = []
+    client.observe(lambda method, status: seen.append((method, status)))
+
+    await client.request("GET", "/x")
+    with suppress(Unavailable):
+        await client.request("PATCH", "/x", body={})
+    await read_all(client)
+
+    assert seen == [("GET", "200"), ("PATCH", "429"), ("GET", "200")]
+
+
+async def test_a_request_without_an_answer_is_observed_as_such(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t")
+    (tmp_path / "config").write_text(kubeconfig("http://127.0.0.1:1"))
+    client = await connect(str(tmp_path / "config"))
+    seen: list[tuple[str, str]] = []
+    client.observe(lambda method, status: seen.append((method, status)))
+
+    with suppress(Unavailable):
+        await client.request("DELETE", "/x")
+    with suppress(Unavailable):
+        await read_all(client)
+    await client.close()
+
+    assert seen == [("DELETE", "<error>"), ("GET", "<error>")]

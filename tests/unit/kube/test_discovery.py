@@ -65,7 +65,7 @@ async def test_a_resource_comes_once_in_the_first_version_that_serves_it(
     assert [(r.id.resource, r.version) for r in found.resources] == [("a", "v2"), ("b", "v1")]
 
 
-async def test_a_group_whose_server_does_not_answer_is_told(
+async def test_a_group_whose_server_does_not_answer_is_reported(
     script: Script, client: Client
 ) -> None:
     stale = group("metrics.k8s.io", version("v1beta1", freshness="Stale"))

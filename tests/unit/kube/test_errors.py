@@ -77,7 +77,7 @@ def test_no_answer_says_why(error: Exception, text: str) -> None:
 
 @pytest.mark.parametrize("answer", [b"", b"{", b"<html>", b"[]"])
 def test_a_garbled_answer_may_be_right_next_time(answer: bytes) -> None:
-    with pytest.raises(Unavailable, match="not an answer of an API server"):
+    with pytest.raises(Unavailable, match="the response is not from an API server"):
         understand(answer, Status, "GET /x")
 
 

@@ -5,8 +5,9 @@ import pytest
 from sharder.core.api.cluster import User
 from sharder.core.api.meta import Json
 from sharder.core.errors import Forbidden, Unavailable
+from sharder.core.names import GroupResource
 from sharder.kube.client import Client
-from sharder.kube.reviews import KubeReviews
+from sharder.kube.reviews import KubeReviews, may_i
 from tests.unit.kube.conftest import Script
 
 SCRAPER = User(
@@ -96,3 +97,31 @@ async def test_what_is_no_answer_allows_nothing(
 
     with pytest.raises(Unavailable):
         await KubeReviews(client).may_read_metrics(SCRAPER)
+
+
+@pytest.mark.parametrize(
+    ("named", "resource", "subresource"),
+    [("databases", "databases", ""), ("databases/status", "databases", "status")],
+)
+async def test_a_subresource_is_asked_about_apart(
+    script: Script, client: Client, named: str, resource: str, subresource: str
+) -> None:
+    script.then((201, {"status": {"allowed": True}}))
+
+    assert await may_i(client, "patch", GroupResource("example.com", named))
+
+    (asked,) = script.asked
+    assert asked.body == {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {
+            "resourceAttributes": {
+                "verb": "patch",
+                "group": "example.com",
+                "resource": resource,
+                "subresource": subresource,
+                "namespace": "",
+                "name": "",
+            }
+        },
+    }

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.status.stats import ShardLoad
+from sharder.core.status.story import Kind, Transition
 from sharder.metrics.registry import Metrics
 
 RING, OTHER = RingName("demo"), RingName("other")
@@ -63,6 +64,9 @@ class Backlog:
     def age(self) -> float:
         return self.seconds
 
+    def by_shard(self) -> dict[ShardName, tuple[int, float]]:
+        return {SHARD: (self.objects, self.seconds)}
+
 
 def load(objects: int, ceiling: int | None, shard: ShardName = SHARD) -> ShardLoad:
     return ShardLoad(namespace="ns", shard=shard, objects=objects, ceiling=ceiling)
@@ -83,6 +87,10 @@ def use_everything(metrics: Metrics) -> None:
     metrics.show_load(RING, objects=3, shards=[load(2, 10)])
     metrics.rings.calculated(RING)
     metrics.resynced(RING, 1)
+    metrics.story.handed_over(RING, "lost", 31)
+    metrics.story.rescued(RING, 32)
+    metrics.story.happened(RING, Transition(kind=Kind.LOST))
+    metrics.story.show_conditions(RING, {"Ready": "True"})
     show_ring(metrics)
     show_shard(metrics)
 
@@ -246,9 +254,15 @@ def test_answers_are_counted_by_outcome(registry: CollectorRegistry, metrics: Me
 def test_answers_are_timed(registry: CollectorRegistry, metrics: Metrics) -> None:
     metrics.answered(RING, "assigned", 0.25)
     metrics.answered(RING, "assigned", 0.5)
+    metrics.answered(RING, "unchanged", 0.125)
 
-    assert series(registry, "admission_duration_seconds_count") == [({}, 2)]
-    assert series(registry, "admission_duration_seconds_sum") == [({}, 0.75)]
+    assigned = {"controllerring": "demo", "outcome": "assigned"}
+    unchanged = {**assigned, "outcome": "unchanged"}
+    assert series(registry, "admission_duration_seconds_count") == [(assigned, 2), (unchanged, 1)]
+    assert series(registry, "admission_duration_seconds_sum") == [
+        (assigned, 0.75),
+        (unchanged, 0.125),
+    ]
 
 
 def test_resyncs_are_timed_by_ring(registry: CollectorRegistry, metrics: Metrics) -> None:
@@ -256,6 +270,115 @@ def test_resyncs_are_timed_by_ring(registry: CollectorRegistry, metrics: Metrics
 
     labels = {"controllerring": "demo"}
     assert series(registry, "resync_duration_seconds_sum") == [(labels, 2.5)]
+
+
+def test_handovers_are_timed_by_ring_and_reason(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    metrics.story.handed_over(RING, "drained", 0.25)
+    metrics.story.handed_over(RING, "lost", 31)
+
+    of_demo = {"controllerring": "demo"}
+    assert series(registry, "handover_seconds_sum") == [
+        ({**of_demo, "reason": "drained"}, 0.25),
+        ({**of_demo, "reason": "lost"}, 31),
+    ]
+
+
+def test_rescues_are_timed_by_ring(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.story.rescued(RING, 32)
+
+    assert series(registry, "rescue_seconds_sum") == [({"controllerring": "demo"}, 32)]
+
+
+def test_transitions_are_counted_by_the_reason_of_their_events(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    for _ in range(2):
+        metrics.story.happened(RING, Transition(kind=Kind.LOST))
+
+    labels = {"controllerring": "demo", "reason": "ShardLost"}
+    assert series(registry, "transitions_total") == [(labels, 2)]
+
+
+def test_each_condition_has_one_status(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.story.show_conditions(RING, {"Ready": "True", "Covered": "True"})
+    metrics.story.show_conditions(RING, {"Ready": "False"})
+
+    shown = {
+        (labels["condition"], labels["status"]): value
+        for labels, value in series(registry, "controllerring_condition")
+    }
+    assert shown == {("Ready", "True"): 0, ("Ready", "False"): 1, ("Ready", "Unknown"): 0}
+
+
+def test_hidden_conditions_are_not_shown(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.story.show_conditions(RING, {"Ready": "True"})
+
+    metrics.story.hide_conditions(RING)
+    metrics.story.hide_conditions(OTHER)
+
+    assert series(registry, "controllerring_condition") == []
+
+
+def samples(registry: CollectorRegistry, name: str) -> dict[tuple[str, ...], float]:
+    """The values of a series that is not the sharder's own, by its labels."""
+    found = (sample for family in registry.collect() for sample in family.samples)
+    return {tuple(s.labels.values()): s.value for s in found if s.name == name}
+
+
+def test_requests_to_the_api_server_are_counted_by_status_and_method(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    for code in ("200", "429", "429"):
+        metrics.client_go.requested("GET", code)
+
+    requests = samples(registry, "rest_client_requests_total")
+    assert requests == {("200", "GET"): 1, ("429", "GET"): 2}
+
+
+def test_a_queue_shows_its_depth_while_it_runs(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    depth = [1, 2]
+
+    metrics.client_go.show_queue("resync", lambda: len(depth), lambda: 2.5)
+    depth.pop()
+    names = ("workqueue_depth", "workqueue_longest_running_processor_seconds")
+    shown = [samples(registry, name) for name in names]
+    metrics.client_go.hide_queue("resync")
+
+    assert shown == [{("resync",): 1}, {("resync",): 2.5}]
+    assert [samples(registry, name) for name in names] == [{}, {}]
+
+
+def test_the_work_of_a_queue_is_counted_and_timed(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    metrics.client_go.added("resync", 0.25)
+    metrics.client_go.retried("resync")
+    metrics.client_go.worked("resync", 0.5)
+
+    assert samples(registry, "workqueue_adds_total") == {("resync",): 1}
+    assert samples(registry, "workqueue_queue_duration_seconds_sum") == {("resync",): 0.25}
+    assert samples(registry, "workqueue_retries_total") == {("resync",): 1}
+    assert samples(registry, "workqueue_work_duration_seconds_sum") == {("resync",): 0.5}
+
+
+def test_the_process_and_its_interpreter_are_shown(registry: CollectorRegistry) -> None:
+    Metrics(registry, version="1.2.3", shard_states=STATES)
+
+    names = {family.name for family in registry.collect()}
+    assert {"process_resident_memory_bytes", "python_info", "python_gc_collections"} <= names
+
+
+def test_every_help_text_is_a_sentence_of_its_own(metrics: Metrics) -> None:
+    families = list(text_string_to_metric_families(metrics.render()[0].decode()))
+
+    texts = [family.documentation for family in families if family.name.startswith("controller_")]
+    assert len(texts) > 30
+    assert [text for text in texts if len(text.split()) < 4] == []
+    assert len({*texts}) == len(texts)
 
 
 def test_a_ring_shows_its_object_and_its_status(
@@ -366,10 +489,23 @@ def test_a_ring_that_comes_back_counts_from_nought(
     assert len(series(registry, "shard_info")) == 1
 
 
+def test_a_watch_is_shown_as_it_is_at_each_scrape(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    broken = set[str]()
+    metrics.replica.show_watch("leases", lambda: not broken)
+    at_first = series(registry, "watch_healthy")
+
+    broken.add("leases")
+
+    assert at_first == [({"watch": "leases"}, 1)]
+    assert series(registry, "watch_healthy") == [({"watch": "leases"}, 0)]
+
+
 @pytest.mark.parametrize("leading", [True, False])
 def test_the_leader_is_shown(registry: CollectorRegistry, metrics: Metrics, leading: bool) -> None:
-    metrics.set_leading(leading=not leading)
-    metrics.set_leading(leading=leading)
+    metrics.replica.set_leading(leading=not leading)
+    metrics.replica.set_leading(leading=leading)
 
     assert series(registry, "leader") == [({}, leading)]
 
@@ -385,7 +521,8 @@ def test_what_is_rendered_can_be_read_by_prometheus(metrics: Metrics) -> None:
 
     families = list(text_string_to_metric_families(text.decode()))
     assert content_type == "text/plain; version=0.0.4; charset=utf-8"
-    assert all(family.name.startswith("controller_sharding_") for family in families)
+    prefixes = ("controller_sharding_", "process_", "python_", "rest_client_", "workqueue_")
+    assert all(family.name.startswith(prefixes) for family in families)
     assert not any("_created" in family.name for family in families)
 
 
@@ -401,10 +538,12 @@ def test_the_end_of_certificates_is_shown_as_far_as_it_is_known(
     registry: CollectorRegistry, metrics: Metrics
 ) -> None:
     name = "certificate_expiry_timestamp_seconds"
-    metrics.set_certificate_expiry(serving=datetime(2026, 3, 1, tzinfo=UTC), authority=None)
+    metrics.replica.set_certificate_expiry(
+        serving=datetime(2026, 3, 1, tzinfo=UTC), authority=None
+    )
     at_first = series(registry, name)
 
-    metrics.set_certificate_expiry(
+    metrics.replica.set_certificate_expiry(
         serving=datetime(2026, 3, 2, tzinfo=UTC), authority=datetime(2036, 3, 1, tzinfo=UTC)
     )
 
@@ -419,7 +558,7 @@ def test_the_lag_of_the_event_loop_is_a_histogram(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
     for seconds in (0.001, 0.02, 0.06, 3.0):
-        metrics.lagged(seconds)
+        metrics.replica.lagged(seconds)
 
     name = "controller_sharding_event_loop_lag_seconds_bucket"
     found = {le: registry.get_sample_value(name, {"le": le}) for le in ("0.005", "0.05", "5.0")}

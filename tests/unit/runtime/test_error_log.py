@@ -9,24 +9,24 @@ DOWN = Unavailable("connection refused")
 
 
 def test_the_same_error_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    trouble = ErrorLog("watch rings", lambda _: None)
+    log = ErrorLog("watch rings", lambda _: None)
 
     for error in (DOWN, Unavailable("connection refused"), Forbidden("no"), DOWN):
-        trouble.failed(error)
+        log.failed(error)
 
     warned = [record.__dict__["error"] for record in caplog.records]
     assert warned == ["connection refused", "no", "connection refused"]
 
 
-def test_each_failure_is_told_and_its_end_once() -> None:
+def test_each_failure_is_reported_and_its_end_once() -> None:
     told: list[ApiError | None] = []
-    trouble = ErrorLog("watch rings", told.append)
+    log = ErrorLog("watch rings", told.append)
 
-    trouble.over()
-    trouble.failed(DOWN)
-    trouble.failed(DOWN)
-    trouble.over()
-    trouble.over()
+    log.over()
+    log.failed(DOWN)
+    log.failed(DOWN)
+    log.over()
+    log.over()
 
     assert told == [DOWN, DOWN, None]
 

@@ -2,94 +2,30 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from sharder.core.api.lease import Lease, LeaseSpec, format_time, lease_body
+from sharder.core.api.lease import Lease, LeaseSpec, format_time
 from sharder.core.api.meta import Json
-from sharder.core.errors import ApiError, Forbidden, LeaseLost, NotFound, Unavailable
+from sharder.core.errors import ApiError, Forbidden, LeaseLost
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_ANNOTATION, ObjectRef
+from sharder.kube.stores import LEASES
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
+from sharder.sdk.testing.clock import FixedRng, settle
+from sharder.sdk.testing.store import FakeStore
 from tests.support.effort import share
-from tests.support.fake_clock import FakeClock, FixedRng, settle
-from tests.support.fakes import LEASES, FakeStore, fake_leases
+from tests.support.lease_locks import DOWN, REF, Deaf, World
 
-REF = ObjectRef("ns", "shard-a")
-DOWN = Unavailable("connection refused")
 EVENTS = ("cut or mended", "lost answer", "label", "restart")
 STEPS = st.lists(
     st.tuples(st.floats(0.1, 7), st.sampled_from(EVENTS), st.sampled_from([0, 1])), max_size=30
 )
-
-
-@dataclass
-class World:
-    """A store, a clock, and what `holder` has told of its attempts: failures, and their ends."""
-
-    clock: FakeClock = field(default_factory=FakeClock)
-    store: FakeStore[Lease] = field(default_factory=fake_leases)
-    told: list[bool] = field(default_factory=list)
-    pod: str = ""
-
-    def holder(self, identity: str = "me", **labels: str) -> LeaseHolder:
-        return LeaseHolder(
-            self.store,
-            REF,
-            identity,
-            clock=self.clock,
-            rng=FixedRng(),
-            labels=labels,
-            annotations=labels,
-            pod_uid=self.pod,
-            on_attempt=self.note,
-        )
-
-    def note(self, sent: float, answered: bool) -> None:
-        assert sent <= self.clock.monotonic()
-        if not answered or self.told[-1:] == [False]:
-            self.told.append(answered)
-
-    async def lease(self) -> LeaseSpec:
-        return (await self.store.get(REF)).spec
-
-    async def give(self, holder: str, duration: int = 15) -> None:
-        """Create the Lease, or write another holder into it."""
-        spec = LeaseSpec(
-            holder_identity=holder,
-            lease_duration_seconds=duration,
-            renew_time=format_time(self.clock.now()),
-            lease_transitions=3,
-        )
-        body = lease_body(name=REF.name, labels={}, annotations={}, spec=spec)
-        try:
-            await self.store.patch(REF, body)
-        except NotFound:
-            await self.store.create(REF.namespace, body)
-
-    async def label(self) -> None:
-        state: Json = {"metadata": {"labels": {"state": format_time(self.clock.now())}}}
-        await self.store.patch(REF, state)
-
-    @asynccontextmanager
-    async def running(self, call: Awaitable[None]) -> AsyncGenerator["asyncio.Task[None]", None]:
-        """Run `call` beside the test."""
-
-        async def run() -> None:
-            await call
-
-        task = asyncio.create_task(run())
-        await settle()
-        yield task
-        task.cancel()
-        await asyncio.wait([task])
 
 
 @pytest.fixture
@@ -297,7 +233,7 @@ async def test_of_two_successors_of_the_same_name_one_gets_it(cache: World) -> N
     assert [holder.valid(now) for holder in holders] == [True, False]
 
 
-async def test_errors_while_acquiring_are_told_and_retried(cache: World) -> None:
+async def test_errors_while_acquiring_are_reported_and_retried(cache: World) -> None:
     denied = Forbidden("leases is forbidden")
     cache.store.fail(denied)
 
@@ -390,7 +326,7 @@ async def test_a_twin_of_the_same_name_ends_it(cache: World) -> None:
             await keeping
 
 
-async def test_a_release_by_somebody_else_ends_it(cache: World) -> None:
+async def test_a_release_by_another_client_ends_it(cache: World) -> None:
     holder = cache.holder()
     await holder.acquire()
 
@@ -481,15 +417,6 @@ class Slow(FakeStore[Lease]):
             await asyncio.sleep(0)
 
 
-class Deaf(FakeStore[Lease]):
-    """Never answers a patch."""
-
-    @override
-    async def patch(self, ref: ObjectRef, body: Json) -> Lease:
-        await asyncio.Event().wait()
-        return await super().patch(ref, body)
-
-
 class LateAnswer(FakeStore[Lease]):
     """Does at once what a patch says, and answers one of them late."""
 
@@ -564,18 +491,6 @@ async def test_the_deadline_counts_from_when_a_renewal_was_sent() -> None:
         assert not holder.valid(sent + 10)
 
 
-async def test_a_release_that_hangs_is_given_up() -> None:
-    timing = LeaseTiming(lease_duration=1, renew_deadline=0.02, retry_period=0.005)
-    store = Deaf(Lease, LEASES)
-    holder = LeaseHolder(store, REF, "me", clock=SystemClock(), rng=FixedRng(), timing=timing)
-    await holder.acquire()
-
-    async with asyncio.timeout(5):
-        await holder.release()
-
-    assert (await store.get(REF)).spec.holder_identity == "me"
-
-
 async def test_a_lost_lease_can_be_acquired_again_when_it_is_free(cache: World) -> None:
     holder = cache.holder()
     await holder.acquire()
@@ -588,119 +503,6 @@ async def test_a_lost_lease_can_be_acquired_again_when_it_is_free(cache: World) 
         await cache.clock.advance(20)
 
     assert (await cache.lease()).holder_identity == "me"
-
-
-async def test_a_release_lets_others_in_at_once(cache: World) -> None:
-    holder = cache.holder()
-    await holder.acquire()
-    await cache.clock.advance(5)
-
-    await holder.release()
-
-    spec = await cache.lease()
-    assert (spec.holder_identity, spec.lease_duration_seconds) == ("", 1)
-    assert spec.renew_time == format_time(cache.clock.now())
-    assert not holder.valid(cache.clock.monotonic())
-
-
-async def test_a_release_gets_past_labels_and_lost_answers(cache: World) -> None:
-    holder = cache.holder()
-    await holder.acquire()
-    async with cache.running(holder.keep()):
-        cache.store.lose(DOWN)
-        await cache.clock.advance(2)
-    await cache.label()
-
-    await holder.release()
-
-    assert (await cache.lease()).holder_identity == ""
-
-
-async def test_what_could_not_be_released_is_still_ours_to_take(cache: World) -> None:
-    holder = cache.holder()
-    await holder.acquire()
-    cache.store.fail(DOWN, DOWN)
-    await holder.release()
-
-    async with cache.running(holder.acquire()):
-        await cache.clock.advance(1)
-
-    assert holder.valid(cache.clock.monotonic())
-
-
-class Mute(FakeStore[Lease]):
-    """Writes, and never answers."""
-
-    @override
-    async def create(self, namespace: str, body: Json) -> Lease:
-        await super().create(namespace, body)
-        return await asyncio.Future()
-
-    @override
-    async def patch(self, ref: ObjectRef, body: Json) -> Lease:
-        await super().patch(ref, body)
-        return await asyncio.Future()
-
-
-@pytest.mark.parametrize("is_there", [False, True])
-async def test_what_was_taken_by_a_write_that_was_cancelled_is_released(
-    cache: World, is_there: bool
-) -> None:
-    if is_there:
-        await cache.give("")
-    mute = Mute(Lease, LEASES)
-    mute._state = cache.store._state
-    holder = LeaseHolder(mute, REF, "me", clock=cache.clock, rng=FixedRng())
-    async with cache.running(holder.acquire()):
-        taken = (await cache.lease()).holder_identity
-
-    async with cache.running(holder.release()):
-        pass
-
-    assert taken == "me"
-    assert (await cache.lease()).holder_identity == ""
-
-
-@pytest.mark.parametrize("holder_identity", ["other", "me"])
-async def test_anothers_lease_is_not_released(cache: World, holder_identity: str) -> None:
-    holder = cache.holder()
-    await holder.acquire()
-    await cache.clock.advance(5)
-    await cache.give(holder_identity)
-
-    await holder.release()
-
-    assert (await cache.lease()).holder_identity == holder_identity
-
-
-async def test_a_release_that_fails_is_only_logged(
-    cache: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    holder = cache.holder()
-    await holder.acquire()
-    cache.store.fail(DOWN, DOWN)
-
-    await holder.release()
-
-    assert caplog.messages == ["failed to release lease"]
-    assert not holder.valid(cache.clock.monotonic())
-
-
-async def test_a_release_whose_connection_breaks_is_tried_again(cache: World) -> None:
-    holder = cache.holder()
-    await holder.acquire()
-    cache.store.fail(DOWN)
-
-    await holder.release()
-
-    assert (await cache.lease()).holder_identity == ""
-
-
-async def test_what_was_never_acquired_is_not_released(cache: World) -> None:
-    await cache.holder().release()
-
-    with pytest.raises(NotFound):
-        await cache.lease()
 
 
 class Link(FakeStore[Lease]):

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from sharder.runtime.loop_lag import PROBE_SECONDS, probe
-from tests.support.fake_clock import FakeClock
+from sharder.sdk.testing.clock import FakeClock
 
 
 async def test_a_task_that_keeps_the_loop_busy_is_seen() -> None:

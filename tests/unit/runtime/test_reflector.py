@@ -10,8 +10,9 @@ from sharder.core.api.meta import ObjectMeta
 from sharder.core.errors import ApiError, Expired, Forbidden, Unavailable
 from sharder.ports import Bookmark, Changed, Listed, Removed
 from sharder.runtime.reflector import BACKOFF, Ended, Failed, Place, after, follow
-from tests.support.fake_clock import FakeClock, FixedRng, settle
-from tests.support.fakes import FakeStore, fake_leases
+from sharder.sdk.testing.clock import FakeClock, FixedRng, settle
+from sharder.sdk.testing.store import FakeStore
+from tests.support.fakes import fake_leases
 
 AT_7 = Lease(metadata=ObjectMeta(resource_version="7"))
 GONE = Expired("too old")
@@ -114,7 +115,9 @@ async def test_the_state_comes_first_and_then_its_changes(follower: Follower) ->
     assert follower.seen == ["list", "+a", "-a"]
 
 
-async def test_nothing_is_lost_or_told_twice_when_the_server_hangs_up(follower: Follower) -> None:
+async def test_nothing_is_lost_or_reported_twice_when_the_server_hangs_up(
+    follower: Follower,
+) -> None:
     await settle()
     await follower.create("a")
 
@@ -137,7 +140,7 @@ async def test_a_broken_watch_resumes_where_it_was(follower: Follower) -> None:
     assert follower.seen == ["list", "+a", "+b"]
 
 
-async def test_a_missed_window_is_told_and_the_state_comes_anew(follower: Follower) -> None:
+async def test_a_missed_window_is_reported_and_the_state_comes_anew(follower: Follower) -> None:
     await settle()
     await follower.create("a")
     await follower.break_watch()
@@ -150,7 +153,7 @@ async def test_a_missed_window_is_told_and_the_state_comes_anew(follower: Follow
     assert [type(error) for error in follower.errors] == [Expired, type(None)]
 
 
-async def test_an_error_is_told_until_the_watch_stands_again(follower: Follower) -> None:
+async def test_an_error_is_reported_until_the_watch_stands_again(follower: Follower) -> None:
     await settle()
     denied = Forbidden("leases is forbidden")
     await follower.break_watch(denied, denied)

@@ -8,10 +8,11 @@ from typing_extensions import override
 
 from sharder.core.api.lease import Lease
 from sharder.core.errors import Forbidden
+from sharder.kube.stores import LEASES
 from sharder.ports import Changed, Listed, Removed, WatchEvent
 from sharder.runtime.reflector import POLL_SECONDS, Polled, follow
-from tests.support.fake_clock import FakeClock, FixedRng, settle
-from tests.support.fakes import LEASES, FakeStore
+from sharder.sdk.testing.clock import FakeClock, FixedRng, settle
+from sharder.sdk.testing.store import FakeStore
 
 DENIED = Forbidden("cannot watch")
 

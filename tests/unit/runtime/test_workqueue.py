@@ -8,7 +8,7 @@ import pytest
 from sharder.core.errors import Conflict, InvalidObject, Unavailable
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.workqueue import WorkQueue
-from tests.support.fake_clock import FakeClock, FixedRng, settle
+from sharder.sdk.testing.clock import FakeClock, FixedRng, settle
 
 DOWN = Unavailable("connection refused")
 
@@ -211,7 +211,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [(r.getMessage(), vars(r)["error"]) for r in caplog.records if r.levelname == "WARNING"]
 
 
-async def test_an_error_is_told_once_until_it_is_another_one(
+async def test_an_error_is_reported_once_until_it_is_another_one(
     work: Work, caplog: pytest.LogCaptureFixture
 ) -> None:
     work.results["a"] = [DOWN, DOWN, Unavailable("no route"), Unavailable("no route")]
@@ -226,7 +226,7 @@ async def test_an_error_is_told_once_until_it_is_another_one(
     ]
 
 
-async def test_an_error_that_comes_back_is_told_again(
+async def test_an_error_that_comes_back_is_reported_again(
     work: Work, caplog: pytest.LogCaptureFixture
 ) -> None:
     work.results["a"] = [DOWN, 30.0, DOWN]
@@ -237,7 +237,7 @@ async def test_an_error_that_comes_back_is_told_again(
     assert warnings(caplog) == [("reconcile failed, will retry", "connection refused")] * 2
 
 
-async def test_a_lost_race_is_not_told_and_keeps_nothing_else_from_being_told(
+async def test_a_lost_race_is_not_reported_and_keeps_nothing_else_from_being_reported(
     work: Work, caplog: pytest.LogCaptureFixture
 ) -> None:
     work.results["a"] = [Conflict("it was changed"), DOWN]
@@ -246,3 +246,64 @@ async def test_a_lost_race_is_not_told_and_keeps_nothing_else_from_being_told(
     await work.clock.advance(60)
 
     assert warnings(caplog) == [("reconcile failed, will retry", "connection refused")]
+
+
+class Measured:
+    """Metrics that keep what they get."""
+
+    def __init__(self) -> None:
+        self.depths: dict[str, Callable[[], int]] = {}
+        self.longest: dict[str, Callable[[], float]] = {}
+        self.counts: list[str] = []
+
+    def show_queue(
+        self, queue: str, depth: Callable[[], int], longest: Callable[[], float]
+    ) -> None:
+        self.depths[queue] = depth
+        self.longest[queue] = longest
+
+    def hide_queue(self, queue: str) -> None:
+        del self.depths[queue]
+
+    def added(self, queue: str, waited: float) -> None:
+        self.counts.append(f"{queue} added after {waited:.0f}s")
+
+    def retried(self, queue: str) -> None:
+        self.counts.append(f"{queue} retried")
+
+    def worked(self, queue: str, seconds: float) -> None:
+        self.counts.append(f"{queue} worked {seconds:.0f}s")
+
+
+async def test_a_queue_is_measured_while_it_runs() -> None:
+    clock, metrics, gate = FakeClock(), Measured(), asyncio.Event()
+    queue: WorkQueue[str] = WorkQueue(
+        clock=clock,
+        rng=FixedRng(),
+        backoff=Backoff(base=2, cap=300),
+        name="jobs",
+        metrics=metrics,
+    )
+
+    async def fail(_: str) -> None:
+        await gate.wait()
+        raise DOWN
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(queue.run(fail, concurrency=1))
+        for key in ("a", "b", "c"):
+            queue.add(key)
+        queue.add_after("d", 3600)
+        await settle()
+        waiting = metrics.depths["jobs"]()
+        await clock.advance(1)
+        longest = metrics.longest["jobs"]()
+        gate.set()
+        await settle()
+        task.cancel()
+
+    assert waiting == 2  # one is in work, and one is not due
+    assert longest == 1
+    assert sorted(metrics.counts[:3]) == ["jobs added after 0s", "jobs retried", "jobs worked 1s"]
+    assert metrics.counts[3] == "jobs added after 1s"  # the next one has waited
+    assert not metrics.depths

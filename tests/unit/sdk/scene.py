@@ -1,18 +1,18 @@
-"""A cluster in memory with Secrets and ConfigMaps, and a shard at work on it."""
+"""A cluster in memory with Secrets, ConfigMaps and Widgets, and a shard at work on it."""
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import msgspec
+from typing_extensions import override
 
-from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
-from sharder.core.errors import ApiError, NotFound, SharderError
+from sharder.core.errors import ApiError, SharderError
 from sharder.core.names import (
     EVACUATE_ANNOTATION,
     GroupResource,
@@ -22,18 +22,21 @@ from sharder.core.names import (
     owner_label,
 )
 from sharder.ports import Listed, WatchEvent
-from sharder.sdk import LeaseTiming, Reconcile, Request, Settings, Shard
+from sharder.sdk import LeaseTiming, Reconcile, Request, Settings, Shard, testing
+from sharder.sdk.events import EVENTS
+from sharder.sdk.measures import ShardMetrics
+from sharder.sdk.metadata import OwnObject
 from sharder.sdk.permissions import Right
-from tests.support.fake_clock import FakeClock, settle
-from tests.support.fakes import FakeStore, Tree, fake_leases
+from sharder.sdk.testing import FakeClock, FakeStore, settle
+from sharder.sdk.testing.rules import Tree
+from sharder.sdk.work import OwnObjects
 
 RING = RingName("demo")
 ME, OTHER = "shard-a", "shard-b"
 OWNER, DRAIN = owner_label(RING), drain_label(RING)
-SECRETS = Resource(id=GroupResource("", "secrets"), version="v1", kind="Secret", namespaced=True)
-CONFIGMAPS = Resource(
-    id=GroupResource("", "configmaps"), version="v1", kind="ConfigMap", namespaced=True
-)
+SECRETS = testing.custom("secrets", kind="Secret")
+CONFIGMAPS = testing.custom("configmaps", kind="ConfigMap")
+WIDGETS = testing.custom("widgets.example.com", kind="Widget")
 LEASE = ObjectRef("default", ME)
 TIMING = LeaseTiming(lease_duration=5, renew_deadline=3.0, retry_period=1.0)
 SETTINGS = Settings(name=ME, namespace="default", lease=TIMING)
@@ -46,28 +49,12 @@ class HalfWay:
         return 0.5
 
 
-class FakeDocuments:
-    """Whole objects of a store, as bytes."""
-
-    def __init__(self, store: FakeStore[Tree]) -> None:
-        self._store = store
-
-    async def get(self, ref: ObjectRef) -> msgspec.Raw:
-        return _raw(await self._store.get(ref))
-
-    async def create(self, namespace: str, body: Json) -> msgspec.Raw:
-        return _raw(await self._store.create(namespace, body))
-
-    async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
-        return _raw(await self._store.patch(ref, body))
-
-
 class OwnView:
     """The metadata of a shard's objects; what watches show and writes answer can be held up."""
 
     def __init__(
         self,
-        view: FakeStore[PartialObject],
+        view: OwnObjects,
         *,
         watches: asyncio.Event,
         answers: asyncio.Event,
@@ -78,31 +65,29 @@ class OwnView:
         self._answers = answers
         self._admit = admit
 
-    async def list(
-        self, keep: Callable[[PartialObject], bool] | None = None
-    ) -> Listed[PartialObject]:
+    async def list(self, keep: Callable[[OwnObject], bool] | None = None) -> Listed[OwnObject]:
         return await self._view.list(keep)
 
-    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[PartialObject]]:
+    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[OwnObject]]:
         async for event in self._view.watch(resource_version):
             await self._watches.wait()
             yield event
 
-    async def patch(self, ref: ObjectRef, body: Json) -> PartialObject:
+    async def patch(self, ref: ObjectRef, body: Json) -> OwnObject:
         result = await self._view.patch(ref, self._admit(body))
         await self._answers.wait()
         return result
 
 
-class FakeCluster:
-    """`sharder.sdk.cluster.Cluster` in memory; tests act on the stores as third parties do."""
+class FakeCluster(testing.FakeCluster):
+    """The cluster of the testing kit, whose watches, answers and reviews a test can hold up."""
 
     def __init__(self) -> None:
-        self.lease_store: FakeStore[Lease] = fake_leases()
-        self.secrets: FakeStore[Tree] = FakeStore(dict, SECRETS)
-        self.configmaps: FakeStore[Tree] = FakeStore(dict, CONFIGMAPS)
+        super().__init__(WIDGETS)
         self.watches_flow = asyncio.Event()
         self.watches_flow.set()
+        self.child_watches_flow = asyncio.Event()
+        self.child_watches_flow.set()
         self.answers_flow = asyncio.Event()
         self.answers_flow.set()
         self.find_faults: deque[ApiError] = deque()
@@ -117,61 +102,74 @@ class FakeCluster:
                 )
             ),
         )
-        self.denied: set[Right] = set()
         self.review_faults: deque[ApiError] = deque()
         self.admit: Callable[[Json], Json] = lambda body: body
         """What webhooks make of a shard's acknowledgements."""
 
-    def leases(self) -> FakeStore[Lease]:
-        return self.lease_store
+    @property
+    def secrets(self) -> FakeStore[Tree]:
+        return self.store("secrets")
 
+    @property
+    def configmaps(self) -> FakeStore[Tree]:
+        return self.store("configmaps")
+
+    @property
+    def events(self) -> FakeStore[Tree]:
+        return self.store(str(EVENTS.id))
+
+    @property
+    def widgets(self) -> FakeStore[Tree]:
+        return self.store("widgets.example.com")
+
+    @override
     async def find(self, resource: GroupResource) -> Resource:
         if self.find_faults:
             raise self.find_faults.popleft()
-        for known in (SECRETS, CONFIGMAPS):
-            if known.id == resource:
-                return known
-        raise NotFound(f"the API server does not serve {resource}")
+        return await super().find(resource)
 
+    @override
     async def ring(self, name: RingName) -> ControllerRing:
         if isinstance(self.ring_found, SharderError):
             raise self.ring_found
         return self.ring_found
 
+    @override
     async def may(self, right: Right) -> bool:
         if self.review_faults:
             raise self.review_faults.popleft()
-        return right not in self.denied
+        return await super().may(right)
 
+    @override
     def objects(self, resource: Resource, labels: str) -> OwnView:
-        view = FakeStore(PartialObject, resource, labels=labels)
-        view._state = self._store(resource)._state
+        return self._own_view(super().objects(resource, labels), resource)
+
+    @override
+    def whole(self, resource: Resource, labels: str) -> OwnView:
+        return self._own_view(super().whole(resource, labels), resource)
+
+    def _own_view(self, view: OwnObjects, resource: Resource) -> OwnView:
+        is_child = resource.id == CONFIGMAPS.id
         return OwnView(
             view,
-            watches=self.watches_flow,
+            watches=self.child_watches_flow if is_child else self.watches_flow,
             answers=self.answers_flow,
             admit=self._admitted,
         )
 
-    def documents(self, resource: Resource) -> FakeDocuments:
-        return FakeDocuments(self._store(resource))
-
-    def statuses(self, resource: Resource) -> FakeDocuments:
-        return FakeDocuments(self._store(resource).status())
-
     def _admitted(self, body: Json) -> Json:
         return self.admit(body)
-
-    def _store(self, resource: Resource) -> FakeStore[Tree]:
-        return self.secrets if resource == SECRETS else self.configmaps
 
 
 @dataclass
 class Scene:
-    """The cluster, the clock, and what third parties do."""
+    """The cluster, and what third parties do."""
 
     cluster: FakeCluster = field(default_factory=FakeCluster)
-    clock: FakeClock = field(default_factory=FakeClock)
+
+    @property
+    def clock(self) -> FakeClock:
+        return self.cluster.clock
 
     @property
     def secrets(self) -> FakeStore[Tree]:
@@ -201,9 +199,11 @@ class Scene:
     def hold_up_watches(self) -> None:
         """Let the shard see nothing new until `let_watches_flow`."""
         self.cluster.watches_flow.clear()
+        self.cluster.child_watches_flow.clear()
 
     async def let_watches_flow(self) -> None:
         self.cluster.watches_flow.set()
+        self.cluster.child_watches_flow.set()
         await settle()
 
     async def steal_lease(self) -> None:
@@ -272,16 +272,26 @@ async def at_work(
     scene: Scene,
     reconcile: Reconcile,
     *,
+    widgets: Reconcile | None = None,
+    cache: Sequence[str] = (),
+    name: str = ME,
+    more: Callable[[Shard], None] = lambda _: None,
     drain_grace: timedelta = timedelta(seconds=10),
     stop_grace: timedelta = timedelta(seconds=20),
     drain_on_stop: timedelta | float = 0.0,
     reacquire: bool = False,
     workers: int = 10,
     revision: str = "",
+    metrics: ShardMetrics | None = None,
 ) -> AsyncGenerator[tuple[Shard, asyncio.Task[None]], None]:
-    """Start a shard and let it take up its work; it is cancelled at the end."""
+    """Start a shard and let it take up its work; it is cancelled at the end.
+
+    It reconciles Secrets, and Widgets too if there is a function for them; `more` adds what else
+    it does.
+    """
     settings = replace(
         SETTINGS,
+        name=name,
         drain_grace=drain_grace,
         stop_grace=stop_grace,
         drain_on_stop=drain_on_stop,
@@ -289,15 +299,14 @@ async def at_work(
         workers=workers,
         revision=revision,
     )
-    shard = Shard(
-        ring=RING,
-        resource="secrets",
-        reconcile=reconcile,
-        owns=["configmaps"],
-        settings=settings,
-    )
+    shard = Shard(ring=RING, settings=settings)
+    shard.reconciler("secrets", reconcile, owns=["configmaps"], cache=cache)
+    if widgets is not None:
+        shard.reconciler("widgets.example.com", widgets, owns=["configmaps"])
+    more(shard)
     task = asyncio.create_task(
-        shard.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay()), name="shard"
+        shard.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay(), metrics=metrics),
+        name="shard",
     )
     await settle()
     try:
@@ -305,7 +314,3 @@ async def at_work(
     finally:
         task.cancel()
         await asyncio.wait({task})
-
-
-def _raw(tree: Tree) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(tree))

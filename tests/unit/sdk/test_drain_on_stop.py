@@ -8,7 +8,7 @@ import pytest
 
 from sharder.core.errors import LeaseLost, Unavailable
 from sharder.core.names import EVACUATE_ON_STOP, REVISION_LABEL, ObjectRef
-from tests.support.fake_clock import settle
+from sharder.sdk.testing.clock import settle
 from tests.unit.sdk.scene import LEASE, ME, OTHER, OWNER, TIMING, Controller, Scene, at_work
 
 WITHIN = 60.0
@@ -52,7 +52,7 @@ async def test_a_shard_that_is_evacuated_goes_on_working_and_keeps_its_lease() -
         assert await scene.holder() == ME
 
 
-async def test_a_shard_stops_when_its_last_object_was_let_go() -> None:
+async def test_a_shard_stops_when_its_last_object_was_released() -> None:
     scene = Scene()
     first, last = await scene.create_secret("one"), await scene.create_secret("two")
 

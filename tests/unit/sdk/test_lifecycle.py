@@ -9,7 +9,7 @@ import pytest
 from sharder.core.errors import LeaseLost, NotFound, Unavailable
 from sharder.core.names import RING_LABEL
 from sharder.sdk import Shard
-from tests.support.fake_clock import settle
+from sharder.sdk.testing.clock import settle
 from tests.unit.sdk.scene import (
     DRAIN,
     LEASE,
@@ -100,7 +100,7 @@ async def test_the_shard_ends_only_when_cancelled_work_has_ended() -> None:
         assert isinstance(task.exception(), LeaseLost)
 
 
-async def test_somebody_elses_lease_is_not_released() -> None:
+async def test_another_holders_lease_is_not_released() -> None:
     scene = Scene()
 
     async with at_work(scene, Controller()):
@@ -233,11 +233,10 @@ async def test_a_shard_may_join_again_after_the_thief_has_had_the_lease() -> Non
 
 async def test_a_shard_whose_resource_is_not_served_takes_no_lease() -> None:
     scene = Scene()
-    shard = Shard(
-        ring=RING, resource="widgets.example.com", reconcile=Controller(), settings=SETTINGS
-    )
+    shard = Shard(ring=RING, settings=SETTINGS)
+    shard.reconciler("gadgets.example.com", Controller())
 
-    with pytest.raises(NotFound, match=r"widgets\.example\.com"):
+    with pytest.raises(NotFound, match=r"gadgets\.example\.com"):
         await shard.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay())
 
     with pytest.raises(NotFound):

@@ -2,8 +2,9 @@
 
 import pytest
 
-from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import ObjectRef, ShardName
+from sharder.sdk.metadata import OwnMeta, OwnObject
 from sharder.sdk.owned import Identity, OwnedObjects, Ownership
 from tests.unit.sdk.scene import DRAIN, ME, OTHER, OWNER, RING
 
@@ -11,12 +12,12 @@ IDENTITY = Identity(ring=RING, shard=ShardName(ME))
 REF = ObjectRef("default", "one")
 
 
-def obj(version: str = "1", name: str = "one", **labels: str) -> PartialObject:
+def obj(version: str = "1", name: str = "one", **labels: str) -> OwnObject:
     """An object of ours."""
-    meta = ObjectMeta(
+    meta = OwnMeta(
         name=name, namespace="default", resource_version=version, labels={OWNER: ME, **labels}
     )
-    return PartialObject(metadata=meta)
+    return OwnObject(metadata=meta)
 
 
 @pytest.mark.parametrize(

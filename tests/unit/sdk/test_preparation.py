@@ -21,6 +21,7 @@ from sharder.core.errors import (
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.sdk import Shard
 from sharder.sdk.permissions import LEASES, Right, advice, needed_rights
+from sharder.sdk.ring_check import mismatches
 from tests.unit.sdk.scene import (
     CONFIGMAPS,
     LEASE,
@@ -33,6 +34,7 @@ from tests.unit.sdk.scene import (
     Scene,
     at_work,
 )
+from tests.unit.sdk.scene import WIDGETS as WIDGET
 
 WIDGETS = RingResource(group="example.com", resource="widgets")
 GADGETS = RingResource(group="example.com", resource="gadgets")
@@ -60,12 +62,38 @@ async def has_lease(scene: Scene) -> bool:
 
 
 def test_a_shard_whose_children_are_of_its_own_resource_is_refused() -> None:
+    shard = Shard(ring=RING)
+
     with pytest.raises(ConfigError, match="use another resource for children"):
-        Shard(
-            ring=RING,
-            resource="configmaps",
-            owns=["secrets", "configmaps"],
-            reconcile=Controller(),
+        shard.reconciler("configmaps", Controller(), owns=["secrets", "configmaps"])
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["child first", "main first"])
+def test_a_resource_is_either_reconciled_or_that_of_children(order: int) -> None:
+    shard = Shard(ring=RING)
+    first, second = [("secrets", ["configmaps"]), ("configmaps", [])][::order]
+    shard.reconciler(first[0], Controller(), owns=first[1])
+
+    with pytest.raises(
+        ConfigError, match="configmaps has a reconciler and is in `owns` of secret"
+    ):
+        shard.reconciler(second[0], Controller(), owns=second[1])
+
+
+def test_a_second_reconciler_for_a_resource_is_refused() -> None:
+    shard = Shard(ring=RING)
+    shard.reconciler("secrets", Controller())
+
+    with pytest.raises(ConfigError, match="secrets has two reconcilers"):
+        shard.reconciler("secrets", Controller())
+
+
+async def test_a_shard_without_a_reconciler_is_refused() -> None:
+    scene = Scene()
+
+    with pytest.raises(ConfigError, match="no reconciler"):
+        await Shard(ring=RING, settings=SETTINGS).serve_on(
+            scene.cluster, clock=scene.clock, rng=HalfWay()
         )
 
 
@@ -136,7 +164,7 @@ async def test_rights_that_were_lost_with_the_lease_are_waited_for_before_it_is_
 
 @pytest.mark.parametrize(
     "right",
-    needed_rights(SECRETS.id, (CONFIGMAPS.id,), LEASE),
+    needed_rights({SECRETS.id: (CONFIGMAPS.id,)}, LEASE),
     ids=lambda r: f"{r.verb} {r.resource}",
 )
 async def test_each_right_counts(right: Right) -> None:
@@ -148,7 +176,7 @@ async def test_each_right_counts(right: Right) -> None:
 
 
 def test_the_rights_that_are_needed_are_those_of_the_documentation() -> None:
-    rights = needed_rights(SECRETS.id, (CONFIGMAPS.id,), LEASE)
+    rights = needed_rights({SECRETS.id: (CONFIGMAPS.id,)}, LEASE)
     verbs = {
         resource: [right.verb for right in rights if right.resource == resource]
         for resource in (SECRETS.id, CONFIGMAPS.id, LEASES)
@@ -165,9 +193,21 @@ def test_the_rights_that_are_needed_are_those_of_the_documentation() -> None:
     }
 
 
+def test_the_rights_to_children_of_two_resources_are_asked_for_once() -> None:
+    rights = needed_rights({SECRETS.id: (CONFIGMAPS.id,), WIDGET.id: (CONFIGMAPS.id,)}, LEASE)
+
+    assert len(rights) == len(set(rights))
+    assert {right.resource for right in rights} == {
+        SECRETS.id,
+        CONFIGMAPS.id,
+        WIDGET.id,
+        LEASES,
+    }
+
+
 def test_the_advice_has_one_rule_for_each_resource() -> None:
     deployments = GroupResource("apps", "deployments")
-    rights = needed_rights(deployments, (CONFIGMAPS.id,), ObjectRef("shards", "a"))
+    rights = needed_rights({deployments: (CONFIGMAPS.id,)}, ObjectRef("shards", "a"))
 
     assert advice([rights[0], rights[3], rights[4], rights[-2]]) == (
         "rights are missing, add "
@@ -181,20 +221,59 @@ def test_the_advice_has_one_rule_for_each_resource() -> None:
 # The ring
 
 
+async def test_a_shard_takes_no_lease_while_its_ring_assigns_what_it_does_not_reconcile(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene, controller = Scene(), Controller()
+    await scene.create_secret("one")
+    scene.cluster.ring_found = ring_of(WIDGETS, BOTH, GADGETS)
+
+    async with at_work(scene, controller):
+        await scene.clock.advance(600)
+        assert not await has_lease(scene)
+        scene.cluster.ring_found = ring_of(BOTH)
+        await scene.clock.advance(40)
+
+        assert controller.started == ["one"]
+    assert caplog.messages == [
+        "cannot start work: ControllerRing demo also assigns gadgets.example.com, "
+        "widgets.example.com, which this shard would neither reconcile nor release: add a "
+        "reconciler, or create a ring with shards of its own"
+    ]
+
+
+async def test_a_ring_that_assigns_more_while_a_shard_works_is_named_within_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene = Scene()
+
+    async with at_work(scene, Controller()) as (_, task):
+        scene.cluster.ring_found = ring_of(BOTH, WIDGETS)
+        await scene.clock.advance(300)
+        assert not task.done()
+        scene.cluster.ring_found = ring_of(BOTH)
+        await scene.clock.advance(60)
+        scene.cluster.ring_found = ring_of(BOTH, WIDGETS)
+        await scene.clock.advance(60)
+
+    text = "working on a part of the ring's objects only: ControllerRing demo also assigns widgets"
+    assert [message.startswith(text) for message in caplog.messages] == [True, True]
+
+
+async def test_a_shard_with_a_reconciler_for_each_resource_of_its_ring_starts() -> None:
+    scene = Scene()
+    scene.cluster.ring_found = ring_of(WIDGETS, BOTH)
+
+    async with at_work(scene, Controller(), widgets=Controller()):
+        assert await has_lease(scene)
+
+
 @pytest.mark.parametrize(
     ("resources", "message"),
     [
         (
-            [WIDGETS, BOTH, GADGETS],
-            "it also assigns gadgets.example.com, widgets.example.com, which this shard neither "
-            "reconciles nor releases: move each resource with shards of its own to a ring of its "
-            "own",
-        ),
-        (
-            [WIDGETS],
-            "it also assigns widgets.example.com, which this shard neither reconciles nor "
-            "releases: move each resource with shards of its own to a ring of its own; it "
-            "does not list secrets as a resource, so the shard gets no objects",
+            [],
+            "it does not list secrets as a resource, so the shard gets no objects of it",
         ),
         (
             [RingResource(resource="secrets")],
@@ -202,17 +281,28 @@ def test_the_advice_has_one_rule_for_each_resource() -> None:
             "not move with their owners",
         ),
     ],
-    ids=["others", "others alone", "no children"],
+    ids=["no main resource", "no children"],
 )
-async def test_a_shard_says_at_its_start_what_its_ring_and_it_do_not_share(
+async def test_a_shard_warns_once_of_what_it_handles_and_its_ring_does_not(
     resources: Sequence[RingResource], message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene = Scene()
     scene.cluster.ring_found = ring_of(*resources)
+    scene.cluster.denied = {PATCH_SECRETS}
 
     async with at_work(scene, Controller()):
+        await scene.clock.advance(60)
+        scene.cluster.denied = set()
+        await scene.clock.advance(60)
         assert await has_lease(scene)
-    assert caplog.messages == [f"ControllerRing demo does not fit this shard: {message}"]
+    assert caplog.messages.count(f"ControllerRing demo does not fit this shard: {message}") == 1
+
+
+def test_a_ring_fits_a_shard_that_reconciles_what_it_controls() -> None:
+    handled = {SECRETS.id: (), GroupResource("", "configmaps"): ()}
+
+    assert mismatches([BOTH], handled) == []
+    assert len(mismatches([RingResource(resource="secrets")], handled)) == 1
 
 
 async def test_a_shard_whose_ring_fits_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -254,7 +344,8 @@ async def test_a_second_shard_of_a_process_on_one_lease_is_refused_at_once() -> 
     scene = Scene()
 
     async with at_work(scene, Controller()):
-        second = Shard(ring="other", resource="secrets", reconcile=Controller(), settings=SETTINGS)
+        second = Shard(ring="other", settings=SETTINGS)
+        second.reconciler("secrets", Controller())
         with pytest.raises(ConfigError, match="another Shard of this process uses Lease"):
             await second.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay())
 
@@ -264,7 +355,8 @@ async def test_shards_of_one_process_with_names_of_their_own_work_side_by_side()
     settings = replace(SETTINGS, name="shard-b")
 
     async with at_work(scene, Controller()):
-        second = Shard(ring=RING, resource="secrets", reconcile=Controller(), settings=settings)
+        second = Shard(ring=RING, settings=settings)
+        second.reconciler("secrets", Controller())
         serving = asyncio.create_task(
             second.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay())
         )

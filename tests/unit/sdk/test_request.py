@@ -1,14 +1,12 @@
 """What an author's function may read and write, and when it is refused."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TypeAlias
 
 import msgspec
 import pytest
-from typing_extensions import override
 
-from sharder.core.api.meta import Json, ObjectMeta, PartialObject
+from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import (
     ConfigError,
     Conflict,
@@ -18,88 +16,16 @@ from sharder.core.errors import (
     SharderError,
     Unavailable,
 )
-from sharder.core.names import ObjectRef, ShardName
-from sharder.sdk import NotOwned, Request
-from sharder.sdk.owned import Identity, OwnedObjects
-from sharder.sdk.request import Collected, Workplace
-from tests.support.fakes import Tree
+from sharder.sdk import NotOwned
+from tests.unit.sdk.bench import CHILD, CHILD_REF, Bench
 from tests.unit.sdk.scene import (
-    CONFIGMAPS,
     DRAIN,
     ME,
     OTHER,
     OWNER,
-    RING,
-    SECRETS,
-    FakeDocuments,
-    Scene,
 )
 
-CHILD: Mapping[str, Json] = {
-    "kind": "ConfigMap",
-    "metadata": {"name": "child", "labels": {"app": "demo"}},
-    "data": {"a": "1"},
-}
-CHILD_REF = ObjectRef("default", "child")
 Spoil: TypeAlias = Callable[["Bench"], None]
-
-
-class Bench:
-    """One object of ours with a request about it, and the means to take it away."""
-
-    def __init__(self, scene: Scene, ref: ObjectRef) -> None:
-        self.scene = scene
-        self.ref = ref
-        self.lease_is_valid = True
-        identity = Identity(ring=RING, shard=ShardName(ME))
-        self.owned = OwnedObjects(identity)
-        self.workplace = Workplace(
-            identity=identity,
-            owned=self.owned,
-            main=Collected(resource=SECRETS, documents=scene.cluster.documents(SECRETS)),
-            status=scene.cluster.statuses(SECRETS),
-            children=(
-                Collected(resource=CONFIGMAPS, documents=scene.cluster.documents(CONFIGMAPS)),
-            ),
-            holds_lease=lambda: self.lease_is_valid,
-        )
-
-    @classmethod
-    async def make(cls) -> "Bench":
-        scene = Scene()
-        bench = cls(scene, await scene.create_secret("one"))
-        await bench.refresh()
-        return bench
-
-    async def refresh(self) -> None:
-        """Show the shard the object as it is now, as the watch does."""
-        tree = await self.scene.secrets.get(self.ref)
-        self.owned.update(msgspec.convert(tree, PartialObject))
-
-    def request(self) -> Request:
-        meta = self.owned.get(self.ref)
-        assert meta is not None
-        return Request(self.ref, meta, self.workplace)
-
-    def show(self, labels: dict[str, str], *, uid: str | None = None) -> None:
-        meta = self.owned.get(self.ref) or ObjectMeta()
-        changed = msgspec.structs.replace(meta, labels=labels, uid=uid or meta.uid)
-        self.owned.update(PartialObject(metadata=changed))
-
-    def lose_lease_while_reading_children(self) -> None:
-        bench = self
-
-        class Documents(FakeDocuments):
-            @override
-            async def get(self, ref: ObjectRef) -> msgspec.Raw:
-                bench.lease_is_valid = False
-                return await super().get(ref)
-
-        children = Collected(resource=CONFIGMAPS, documents=Documents(self.scene.configmaps))
-        self.workplace = replace(self.workplace, children=(children,))
-
-    async def child(self) -> Tree:
-        return await self.scene.configmaps.get(CHILD_REF)
 
 
 class SecretShape(msgspec.Struct):
@@ -143,7 +69,7 @@ async def test_an_object_that_is_not_ours_any_more_is_not_handed_out(
     with pytest.raises(NotOwned):
         await request.get()
     with pytest.raises(NotOwned):
-        await request.apply(CHILD)
+        await request.ensure(CHILD)
 
 
 async def test_a_successor_of_the_same_name_is_another_object() -> None:
@@ -230,7 +156,7 @@ async def test_no_write_is_sent_for_an_object_that_is_not_surely_ours(
     before = await bench.scene.secrets.get(bench.ref)
     spoil(bench)
 
-    for write in (request.patch({}), request.patch_status({}), request.apply(CHILD)):
+    for write in (request.patch({}), request.patch_status({}), request.ensure(CHILD)):
         with pytest.raises(error):
             await write
 
@@ -245,11 +171,11 @@ async def test_a_child_is_not_written_when_the_lease_is_lost_while_it_is_read(
 ) -> None:
     bench = await Bench.make()
     if exists:
-        await bench.request().apply(CHILD)
+        await bench.request().ensure(CHILD)
     bench.lose_lease_while_reading_children()
 
     with pytest.raises(LeaseLost):
-        await bench.request().apply({**CHILD, "data": {"a": "2"}})
+        await bench.request().ensure({**CHILD, "data": {"a": "2"}})
 
 
 @pytest.mark.parametrize(("spoil", "error"), SPOILED)
@@ -277,7 +203,7 @@ async def test_a_child_is_created_with_the_shards_label_and_a_controller() -> No
     bench = await Bench.make()
     uid = bench.request().metadata.uid
 
-    await bench.request().apply(CHILD)
+    await bench.request().ensure(CHILD)
 
     child = msgspec.convert(await bench.child(), PartialObject)
     assert child.metadata.labels == {"app": "demo", OWNER: ME}
@@ -295,30 +221,30 @@ async def test_a_child_is_created_with_the_shards_label_and_a_controller() -> No
 
 async def test_a_child_that_is_as_it_should_be_is_not_written() -> None:
     bench = await Bench.make()
-    await bench.request().apply(CHILD)
+    await bench.request().ensure(CHILD)
     before = await bench.child()
 
-    assert await bench.request().apply(CHILD) == before
+    assert await bench.request().ensure(CHILD) == before
     assert await bench.child() == before
 
 
 async def test_a_child_is_made_as_the_author_says() -> None:
     bench = await Bench.make()
-    await bench.request().apply({**CHILD, "data": {"a": "1", "b": "2"}})
+    await bench.request().ensure({**CHILD, "data": {"a": "1", "b": "2"}})
 
-    await bench.request().apply({**CHILD, "data": {"b": "3"}}, replace=["data"])
+    await bench.request().ensure({**CHILD, "data": {"b": "3"}}, replace=["data"])
 
     assert (await bench.child())["data"] == {"b": "3"}
 
 
 async def test_another_shards_child_is_left_alone() -> None:
     bench = await Bench.make()
-    await bench.request().apply(CHILD)
+    await bench.request().ensure(CHILD)
     await bench.scene.configmaps.patch(CHILD_REF, {"metadata": {"labels": {OWNER: OTHER}}})
     before = await bench.child()
 
     with pytest.raises(NotOwned, match=OTHER):
-        await bench.request().apply({**CHILD, "data": {"a": "2"}})
+        await bench.request().ensure({**CHILD, "data": {"a": "2"}})
 
     assert await bench.child() == before
 
@@ -331,7 +257,7 @@ async def test_an_object_that_somebody_made_by_hand_is_left_alone() -> None:
     before = await bench.child()
 
     with pytest.raises(NotOwned, match="not controlled"):
-        await bench.request().apply(CHILD)
+        await bench.request().ensure(CHILD)
 
     assert await bench.child() == before
 
@@ -340,10 +266,10 @@ async def test_a_child_is_not_created_twice_when_the_answer_was_lost() -> None:
     bench = await Bench.make()
     bench.scene.configmaps.lose(Unavailable("no answer"))
     with pytest.raises(Unavailable):
-        await bench.request().apply(CHILD)
+        await bench.request().ensure(CHILD)
     before = await bench.child()
 
-    await bench.request().apply(CHILD)
+    await bench.request().ensure(CHILD)
 
     assert await bench.child() == before
 
@@ -352,7 +278,7 @@ async def test_a_child_of_a_resource_that_is_not_declared_is_refused() -> None:
     bench = await Bench.make()
 
     with pytest.raises(ConfigError, match="owns"):
-        await bench.request().apply({"kind": "Pod", "metadata": {"name": "child"}})
+        await bench.request().ensure({"kind": "Pod", "metadata": {"name": "child"}})
 
 
 @pytest.mark.parametrize("metadata", [{}, {"name": "child", "namespace": "elsewhere"}])
@@ -360,4 +286,13 @@ async def test_a_child_that_cannot_be_controlled_is_invalid(metadata: Mapping[st
     bench = await Bench.make()
 
     with pytest.raises(InvalidObject):
-        await bench.request().apply({"kind": "ConfigMap", "metadata": metadata})
+        await bench.request().ensure({"kind": "ConfigMap", "metadata": metadata})
+
+
+async def test_the_old_name_of_ensure_works_and_warns() -> None:
+    bench = await Bench.make()
+
+    with pytest.warns(DeprecationWarning, match="use ensure"):
+        await bench.request().apply(CHILD)  # type: ignore[deprecated]  # what is tested
+
+    assert (await bench.child())["data"] == {"a": "1"}

@@ -7,8 +7,11 @@ import pytest
 
 from sharder.sdk import LeaseLost, Request
 from sharder.sdk.runner import BLOCKED_SECONDS, stepwise
-from tests.support.fake_clock import FakeClock, settle
+from sharder.sdk.testing.clock import FakeClock, settle
+from sharder.sdk.watchdog import Activity
 from tests.unit.sdk.scene import TIMING, Scene, at_work
+
+STEP: tuple[str, dict[str, str]] = ("reconcile of a", {})
 
 
 async def run(clock: FakeClock, *, raises: Exception | None = None) -> tuple[str, list[float]]:
@@ -26,7 +29,9 @@ async def run(clock: FakeClock, *, raises: Exception | None = None) -> tuple[str
         return "done"
 
     try:
-        return await stepwise(work(), clock=clock, on_block=blocks.append), blocks
+        return await stepwise(
+            work(), Activity(), STEP, clock=clock, on_block=blocks.append
+        ), blocks
     except ValueError as error:
         return str(error), blocks
 
@@ -37,6 +42,25 @@ async def test_each_step_that_takes_longer_than_a_retry_period_is_reported() -> 
 
 async def test_a_step_that_ends_in_an_error_is_reported_and_the_error_passes() -> None:
     assert await run(FakeClock(), raises=ValueError("no")) == ("no", [3, 13])
+
+
+async def test_the_step_that_runs_is_shown_while_it_runs() -> None:
+    activity, shown = Activity(), list[object]()
+
+    async def work() -> None:
+        shown.append(activity.step)
+        await asyncio.sleep(0)
+        shown.append(activity.step)
+
+    task = asyncio.create_task(
+        stepwise(work(), activity, STEP, clock=FakeClock(), on_block=lambda _: None)
+    )
+    await asyncio.sleep(0)
+    between = activity.step
+    await task
+
+    assert shown == [STEP, STEP]
+    assert (between, activity.step) == (None, None)
 
 
 async def test_what_is_driven_step_by_step_is_cancelled_like_any_task() -> None:
@@ -52,7 +76,7 @@ async def test_what_is_driven_step_by_step_is_cancelled_like_any_task() -> None:
             raise
 
     async def main() -> None:
-        await stepwise(work(), clock=FakeClock(), on_block=lambda _: None)
+        await stepwise(work(), Activity(), STEP, clock=FakeClock(), on_block=lambda _: None)
 
     task = asyncio.create_task(main())
     await settle()
@@ -72,7 +96,10 @@ async def test_a_timeout_within_what_is_driven_step_by_step_is_its_own() -> None
             return "in time"
         return "late"
 
-    assert await stepwise(work(), clock=FakeClock(), on_block=lambda _: None) == "in time"
+    assert (
+        await stepwise(work(), Activity(), STEP, clock=FakeClock(), on_block=lambda _: None)
+        == "in time"
+    )
 
 
 async def test_a_shard_that_lost_its_lease_to_a_blocking_reconcile_says_which_and_for_how_long(

@@ -112,6 +112,7 @@ def test_times_without_a_unit_are_seconds() -> None:
         "SHARD_STOP_GRACE": "7",
         "SHARD_DRAIN_ON_STOP": "150",
         "SHARD_WORKERS": "4",
+        "SHARD_HTTP_ADDRESS": ":8080",
     }
 
     settings = settings_from(environment, host="h", namespace="n")
@@ -119,6 +120,7 @@ def test_times_without_a_unit_are_seconds() -> None:
     assert settings.lease == LeaseTiming(lease_duration=5, renew_deadline=3.5, retry_period=1.0)
     assert settings.drain_grace == timedelta(seconds=0.5)
     assert settings.stop_grace == timedelta(seconds=7)
+    assert settings.http_address == ":8080"
     assert settings.drain_on_stop_seconds == 150
     assert settings.workers == 4
 
@@ -165,7 +167,7 @@ def test_a_time_to_drain_on_stop_may_be_a_number_of_seconds() -> None:
     assert replace(SOUND, drain_on_stop=1.5).drain_on_stop_seconds == 1.5
 
 
-def test_a_shard_that_is_told_nothing_stops_without_draining() -> None:
+def test_a_shard_without_settings_stops_without_draining() -> None:
     assert SOUND.drain_on_stop_seconds == 0
 
 
@@ -207,6 +209,7 @@ def test_sound_settings_pass(lease: LeaseTiming) -> None:
         (replace(SOUND, lease=LeaseTiming(lease_duration=3601)), "1 to 3600"),
         (replace(SOUND, workers=0), "workers"),
         (replace(SOUND, drain_on_stop=-1), "drain_on_stop"),
+        (replace(SOUND, http_address="8080"), "http_address: '8080' is neither host:port"),
         (replace(SOUND, drain_on_stop=inf), "drain_on_stop"),
         (replace(SOUND, drain_on_stop=timedelta(seconds=-5)), "but is -5 s"),
         (replace(SOUND, zone="not a label"), ZONE_LABEL),

@@ -13,7 +13,9 @@ from sharder.sdk import Shard
 async def reconcile(request):
     pass
 
-Shard(ring="my-ring", resource="secrets", reconcile=reconcile).run()
+shard = Shard(ring="my-ring")
+shard.reconciler("secrets", reconcile)
+shard.run()
 """
 BASIC = "import logging; logging.basicConfig()"
 SOUND = {"SHARD_NAME": "shard-a", "SHARD_NAMESPACE": "default"}

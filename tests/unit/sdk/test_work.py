@@ -9,8 +9,9 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.errors import Expired, Unavailable
 from sharder.sdk import NotOwned, Request
-from tests.support.fake_clock import settle
-from tests.support.fakes import FakeStore, Tree
+from sharder.sdk.testing.clock import settle
+from sharder.sdk.testing.rules import Tree
+from sharder.sdk.testing.store import FakeStore
 from tests.unit.sdk.scene import DRAIN, ME, OTHER, OWNER, Controller, Scene, at_work
 
 
@@ -160,7 +161,7 @@ async def test_the_function_says_when_to_look_again(after: float | timedelta) ->
         assert controller.started == ["one", "one"]
 
 
-async def test_an_idle_object_is_let_go_at_once_by_removing_both_labels() -> None:
+async def test_an_idle_object_is_released_at_once_by_removing_both_labels() -> None:
     scene = Scene()
     ref = await scene.create_secret("one")
 
@@ -170,7 +171,7 @@ async def test_an_idle_object_is_let_go_at_once_by_removing_both_labels() -> Non
         assert await scene.labels(ref) == {}
 
 
-async def test_a_draining_object_is_let_go_only_when_its_reconcile_has_ended() -> None:
+async def test_a_draining_object_is_released_only_when_its_reconcile_has_ended() -> None:
     scene, controller = Scene(), Controller(is_held=True)
     ref = await scene.create_secret("one")
 
@@ -512,7 +513,7 @@ async def test_a_change_of_a_child_leads_to_its_parent() -> None:
 
     async def reconcile(request: Request) -> None:
         await controller(request)
-        await request.apply({"kind": "ConfigMap", "metadata": {"name": "child"}, "data": {}})
+        await request.ensure({"kind": "ConfigMap", "metadata": {"name": "child"}, "data": {}})
 
     async with at_work(scene, reconcile):
         before = len(controller.started)

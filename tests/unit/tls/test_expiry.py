@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from sharder.sdk.testing.clock import FakeClock
 from sharder.tls import KeyPair, issue_serving, make_authority
 from sharder.tls.expiry import AGAIN_SECONDS, Expiry
-from tests.support.fake_clock import FakeClock
 from tests.support.values import NOW
 
 AUTHORITY = make_authority(NOW - timedelta(days=400))
@@ -25,13 +25,13 @@ def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [(record.getMessage(), vars(record)["why"]) for record in caplog.records]
 
 
-def test_a_certificate_that_has_ended_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_certificate_that_has_ended_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     Expiry(FakeClock()).check(pair(life=timedelta(days=90), left=timedelta(days=-1)))
 
     assert told(caplog) == [(MESSAGE, "the serving certificate expired at 2026-02-28T12:00:00Z")]
 
 
-def test_a_certificate_that_is_not_valid_yet_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_certificate_that_is_not_valid_yet_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     Expiry(FakeClock()).check(pair(life=timedelta(days=90), left=timedelta(days=92)))
 
     assert told(caplog) == [
@@ -48,7 +48,7 @@ def test_a_certificate_that_is_not_valid_yet_is_told(caplog: pytest.LogCaptureFi
         (timedelta(hours=20), timedelta(hours=2, minutes=1), False),
     ],
 )
-def test_an_end_is_told_a_week_before_or_after_nine_tenths_of_a_short_life(
+def test_an_end_is_reported_a_week_before_or_after_nine_tenths_of_a_short_life(
     life: timedelta, left: timedelta, is_told: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     Expiry(FakeClock()).check(pair(life=life, left=left))
@@ -57,7 +57,9 @@ def test_an_end_is_told_a_week_before_or_after_nine_tenths_of_a_short_life(
     assert told(caplog) == [(MESSAGE, f"the serving certificate ends at {end}")] * is_told
 
 
-async def test_it_is_told_once_and_again_after_an_hour(caplog: pytest.LogCaptureFixture) -> None:
+async def test_it_is_reported_once_and_again_after_an_hour(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     clock = FakeClock()
     expiry, ended = Expiry(clock), pair(life=timedelta(days=90), left=timedelta(days=-1))
 
@@ -71,7 +73,7 @@ async def test_it_is_told_once_and_again_after_an_hour(caplog: pytest.LogCapture
     assert (before, len(caplog.records)) == (1, 2)
 
 
-async def test_the_end_itself_is_told_at_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_end_itself_is_reported_at_once(caplog: pytest.LogCaptureFixture) -> None:
     clock = FakeClock()
     expiry, last = Expiry(clock), pair(life=timedelta(days=90), left=timedelta(seconds=60))
 

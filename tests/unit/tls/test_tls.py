@@ -16,7 +16,6 @@ from sharder.core.errors import ConfigError
 from sharder.tls import (
     AUTHORITY_VALIDITY,
     BACKDATED,
-    SERVING_VALIDITY,
     CertificateBundle,
     IpAddress,
     KeyPair,
@@ -34,9 +33,10 @@ ADDRESSES = (ip_address("10.0.0.1"), ip_address("fd00::1"))
 AUTHORITY = make_authority(NOW)
 OTHER_AUTHORITY = make_authority(NOW)
 SECOND = timedelta(seconds=1)
+VALIDITY = timedelta(days=365)
 
 
-def issued(authority: KeyPair = AUTHORITY, validity: timedelta = SERVING_VALIDITY) -> KeyPair:
+def issued(authority: KeyPair = AUTHORITY, validity: timedelta = VALIDITY) -> KeyPair:
     return issue_serving(
         authority, dns_names=NAMES, ip_addresses=ADDRESSES, now=NOW, validity=validity
     )
@@ -85,7 +85,7 @@ def test_the_certificate_is_good_for_every_address(address: IpAddress) -> None:
 def test_openssl_verifies_the_certificate_strictly(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     authority = make_authority(now)
-    pair = issue_serving(authority, dns_names=NAMES, now=now)
+    pair = issue_serving(authority, dns_names=NAMES, now=now, validity=VALIDITY)
     context = ssl.create_default_context(cadata=authority.certificate.decode())
     context.verify_flags |= ssl.VERIFY_X509_STRICT
 
@@ -95,7 +95,7 @@ def test_openssl_verifies_the_certificate_strictly(tmp_path: Path) -> None:
 def test_openssl_refuses_the_certificate_under_another_name(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     authority = make_authority(now)
-    pair = issue_serving(authority, dns_names=NAMES, now=now)
+    pair = issue_serving(authority, dns_names=NAMES, now=now, validity=VALIDITY)
     context = ssl.create_default_context(cadata=authority.certificate.decode())
 
     with pytest.raises(ssl.SSLCertVerificationError, match="not valid for 'other'"):
@@ -135,7 +135,7 @@ def test_serial_numbers_are_random() -> None:
 
 @pytest.mark.parametrize(
     ("certificate", "validity"),
-    [(AUTHORITY.certificate, AUTHORITY_VALIDITY), (issued().certificate, SERVING_VALIDITY)],
+    [(AUTHORITY.certificate, AUTHORITY_VALIDITY), (issued().certificate, VALIDITY)],
 )
 def test_certificates_last_as_long_as_said(certificate: bytes, validity: timedelta) -> None:
     assert parsed(certificate).not_valid_after_utc == NOW + validity
@@ -159,7 +159,7 @@ def test_the_authority_issues_no_authorities() -> None:
 
 def test_names_that_cannot_stand_in_a_certificate_are_an_error() -> None:
     with pytest.raises(ConfigError):
-        issue_serving(AUTHORITY, dns_names=["süd"], now=NOW)
+        issue_serving(AUTHORITY, dns_names=["süd"], now=NOW, validity=VALIDITY)
 
 
 @pytest.mark.parametrize(
@@ -266,8 +266,8 @@ def test_a_certificate_for_no_name_covers_none() -> None:
     [
         (NOW - BACKDATED - SECOND, "the authority's certificate is not valid before 2026-03-01T"),
         (NOW - BACKDATED, None),
-        (NOW + SERVING_VALIDITY - SECOND, None),
-        (NOW + SERVING_VALIDITY, "the serving certificate expired at 2027-03-01T12:00:00Z"),
+        (NOW + VALIDITY - SECOND, None),
+        (NOW + VALIDITY, "the serving certificate expired at 2027-03-01T12:00:00Z"),
         (NOW + AUTHORITY_VALIDITY, "the authority's certificate expired at 2036-02-27T12:00:00Z"),
     ],
 )

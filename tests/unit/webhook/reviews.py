@@ -58,6 +58,7 @@ class Counts:
     def __init__(self) -> None:
         self.answers: list[tuple[str, str]] = []
         self.assignments: list[tuple[str, GroupResource]] = []
+        self.handovers: list[str] = []
 
     def answered(self, ring: RingName, outcome: str, seconds: float) -> None:
         assert seconds >= 0
@@ -65,6 +66,9 @@ class Counts:
 
     def assigned(self, ring: RingName, resource: GroupResource) -> None:
         self.assignments.append((ring, resource))
+
+    def handed_over(self, ring: RingName) -> None:
+        self.handovers.append(ring)
 
 
 def demo_only(name: RingName) -> RingSnapshot | None:

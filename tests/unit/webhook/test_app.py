@@ -96,6 +96,19 @@ async def test_an_object_counts_before_the_next_one_is_decided_unless_it_is_a_dr
     assert counted.tally.by_shard() == {A: 1, B: 1}
 
 
+async def test_an_acknowledgement_that_gives_the_new_owner_is_a_handover() -> None:
+    counts, name = Counts(), named(WIDGETS, B, snapshot())
+    app, draining = app_with(counts=counts), obj(name=name, owner=A, drain="true")
+
+    for is_dry_run in (True, False):
+        acknowledged = request_of(obj(name=name), old=draining, dryRun=is_dry_run)
+        assert patch_in(await exchange(app, review_of(acknowledged)))
+    await exchange(app, review_of(request_of(obj(name=name))))
+
+    assert counts.handovers == ["demo"]
+    assert len(counts.assignments) == 2
+
+
 async def test_an_object_that_the_ring_does_not_select_takes_no_room() -> None:
     counted = build(bounded(1), members=available(A, B), namespaces=frozenset({"default"}))
     assert counted.tally is not None
@@ -277,7 +290,7 @@ async def test_what_is_no_review_is_a_bad_request_with_a_reason_of_one_line(body
     result = await exchange(app_with(counts=counts), body)
 
     assert result.status == 400
-    assert result.body.startswith(b"no AdmissionReview: ")
+    assert result.body.startswith(b"not an AdmissionReview: ")
     assert result.body.count(b"\n") == 1
     assert counts.answers == [("", "malformed")]
 

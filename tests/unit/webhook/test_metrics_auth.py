@@ -6,12 +6,14 @@ import threading
 from http import HTTPStatus
 
 import pytest
+from fastapi import APIRouter, Depends
 
 from sharder.core.api.cluster import User
 from sharder.core.errors import ApiError, Forbidden, Unavailable
-from tests.support.fake_clock import FakeClock, settle
+from sharder.sdk.testing.clock import FakeClock, settle
 from tests.unit.webhook.reviews import exchange
 from webhook import MetricsAuthorizer, create_metrics_app
+from webhook.app import guarding
 from webhook.metrics_auth import (
     BELIEVED_SECONDS,
     BURST_SECONDS,
@@ -77,7 +79,7 @@ def door() -> Door:
     "authorization",
     ["", "Bearer", "Bearer ", "of-prometheus", "Basic of-prometheus", "Bearerof-prometheus"],
 )
-async def test_without_a_bearer_token_nobody_reads_and_nobody_is_asked(
+async def test_without_a_bearer_token_no_client_reads_and_nobody_is_asked(
     door: Door, authorization: str
 ) -> None:
     assert await door.readers.check(authorization) is HTTPStatus.UNAUTHORIZED
@@ -121,7 +123,7 @@ async def test_a_right_that_is_taken_away_is_noticed(door: Door) -> None:
 
 
 @pytest.mark.parametrize("error", [Forbidden("no right"), Unavailable("gone")], ids=str)
-async def test_without_an_answer_nobody_reads_and_the_next_one_asks_again(
+async def test_without_an_answer_no_client_reads_and_the_next_one_asks_again(
     door: Door, error: ApiError
 ) -> None:
     door.reviews.error = error
@@ -132,7 +134,7 @@ async def test_without_an_answer_nobody_reads_and_the_next_one_asks_again(
     assert await door.knock("of-prometheus") is HTTPStatus.OK
 
 
-async def test_an_api_server_that_is_silent_lets_nobody_read(
+async def test_an_api_server_that_is_silent_allows_no_read(
     door: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     door.reviews.silent = True
@@ -158,7 +160,7 @@ async def test_who_was_let_in_stays_so_for_a_while_when_the_api_server_goes(door
     assert await door.knock("of-prometheus") is HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-async def test_an_error_is_told_once_and_its_end_too(
+async def test_an_error_is_reported_once_and_its_end_too(
     door: Door, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -333,7 +335,7 @@ async def test_who_is_let_in_again_is_not_the_next_one_to_be_forgotten(door: Doo
         ("made-up", 401, b"send a bearer token"),
     ],
 )
-async def test_who_may_not_read_is_told_what_to_do(
+async def test_who_must_not_read_is_answered_with_what_to_do(
     door: Door, token: str, status: int, says: bytes
 ) -> None:
     app = create_metrics_app(lambda: (b"", ""), door.readers)
@@ -401,7 +403,7 @@ async def test_nothing_but_the_metrics_is_served_beside_them(door: Door, path: s
     assert (await exchange(app, method="GET", path=path)).status == 404
 
 
-async def test_who_shows_no_token_is_told_what_kind_is_wanted(door: Door) -> None:
+async def test_who_shows_no_token_is_answered_with_what_kind_is_wanted(door: Door) -> None:
     app = create_metrics_app(lambda: (b"", ""), door.readers)
 
     result = await exchange(app, method="GET", path="/metrics", headers=[])
@@ -417,3 +419,28 @@ async def test_a_flood_is_answered_too(door: Door) -> None:
         return (await exchange(app, method="GET", path="/metrics", headers=headers)).status
 
     assert [await knock(number) for number in range(BURST + 1)] == [*[401] * BURST, 429]
+
+
+@pytest.mark.parametrize(
+    ("token", "status", "says"),
+    [
+        ("of-prometheus", 200, b"data"),
+        ("of-mallory", 403, b"bind a ClusterRole"),
+        ("made-up", 401, b"send a bearer token"),
+    ],
+)
+async def test_other_routes_can_be_guarded_by_the_same_right(
+    door: Door, token: str, status: int, says: bytes
+) -> None:
+    router = APIRouter()
+
+    @router.get("/data", dependencies=[Depends(guarding(door.readers))])
+    async def data() -> str:
+        return "data"
+
+    app = create_metrics_app(lambda: (b"", ""), door.readers, router)
+    headers = [(b"authorization", f"Bearer {token}".encode())]
+    result = await exchange(app, method="GET", path="/data", headers=headers)
+
+    assert result.status == status
+    assert says in result.body

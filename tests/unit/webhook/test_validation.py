@@ -254,11 +254,11 @@ async def test_a_ring_that_cannot_be_read_passes_with_a_warning(body: bytes) -> 
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"request":{"uid":""}}'])
-async def test_what_is_no_review_is_told_so(body: bytes) -> None:
+async def test_what_is_no_review_is_answered_so(body: bytes) -> None:
     result = await exchange(app_with(), body, path=PATH)
 
     assert result.status == 400
-    assert result.body.startswith(b"no AdmissionReview: ")
+    assert result.body.startswith(b"not an AdmissionReview: ")
 
 
 async def test_a_ring_is_not_judged_by_a_body_larger_than_etcd_takes() -> None:
@@ -338,7 +338,7 @@ async def test_a_body_that_is_too_large_is_not_read() -> None:
     assert result.status == 413
 
 
-async def test_a_get_is_told_what_is_served() -> None:
+async def test_a_get_is_answered_with_what_is_served() -> None:
     result = await exchange(app_with(), method="GET", path=PATH)
 
     assert (result.status, result.headers[b"allow"]) == (405, b"POST")

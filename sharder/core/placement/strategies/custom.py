@@ -83,9 +83,9 @@ class Custom:
         if not self._name:
             return f"spec.placement.custom is empty: name an installed strategy ({known})"
         return (
-            f"the strategy {self._name!r} is not installed (installed: {known}); install a "
-            "package with an entry point of that name in the group sharder.placement where the "
-            "sharder runs, or name another strategy in spec.placement.custom"
+            f"the strategy {self._name!r} is not installed (installed: {known}); name "
+            "another one in spec.placement.custom or, where the sharder runs, install a package "
+            "with this entry point in the group sharder.placement"
         )
 
     def _rejected(self, why: str) -> Choice:

@@ -9,28 +9,32 @@ keeps only the last one of a list.
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, Final
+
+from xxhash import xxh3_64_intdigest
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.hashing import Draw, draw_by_hash, place_at, weights
+from sharder.core.placement.hashing import place_at, weights
 from sharder.core.placement.strategies.group_members import group_members_of
 from sharder.core.placement.strategies.least_loaded_filters import Capacities, FilterChain
 from sharder.core.placement.strategy import Choice, Layout, Objection
+
+_SEED: Final = 0x67656172
+"""Makes the draw independent of the rankings, which hash the key without a seed ("gear")."""
 
 
 class LeastLoaded:
     """Gear placement; sticks."""
 
-    __slots__ = ("_capacities", "_draw", "_effective", "_layout")
+    __slots__ = ("_capacities", "_effective", "_layout")
     sticks: ClassVar[bool] = True
     groups: ClassVar[bool] = True
 
-    def __init__(self, layout: Layout, draw: Draw = draw_by_hash) -> None:
+    def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._draw = draw
         self._capacities = Capacities(layout)
         self._effective = FilterChain.effective(layout)
 
@@ -46,8 +50,12 @@ class LeastLoaded:
             return Choice(None, last.objection)
         if many == 1:
             return Choice(last.kept[0].name)
-        position = self._draw(demand, sum(weights(many)))
+        position = self.draw(demand, sum(weights(many)))
         return Choice(last.kept[place_at(position, many)].name)
+
+    def draw(self, demand: Demand, total: int) -> int:
+        """Return a number below `total` by the object's key alone, each equally likely."""
+        return xxh3_64_intdigest(demand.key.encode(), seed=_SEED) * total >> 64
 
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
         """Decline the shards that a hard filter drops."""

@@ -44,7 +44,7 @@ class Spread:
         members = group_members_of(demand, self._layout, counts)
         equals = candidates
         if members.on:
-            scores = spread_scores(candidates, members)
+            scores = spread_scores(candidates, members, FULL_SCORE)
             highest = max(scores)
             equals = [s for s, score in zip(candidates, scores, strict=True) if score == highest]
         return Choice(best(self._layout.ranking, demand.key, equals).name)
@@ -70,13 +70,11 @@ class Spread:
             zone = f"{members.near(shard)} in its zone" if shard.zone else "it has no zone"
             return f"score {score} of {FULL_SCORE}: {here}, {zone}"
 
-        scores = spread_scores(candidates, members)
+        scores = spread_scores(candidates, members, FULL_SCORE)
         return {s.name: remark(s, score) for s, score in zip(candidates, scores, strict=True)}
 
 
-def spread_scores(
-    shards: Sequence[Shard], members: GroupMembers, full: int = FULL_SCORE
-) -> list[int]:
+def spread_scores(shards: Sequence[Shard], members: GroupMembers, full: int) -> list[int]:
     """Return how well each shard suits one more member, from 0 to `full`, the best.
 
     Args:

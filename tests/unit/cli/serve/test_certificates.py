@@ -20,6 +20,7 @@ from sharder.config import Settings, load
 from sharder.controllers.certificates import POLL_SECONDS
 from sharder.core.errors import ConfigError
 from sharder.core.names import CONFIG_API_VERSION
+from sharder.sdk.testing.clock import FakeClock
 from sharder.tls import (
     KeyPair,
     Policy,
@@ -29,7 +30,6 @@ from sharder.tls import (
     new_bundle,
     token_of,
 )
-from tests.support.fake_clock import FakeClock
 from tests.unit.kube.conftest import Script, connected, serving
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -118,7 +118,7 @@ async def test_a_file_that_is_written_over_is_read_again(tmp_path: Path) -> None
     assert [shown.pair.key for shown in used] == [b"other"]
 
 
-async def test_files_that_do_not_serve_are_told_once_and_the_next_ones_used(
+async def test_files_that_do_not_serve_are_reported_once_and_the_next_ones_used(
     folder: Folder, files: CertificateFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, used = FakeClock(), list[KeyPair]()
@@ -160,7 +160,7 @@ async def test_files_that_go_are_waited_for(
     assert [shown.pair for shown in used] == [back]
 
 
-async def test_files_that_end_are_told_though_nobody_touches_them(
+async def test_files_that_end_are_reported_though_nobody_touches_them(
     folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = FakeClock()

@@ -35,7 +35,7 @@ def test_problems_name_the_file(tmp_path: Path) -> None:
     )
 
 
-def test_problems_without_a_file_are_told_as_well() -> None:
+def test_problems_without_a_file_are_reported_as_well() -> None:
     with pytest.raises(ConfigError, match="invalid settings: SHARDER_LOGGING_LEVEL: must be"):
         load_file(None, {"SHARDER_LOGGING_LEVEL": "loud"}, {})
 
@@ -49,7 +49,7 @@ def test_unknown_fields_are_errors_if_so_wanted(tmp_path: Path) -> None:
         load_file(file, {}, {}, strict=True)
 
 
-def test_the_first_of_several_errors_is_told() -> None:
+def test_the_first_of_several_errors_is_reported() -> None:
     lost = LeaseLost("gone")
     group = ExceptionGroup("outer", [ExceptionGroup("inner", [lost, ConfigError("later")])])
 

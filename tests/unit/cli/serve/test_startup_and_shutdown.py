@@ -11,7 +11,7 @@ from sharder.cli.serve.startup_and_shutdown import (
     shares_of,
 )
 from sharder.core.errors import ConfigError, Forbidden, Unavailable
-from tests.support.fake_clock import FakeClock, settle
+from sharder.sdk.testing.clock import FakeClock, settle
 
 
 class Start:
@@ -82,7 +82,7 @@ async def test_what_stays_missing_ends_the_start() -> None:
     start = Start()
     await start.clock.advance(DEADLINE_SECONDS)
 
-    with pytest.raises(ConfigError, match=r"cannot list rings: no answer, for 60s; check"):
+    with pytest.raises(ConfigError, match=r"cannot list rings: no answer \(for 60s\); check"):
         await start.deadline.wait_for_sync(lambda: "cannot list rings: no answer")
 
 

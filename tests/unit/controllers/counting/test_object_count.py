@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sharder.controllers.counting.object_count import COUNT_SECONDS, SETTLE_SECONDS, ObjectCount
+from sharder.controllers.scope import ResourceKey
 from sharder.core.api.ring import (
     ControllerRing,
     PlacementSpec,
@@ -31,14 +32,16 @@ def over_secrets(strategy: StrategyName = StrategyName.CONSISTENT_HASH) -> Contr
 
 
 class Bench:
-    """A census, and what it has published."""
+    """A count, and what it has published."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.published: list[ObjectStats] = []
-        self.census = ObjectCount(
+        self.begun: list[ResourceKey] = []
+        self.count = ObjectCount(
             cache=cluster.cache,
             objects=cluster.objects,
+            on_list=self.begun.append,
             publish=self._publish,
             clock=cluster.clock,
             rng=cluster.rng,
@@ -62,14 +65,14 @@ class Bench:
 
 @asynccontextmanager
 async def counting(demo: ControllerRing | None = None) -> AsyncIterator[Bench]:
-    """Yield a census of a ring with two shards and two Secrets that was counted a moment ago."""
+    """Yield a count of a ring with two shards and two Secrets that was counted a moment ago."""
     cluster = Cluster(demo or over_secrets())
     bench = Bench(cluster)
     await cluster.add(SECRETS, "one", owner=A)
     await cluster.add(SECRETS, "two", owner=A)
     async with cluster.watched(A, B, seconds=3600), TaskGroup() as group:
-        task = group.create_task(bench.census.run())
-        bench.census.passed(DEMO)
+        task = group.create_task(bench.count.run())
+        bench.count.passed(DEMO)
         await cluster.clock.advance(COUNT_SECONDS)
         try:
             yield bench
@@ -90,7 +93,7 @@ async def test_objects_that_move_are_counted_where_they_are_soon_after() -> None
         await bench.cluster.clock.advance(300)
         moved = await bench.cluster.store(SECRETS).list()
         await bench.cluster.label(moved.items[0], SECRETS, owner=B)
-        bench.census.moved(DEMO)
+        bench.count.moved(DEMO)
         await bench.cluster.clock.advance(SETTLE_SECONDS)
 
     assert bench.counts[1:] == [(2, 0, 0, {A: 1, B: 1})]
@@ -114,7 +117,7 @@ async def test_however_much_moves_a_ring_is_counted_every_thirty_seconds_at_most
     async with counting() as bench:
         for number in range(120):
             await bench.cluster.add(SECRETS, f"new-{number}", owner=B)
-            bench.census.moved(DEMO)
+            bench.count.moved(DEMO)
             await bench.cluster.clock.advance(1)
 
     assert bench.lists == 5
@@ -143,8 +146,8 @@ async def test_objects_outside_of_the_ring_cost_no_count() -> None:
 
 async def test_a_ring_with_a_tally_or_without_a_snapshot_is_not_counted() -> None:
     async with counting(over_secrets(StrategyName.BOUNDED_LOAD)) as bench:
-        bench.census.moved(DEMO)
-        bench.census.moved(OTHER)
+        bench.count.moved(DEMO)
+        bench.count.moved(OTHER)
         await bench.cluster.clock.advance(300)
 
     assert bench.counts == []
@@ -154,7 +157,7 @@ async def test_a_ring_with_a_tally_or_without_a_snapshot_is_not_counted() -> Non
 async def test_a_ring_that_has_been_watched_is_not_counted_because_of_a_pass() -> None:
     async with counting() as bench:
         for _ in range(5):
-            bench.census.passed(DEMO)
+            bench.count.passed(DEMO)
             await bench.cluster.clock.advance(300)
 
     assert bench.lists == 1
@@ -166,8 +169,8 @@ async def test_a_count_that_failed_is_made_again() -> None:
     cluster.objects.before.append(on("list", SECRETS, once(fails)))
 
     async with cluster.watched(A), TaskGroup() as group:
-        task = group.create_task(bench.census.run())
-        bench.census.moved(DEMO)
+        task = group.create_task(bench.count.run())
+        bench.count.moved(DEMO)
         await cluster.clock.advance(300)
         task.cancel()
 
@@ -211,13 +214,13 @@ async def test_without_the_right_to_watch_only_what_moves_is_counted() -> None:
     forbidden = on("watch", SECRETS, raising(Forbidden("watch is forbidden")))
     cluster.objects.before += [on("watch", SECRETS, note), forbidden]
     async with cluster.watched(A), TaskGroup() as group:
-        task = group.create_task(bench.census.run())
-        bench.census.moved(DEMO)
+        task = group.create_task(bench.count.run())
+        bench.count.moved(DEMO)
         await cluster.clock.advance(300)
         await cluster.add(SECRETS, "three", owner=A)
         await cluster.clock.advance(300)
         quiet = len(bench.counts), len(asked)
-        bench.census.moved(DEMO)
+        bench.count.moved(DEMO)
         await cluster.clock.advance(300)
         task.cancel()
 

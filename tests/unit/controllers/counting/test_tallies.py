@@ -17,9 +17,9 @@ from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.placement.entries import Entry
 from sharder.core.placement.tally import STEP, Reservation
 from sharder.core.status.stats import ObjectStats
+from sharder.sdk.testing.store import FakeStore
 from tests.support.cluster import NAMESPACES, Call, Cluster, Hook, on, raising
 from tests.support.counting import bounded, counted, tally_of
-from tests.support.fakes import FakeStore
 from tests.support.movement import resync
 from tests.support.values import CONFIGMAPS, DEMO, OWNER, SECRETS, WIDGETS, A, B, ring
 
@@ -205,7 +205,7 @@ async def test_a_reservation_that_the_watch_never_shows_is_forgotten_after_half_
         assert (before, tally_of(cluster).on(A)) == (1, 0)
 
 
-async def test_a_shard_that_nobody_knows_has_its_objects_counted_as_unowned() -> None:
+async def test_a_shard_that_is_unknown_has_its_objects_counted_as_unowned() -> None:
     cluster = Cluster(bounded())
     await cluster.add(WIDGETS, "w", owner="stranger")
 
@@ -217,7 +217,7 @@ async def test_a_shard_that_nobody_knows_has_its_objects_counted_as_unowned() ->
     assert stats.by_shard == {ShardName("stranger"): 1}
 
 
-async def test_every_object_in_scope_is_shown_to_whoever_looks_for_mistakes() -> None:
+async def test_every_object_in_scope_is_shown_to_annotation_warnings() -> None:
     cluster, seen = Cluster(bounded()), list[PartialObject]()
     await cluster.add(WIDGETS, "there", owner=A)
 

@@ -15,7 +15,7 @@ from sharder.controllers.movement.rebalancer import (
     REST_INTERVALS,
     Rebalancer,
 )
-from sharder.controllers.movement.resync import AGAIN_SECONDS
+from sharder.controllers.movement.resync.resync import AGAIN_SECONDS
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.api.ring import (
     ControlledResource,
@@ -40,9 +40,9 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.core.rebalance.messages import ONE_SHARD
+from sharder.sdk.testing.clock import FakeClock
 from tests.support.cluster import Call, Cluster, on, once, raising
 from tests.support.counting import bounded, counted, tally_of
-from tests.support.fake_clock import FakeClock
 from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B
 
 INTERVAL = 300.0
@@ -61,14 +61,14 @@ def demo(
     generation: int = 1,
 ) -> ControllerRing:
     """The ring `demo`, which counts, and is rebalanced by counts unless it says otherwise."""
-    terms = RebalanceSpec(
+    policy = RebalanceSpec(
         strategy=strategy,
         max_moves_per_interval=budget,
         dry_run=dry_run,
         interval=interval,
     )
     of = bounded(generation=generation)
-    spec = msgspec.structs.replace(of.spec, rebalance=terms, movement=movement)
+    spec = msgspec.structs.replace(of.spec, rebalance=policy, movement=movement)
     return msgspec.structs.replace(of, spec=spec)
 
 
@@ -229,7 +229,7 @@ async def test_a_ring_waits_until_its_objects_are_counted() -> None:
         assert len(await at.draining()) == 3
 
 
-async def test_a_ring_whose_strategy_follows_is_told_why_nothing_moves() -> None:
+async def test_a_ring_whose_strategy_follows_reports_why_nothing_moves() -> None:
     of = demo()
     spec = msgspec.structs.replace(of.spec, placement=PlacementSpec())
     async with scene(msgspec.structs.replace(of, spec=spec)) as at:
@@ -492,8 +492,8 @@ async def test_equal_numbers_say_nothing_of_how_resources_are_used() -> None:
 
 async def test_the_next_look_ends_what_the_budget_left_over_however_little_that_gains() -> None:
     of = demo(strategy=RebalanceStrategy.RESOURCE_BALANCE, budget=7)
-    terms = msgspec.structs.replace(of.spec.rebalance, threshold="0.15")
-    spec = msgspec.structs.replace(of.spec, rebalance=terms)
+    policy = msgspec.structs.replace(of.spec.rebalance, threshold="0.15")
+    spec = msgspec.structs.replace(of.spec, rebalance=policy)
     async with scene(msgspec.structs.replace(of, spec=spec), full=0) as at:
         await declare(at, A, B, capacity="cpu=100,memory=100")
         for number in range(40):
@@ -599,7 +599,7 @@ async def declare(at: Scene, *shards: ShardName, capacity: str = "cpu=100") -> N
     await at.cluster.settle()
 
 
-async def test_people_are_told_only_what_is_new() -> None:
+async def test_only_what_is_new_is_reported() -> None:
     async with scene(demo(dry_run=True), full=2) as at:
         await at.look()
         first = at.last
@@ -615,7 +615,9 @@ async def test_people_are_told_only_what_is_new() -> None:
         assert at.told == [DEMO, DEMO]
 
 
-async def test_every_look_that_has_moved_something_is_told_though_the_words_are_the_same() -> None:
+async def test_every_look_that_has_moved_something_is_reported_though_the_words_are_the_same() -> (
+    None
+):
     async with scene(full=2) as at:
         await at.look()
         first = at.last
@@ -639,10 +641,10 @@ async def test_a_ring_is_looked_at_once_per_second_at_most() -> None:
         assert await at.look() == 1.0
 
 
-async def test_terms_that_make_no_sense_move_nothing_and_are_told() -> None:
+async def test_a_policy_that_makes_no_sense_moves_nothing_and_is_reported() -> None:
     of = demo(strategy=RebalanceStrategy.RESOURCE_BALANCE)
-    terms = msgspec.structs.replace(of.spec.rebalance, threshold="much")
-    spec = msgspec.structs.replace(of.spec, rebalance=terms)
+    policy = msgspec.structs.replace(of.spec.rebalance, threshold="much")
+    spec = msgspec.structs.replace(of.spec, rebalance=policy)
     async with scene(msgspec.structs.replace(of, spec=spec)) as at:
         await at.look()
 

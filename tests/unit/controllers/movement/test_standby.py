@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sharder.controllers.movement.orphans import UNSEEN_SECONDS
 from sharder.controllers.movement.standby import LEADER_SECONDS, StandBy
+from sharder.controllers.movement.waiting.orphans import UNSEEN_SECONDS
 from sharder.core.api.meta import Json
 from sharder.core.errors import Forbidden, Rejected
 from sharder.runtime.reflector import HURRY_SECONDS, POLL_SECONDS
@@ -36,6 +36,8 @@ async def standing_by(cluster: Cluster) -> AsyncIterator[None]:
         cache=cluster.cache,
         objects=cluster.objects,
         counter=cluster.tally,
+        handovers=cluster.tally,
+        journal=cluster.journal,
         clock=cluster.clock,
         rng=cluster.rng,
         limit=10,
@@ -49,7 +51,7 @@ async def standing_by(cluster: Cluster) -> AsyncIterator[None]:
             task.cancel()
 
 
-async def test_what_was_let_go_is_handed_over_though_nobody_leads() -> None:
+async def test_what_was_released_is_handed_over_though_no_replica_leads() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A, B), standing_by(cluster):
@@ -117,7 +119,7 @@ async def test_what_failed_and_has_got_an_owner_since_is_the_leaders_again() -> 
     assert await cluster.owners(SECRETS) == {secret.metadata.name: C}
 
 
-async def test_what_it_controls_follows_though_somebody_else_was_faster(
+async def test_what_it_controls_follows_though_another_client_was_faster(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cluster = Cluster()

@@ -52,7 +52,7 @@ def test_a_bounded_number_of_leases_is_kept_whatever_they_are() -> None:
     assert kept(foreign) == LIMITS[Tier.FOREIGN]
 
 
-def test_leases_of_rings_that_nobody_has_made_are_bounded_all_together() -> None:
+def test_leases_of_rings_that_do_not_exist_are_bounded_all_together() -> None:
     membership = Membership(0.0)
 
     for number in range(MANY):
@@ -64,7 +64,7 @@ def test_leases_of_rings_that_nobody_has_made_are_bounded_all_together() -> None
     )
 
 
-def test_rings_that_nobody_has_made_leave_nothing_behind() -> None:
+def test_rings_that_do_not_exist_leave_nothing_behind() -> None:
     membership = Membership(0.0)
 
     for number in range(10):
@@ -82,7 +82,7 @@ def test_a_working_shard_keeps_its_place_and_a_new_one_is_not_kept_out_by_what_i
     assert members(membership).available == {A, B}
 
 
-def test_some_shards_beyond_the_limit_are_told_that_there_are_too_many() -> None:
+def test_shards_beyond_the_limit_are_reported_as_too_many() -> None:
     problems = members(watching(*forged())).validity.problems
 
     assert len(problems) == LIMITS[Tier.SHARD] - MAX_LEASES > 0

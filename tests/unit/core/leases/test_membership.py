@@ -424,7 +424,7 @@ def test_a_namesake_in_another_namespace_keeps_no_dead_shard_alive() -> None:
     assert members.standing_of(A) is Standing.GONE
 
 
-def test_a_shard_whose_namespace_the_ring_gives_up_is_asked_to_let_go() -> None:
+def test_a_shard_whose_namespace_the_ring_gives_up_is_asked_to_release() -> None:
     membership = watching(lease(A), lease(B, namespace="former"))
     before = membership.members(DEMO, LONG_AFTER)
 

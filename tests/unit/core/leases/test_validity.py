@@ -13,33 +13,35 @@ def named(leases: tuple[Lease, ...]) -> list[str]:
 
 
 def test_a_ring_without_namespaces_has_its_shards_anywhere() -> None:
-    roster = classify([lease(A), lease(B, namespace="another")], ())
+    validity = classify([lease(A), lease(B, namespace="another")], ())
 
-    assert (named(roster.valid), roster.problems) == ([B, A], {})
+    assert (named(validity.valid), validity.problems) == ([B, A], {})
 
 
 def test_a_lease_outside_the_ring_s_namespaces_makes_no_shard() -> None:
-    roster = classify([lease(A), lease(B, namespace="another")], ["default"])
+    validity = classify([lease(A), lease(B, namespace="another")], ["default"])
 
-    assert named(roster.valid) == [A]
-    assert roster.problems == {ObjectRef("another", B): "spec.shardNamespaces allows only default"}
+    assert named(validity.valid) == [A]
+    assert validity.problems == {
+        ObjectRef("another", B): "spec.shardNamespaces allows only default"
+    }
 
 
 def test_an_invalid_lease_is_told_from_the_others() -> None:
-    roster = classify([lease(A), lease(B, seconds=0)], ())
+    validity = classify([lease(A), lease(B, seconds=0)], ())
 
-    assert named(roster.valid) == [A]
-    assert "leaseDurationSeconds" in roster.problems[ObjectRef("default", B)]
+    assert named(validity.valid) == [A]
+    assert "leaseDurationSeconds" in validity.problems[ObjectRef("default", B)]
 
 
 def test_only_the_oldest_leases_count() -> None:
     old = [lease(f"old-{n}", created="2026-01-01T00:00:00Z") for n in range(MAX_LEASES)]
     young = [lease(f"a-{n}", created="2026-01-02T00:00:00Z") for n in range(2)]
 
-    roster = classify([*young, *old], ())
+    validity = classify([*young, *old], ())
 
-    assert len(roster.valid) == MAX_LEASES
-    assert sorted(roster.problems) == [each.metadata.ref for each in young]
+    assert len(validity.valid) == MAX_LEASES
+    assert sorted(validity.problems) == [each.metadata.ref for each in young]
 
 
 @pytest.mark.parametrize(("holder", "seconds"), [("", 15), ("somebody-else", 15), (SELF, 0)])
@@ -49,9 +51,9 @@ def test_leases_that_make_no_working_shard_push_none_out(holder: str, seconds: i
         for n in range(MAX_LEASES + 1)
     ]
 
-    roster = classify([*forged, lease(A, created="2026-01-01T00:00:00Z")], ())
+    validity = classify([*forged, lease(A, created="2026-01-01T00:00:00Z")], ())
 
-    assert lease(A).metadata.ref not in roster.problems
+    assert lease(A).metadata.ref not in validity.problems
 
 
 def test_foreign_leases_do_not_push_others_out() -> None:
@@ -60,18 +62,18 @@ def test_foreign_leases_do_not_push_others_out() -> None:
         for n in range(MAX_LEASES + 1)
     ]
 
-    roster = classify([*foreign, lease(A, created="2026-01-01T00:00:00Z")], ["default"])
+    validity = classify([*foreign, lease(A, created="2026-01-01T00:00:00Z")], ["default"])
 
-    assert named(roster.valid) == [A]
+    assert named(validity.valid) == [A]
 
 
 def test_a_name_that_is_held_twice_is_named_with_what_to_do() -> None:
-    roster = classify([lease(A), lease(A, namespace="another"), lease(B)], ())
+    validity = classify([lease(A), lease(A, namespace="another"), lease(B)], ())
 
-    assert roster.duplicate_names == {A}
-    assert roster.complaint is not None
-    assert A in roster.complaint
-    assert "shardNamespaces" in roster.complaint
+    assert validity.duplicate_names == {A}
+    assert validity.complaint is not None
+    assert A in validity.complaint
+    assert "shardNamespaces" in validity.complaint
 
 
 def test_a_name_held_once_or_elsewhere_is_no_twin() -> None:

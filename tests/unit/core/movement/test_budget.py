@@ -47,7 +47,7 @@ def test_there_is_room_a_minute_after_the_first() -> None:
     assert budget.refusal(A, TWO_A_MINUTE, MINUTE) is None
 
 
-def test_what_was_let_go_since_has_been_begun_all_the_same() -> None:
+def test_what_was_released_since_has_been_begun_all_the_same() -> None:
     budget = Budget[str]()
     for name in ("x", "y"):
         drain(budget, name)
@@ -109,7 +109,7 @@ def test_what_another_shard_is_being_asked_for_takes_no_place() -> None:
     assert budget.open_on(B, 0.0) == 1
 
 
-def test_what_a_shard_lets_go_makes_room_at_once() -> None:
+def test_what_a_shard_releases_makes_room_at_once() -> None:
     budget = Budget[str]()
     drain(budget, "x")
     drain(budget, "y")

@@ -173,7 +173,7 @@ def test_what_was_promised_is_kept_while_that_shard_is_available() -> None:
     assert choose_anew(snapshot, new).shard == B
 
 
-def test_a_request_to_let_go_that_is_still_on_its_way_is_no_promise() -> None:
+def test_a_drain_that_is_still_on_its_way_is_no_promise() -> None:
     snapshot, tally = sticking({A: 5, B: 0}, capacity=5)
     leaving = seen(tally, obj(owner=A), Entry(A))
 
@@ -339,7 +339,7 @@ def test_room_for_a_pinned_object_is_taken_while_it_is_on_its_way() -> None:
     assert snapshot.entry_of(under_way) == reservation.entry
 
 
-def test_what_a_shard_that_is_gone_was_to_let_go_of_takes_no_room_from_each_other() -> None:
+def test_what_a_shard_that_is_gone_was_to_release_takes_no_room_from_each_other() -> None:
     snapshot, tally = sticking({B: 0}, capacity=1, standings={A: GONE, B: AVAILABLE})
     lost = [
         obj(WIDGETS, name, owner=A, drain=DRAINING, labels={PIN: B})

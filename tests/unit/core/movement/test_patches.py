@@ -6,8 +6,10 @@ import pytest
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.movement import patches
 from sharder.core.movement.patches import Operation
+from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Withdraw
 from sharder.core.names import ShardName, pin_label
-from tests.support.json_patch import PatchError, apply_json_patch, apply_merge_patch, written
+from sharder.sdk.testing.merge_patch import apply_merge_patch
+from tests.support.json_patch import PatchError, apply_json_patch, written
 from tests.support.values import DEMO, DRAIN, NEXT, OWNER, A, B, C, obj, snapshot
 from tests.support.values_placement import BOUNDED, RENDEZVOUS, shard
 from tests.support.values_steering import steered
@@ -23,6 +25,20 @@ def meta(
 
 
 # Merge patches
+
+
+def test_every_write_is_guarded_by_the_version_that_was_seen() -> None:
+    for step in (Assign(A), Relabel(A), Drain(A), Withdraw(), Release()):
+        body = patches.patch_of(snapshot(), obj(), step)
+
+        assert isinstance(body, dict)
+        metadata = body["metadata"]
+        assert isinstance(metadata, dict)
+        assert metadata["resourceVersion"] == "7"
+
+
+def test_a_step_without_a_write_has_no_patch() -> None:
+    assert patches.patch_of(snapshot(), obj(), Keep("in place")) is None
 
 
 def test_assigning_sets_the_owner_and_ends_the_drain_under_guard() -> None:

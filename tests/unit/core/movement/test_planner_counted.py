@@ -209,7 +209,7 @@ def test_a_step_says_how_its_object_will_count(step: Step, entry: Entry | None) 
     assert reservation_of(ring, known, step) == expected
 
 
-def test_a_request_to_let_go_of_nothing_is_withdrawn_without_a_count() -> None:
+def test_a_request_to_release_nothing_is_withdrawn_without_a_count() -> None:
     ring, _ = counted(2)
 
     assert reservation_of(ring, obj(), Withdraw()) is None

@@ -64,7 +64,7 @@ def test_a_drain_of_an_object_in_its_place_is_withdrawn(role: Role) -> None:
 
 @pytest.mark.parametrize("role", MAIN_ROLES)
 @pytest.mark.parametrize("standing", [Standing.AVAILABLE, Standing.LEAVING])
-def test_a_working_shard_is_asked_to_let_go_first(standing: Standing, role: Role) -> None:
+def test_a_working_shard_is_asked_to_release_first(standing: Standing, role: Role) -> None:
     assert step_of(A, B, standing, role=role) == Drain(A)
 
 

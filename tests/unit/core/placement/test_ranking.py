@@ -21,7 +21,7 @@ FIRST = {
 }
 
 
-class Alike:
+class Constant:
     """A ranking without any preference."""
 
     def score(self, key: str, shard: object) -> float:
@@ -64,4 +64,4 @@ def test_every_hash_has_a_score(digest: int) -> None:
 
 
 def test_of_shards_that_are_liked_equally_the_first_one_is_best() -> None:
-    assert best(Alike(), "key", [shard(B), shard(A)]) == shard(B)
+    assert best(Constant(), "key", [shard(B), shard(A)]) == shard(B)

@@ -68,6 +68,16 @@ def test_a_shared_token_belongs_to_the_last_member_in_order() -> None:
     assert ConsistentHash([ONE, ELEVEN]).owner("op-110") == ELEVEN
 
 
+def test_a_shared_token_stays_with_whom_it_has_left_when_members_come_and_go() -> None:
+    others = [ShardName(f"shard-{number}") for number in range(9)]
+
+    both = ConsistentHash([*others, ONE]).of([*others, ONE, ELEVEN])
+
+    assert both.owner("op-110") == ELEVEN
+    assert both.of([*others, ONE]).owner("op-110") == ONE
+    assert both.of([*others, ELEVEN]).owner("op-110") == ELEVEN
+
+
 def test_every_member_has_100_tokens() -> None:
     # `b-` + `99` is a key that hashes to the last token of `b-`.
     ring = ConsistentHash([ShardName("a"), ShardName("b-")])

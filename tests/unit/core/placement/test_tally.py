@@ -258,7 +258,7 @@ def test_another_outcome_refutes_an_assumption(seen: Entry | None) -> None:
     assert sums(tally) == sums(counted(*([] if seen is None else [seen])))
 
 
-def test_that_the_old_shard_has_let_go_does_not_refute_where_the_object_is_to_go() -> None:
+def test_that_the_old_shard_has_released_it_does_not_refute_where_the_object_is_to_go() -> None:
     tally = counted(Entry(A))
     tally.assume(Reservation(0, Entry(B)))
 
@@ -269,7 +269,7 @@ def test_that_the_old_shard_has_let_go_does_not_refute_where_the_object_is_to_go
 
 
 @pytest.mark.parametrize("draining", [True, False])
-def test_that_the_shard_has_let_go_refutes_that_it_stays_there(draining: bool) -> None:
+def test_that_the_shard_has_released_it_refutes_that_it_stays_there(draining: bool) -> None:
     tally = counted(Entry(A))
     tally.assume(Reservation(0, Entry(A, draining=draining)))
 

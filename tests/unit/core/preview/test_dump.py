@@ -12,8 +12,8 @@ from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ConfigError
 from sharder.core.names import ShardName
 from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.preview.action import Action
 from sharder.core.preview.dump import decode_dump, plan_dump
-from sharder.core.preview.plan import Action
 from sharder.core.preview.report import PlanReport
 from sharder.core.preview.what_if import WhatIf
 

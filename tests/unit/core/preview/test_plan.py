@@ -11,8 +11,8 @@ from sharder.core.leases.membership import Members, Standing
 from sharder.core.movement.planner import Owners
 from sharder.core.movement.step import Withdraw
 from sharder.core.names import ShardName
+from sharder.core.preview.action import Action
 from sharder.core.preview.plan import (
-    Action,
     Planned,
     followed,
     plan_object,
@@ -172,14 +172,14 @@ def test_what_is_displaced_is_said_to_be_too_many() -> None:
 
 
 @pytest.mark.parametrize("drain", [None, "true"])
-def test_what_is_displaced_is_let_go_though_nobody_has_room(drain: str | None) -> None:
+def test_what_is_displaced_is_released_though_no_shard_has_room(drain: str | None) -> None:
     at = sticking(available(A), per_shard_capacity=1)
 
     plan = whole(at, *(obj(WIDGETS, name, owner=A, drain=drain) for name in "xy"))
 
     (gone,) = (planned for planned in plan.values() if planned.displaced)
     assert (gone.action, gone.to) == (Action.DRAIN, None)
-    assert gone.choice.reason == "no shard may have it: shard-a: it is full: 1 of 1 objects"
+    assert gone.choice.reason == "no shard can take it: shard-a: it is full: 1 of 1 objects"
 
 
 def test_what_is_displaced_is_asked_for_once() -> None:
@@ -190,7 +190,7 @@ def test_what_is_displaced_is_asked_for_once() -> None:
     assert sorted(type(planned.step).__name__ for planned in plan.values()) == ["Keep", "Withdraw"]
 
 
-def test_a_request_to_let_go_is_taken_back_where_there_is_room_again() -> None:
+def test_a_drain_is_taken_back_where_there_is_room_again() -> None:
     plan = whole(sticking(), *on(A, 1), obj(WIDGETS, "x", owner=A, drain="true"), *on(B, 2))
 
     assert why(plan["x"]).endswith("its drain is withdrawn")
@@ -299,7 +299,7 @@ def test_a_plan_says_why_an_object_stays_on_a_shard_that_is_evacuated() -> None:
 
     assert (plan["on-shard-a-0"].action, plan["on-shard-a-0"].to) == (Action.KEEP, A)
     assert why(plan["on-shard-a-0"]) == (
-        "no shard may have it: shard-a: it is being evacuated; shard-b: it is full: 1 of 1 objects"
+        "no shard can take it: shard-a: it is being evacuated; shard-b: it is full: 1 of 1 objects"
     )
 
 

@@ -9,7 +9,8 @@ from sharder.core.leases.membership import Standing
 from sharder.core.leases.state import ShardState
 from sharder.core.movement.planner import Owners
 from sharder.core.names import ShardName
-from sharder.core.preview.plan import Action, Planned, plan_object, plan_ring
+from sharder.core.preview.action import Action
+from sharder.core.preview.plan import Planned, plan_object, plan_ring
 from sharder.core.preview.report import report
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
@@ -153,7 +154,7 @@ def test_a_controlled_object_is_unassigned_for_the_reason_of_its_step() -> None:
     }
 
 
-def test_what_would_be_refused_of_the_ring_is_told() -> None:
+def test_what_would_be_refused_of_the_ring_is_reported() -> None:
     at = placing(PlacementSpec(strategy=StrategyName.RENDEZVOUS, per_shard_capacity=7), {})
 
     (refusal,) = report(at, [], {}).refusals

@@ -172,6 +172,6 @@ def test_a_strategy_is_found_whatever_its_capitals(text: str) -> None:
     assert strategy_named(text) is StrategyName.BOUNDED_LOAD
 
 
-def test_a_strategy_that_is_none_is_told_with_those_that_are() -> None:
+def test_a_strategy_that_is_none_is_reported_with_those_that_are() -> None:
     with pytest.raises(ConfigError, match="unknown strategy bogus; use one of ConsistentHash,"):
         strategy_named("bogus")

@@ -25,7 +25,7 @@ EIGHT = [obj(str(number), "a", 10, 0) for number in range(8)]
 
 
 def told(
-    terms: RebalancePolicy,
+    policy: RebalancePolicy,
     shards: Iterable[LoadedShard],
     objects: Iterable[LoadedObject],
     *,
@@ -34,7 +34,7 @@ def told(
     admits: Admits = anybody,
 ) -> str:
     """What is said of an object."""
-    return verdict(terms, shards, objects, key, budget=budget, admits=admits)
+    return verdict(policy, shards, objects, key, budget=budget, admits=admits)
 
 
 def test_a_ring_that_is_well_is_said_to_be() -> None:
@@ -53,7 +53,7 @@ def test_no_number_is_recommended_where_nothing_is_wrong() -> None:
     )
 
 
-def test_moves_are_counted_and_what_they_bring_is_told() -> None:
+def test_moves_are_counted_and_what_they_bring_is_reported() -> None:
     one = run(balance(0.15), PAIR, [obj("x", "a", 50, 0), obj("y", "a", 10, 0)])
     four = run(balance(0.2), PAIR, EIGHT)
 
@@ -71,7 +71,7 @@ def test_a_shard_that_stays_above_the_threshold_is_named() -> None:
     )
 
 
-def test_why_nothing_can_leave_a_shard_is_told() -> None:
+def test_why_nothing_can_leave_a_shard_is_reported() -> None:
     objects = [
         obj("x", "a", 50, 0),
         obj("y", "a", 40, 0, kept="is pinned"),
@@ -88,7 +88,7 @@ def test_why_nothing_can_leave_a_shard_is_told() -> None:
     )
 
 
-def test_what_would_bring_too_little_is_told() -> None:
+def test_what_would_bring_too_little_is_reported() -> None:
     objects = [obj(str(number), "a", 1, 0) for number in range(32)]
 
     assert run(balance(0.15), PAIR, objects).why == (
@@ -97,7 +97,7 @@ def test_what_would_bring_too_little_is_told() -> None:
     )
 
 
-def test_of_shards_that_hardly_differ_it_is_told() -> None:
+def test_of_shards_that_hardly_differ_it_is_reported() -> None:
     objects = [obj("x", "a", 1, 0), obj("y", "a", 0.5, 0)]
 
     assert run(even(), [shard(name) for name in "ab"], objects).why == (
@@ -106,7 +106,7 @@ def test_of_shards_that_hardly_differ_it_is_told() -> None:
     )
 
 
-def test_a_spent_budget_is_told_even_if_there_was_none() -> None:
+def test_a_spent_budget_is_reported_even_if_there_was_none() -> None:
     assert run(balance(0.2), PAIR, EIGHT, budget=0).why == "the budget of 0 moves is spent"
     assert run(balance(0.2), PAIR, EIGHT, budget=1).why == (
         "the budget of 1 move is spent: the highest fragmentation goes from 0.4 to 0.35"
@@ -132,7 +132,7 @@ def test_shards_without_objects_are_said_to_have_no_load() -> None:
     )
 
 
-def test_of_an_object_that_moves_the_target_and_the_gain_are_told() -> None:
+def test_of_an_object_that_moves_the_target_and_the_gain_are_reported() -> None:
     objects = [obj("x", "a", 50, 0), obj("y", "a", 10, 0)]
 
     assert told(balance(0.15), PAIR, objects) == (
@@ -141,7 +141,7 @@ def test_of_an_object_that_moves_the_target_and_the_gain_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("terms", "shards", "why"),
+    ("policy", "shards", "why"),
     [
         (
             RebalancePolicy(strategy=RebalanceStrategy.NONE),
@@ -161,9 +161,9 @@ def test_of_an_object_that_moves_the_target_and_the_gain_are_told() -> None:
     ],
 )
 def test_an_object_of_a_ring_that_moves_nothing_stays(
-    terms: RebalancePolicy, shards: tuple[LoadedShard, ...], why: str
+    policy: RebalancePolicy, shards: tuple[LoadedShard, ...], why: str
 ) -> None:
-    assert told(terms, shards, [obj("x", "a", 60, 0)]) == why
+    assert told(policy, shards, [obj("x", "a", 60, 0)]) == why
 
 
 @pytest.mark.parametrize("objects", [[], [obj("x", "gone")]])
@@ -217,7 +217,7 @@ def test_an_object_whose_leaving_brings_nothing_stays() -> None:
     )
 
 
-def test_of_an_object_that_has_nowhere_to_go_every_shard_is_told() -> None:
+def test_of_an_object_that_has_nowhere_to_go_every_shard_is_reported() -> None:
     shards = (
         shard("a"),
         shard("b"),
@@ -236,7 +236,7 @@ def test_of_an_object_that_has_nowhere_to_go_every_shard_is_told() -> None:
     )
 
 
-def test_of_many_shards_some_are_told() -> None:
+def test_of_many_shards_some_are_reported() -> None:
     shards = [shard(name) for name in "abcdefgh"]
 
     assert told(balance(), shards, [obj("x", "a", 60, 0)]).endswith(

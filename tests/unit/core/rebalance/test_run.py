@@ -459,14 +459,16 @@ def test_uneven_shards_come_below_the_threshold_by_default(each: int) -> None:
         for index in range(number)
     ]
     shards = [shard(name) for name in "abcd"]
-    terms = policy_of(RebalanceSpec(strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold="0.15"))
+    policy = policy_of(
+        RebalanceSpec(strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold="0.15")
+    )
 
-    outcome = run(terms, shards, objects, budget=RebalanceSpec().max_moves_per_interval)
+    outcome = run(policy, shards, objects, budget=RebalanceSpec().max_moves_per_interval)
 
     assert sorted(outcome.before.values()) == pytest.approx([0, 0, 0.2, 0.2])
     assert outcome.moves
     assert max(outcome.after.values()) <= 0.15 + TOLERANCE
-    assert run(terms, shards, after(objects, outcome.moves)).moves == ()
+    assert run(policy, shards, after(objects, outcome.moves)).moves == ()
 
 
 def test_a_shard_that_would_gain_too_little_does_not_keep_others_from_gaining() -> None:

@@ -13,7 +13,7 @@ def walked(steps: Steps[T]) -> int:
     return sum(1 for _ in steps)
 
 
-@pytest.mark.parametrize("distinct", [0.0, 0.001], ids=["all alike", "no two alike"])
+@pytest.mark.parametrize("distinct", [0.0, 0.001], ids=["all equivalence", "no two equivalence"])
 def test_no_step_asks_about_more_than_one_object_though_none_may_move(distinct: float) -> None:
     objects = [obj(str(n), "a", 1 + distinct * n, 0.1) for n in range(100)]
     asked, most = 0, 0
@@ -48,7 +48,7 @@ def test_each_source_is_a_step_of_its_own() -> None:
     assert steps >= len(shards)
 
 
-@pytest.mark.parametrize("distinct", [0.0, 0.001], ids=["all alike", "no two alike"])
+@pytest.mark.parametrize("distinct", [0.0, 0.001], ids=["all equivalence", "no two equivalence"])
 def test_many_objects_are_sorted_in_several_steps(distinct: float) -> None:
     objects = [obj(str(n), "a", 1 + distinct * n) for n in range(3 * STRIDE)]
 
@@ -70,4 +70,4 @@ def test_many_sorts_of_objects_are_measured_in_several_steps() -> None:
 def test_what_all_steps_come_to_is_what_they_return() -> None:
     objects = [obj(str(n), "a", 1) for n in range(3)]
 
-    assert [len(alike) for alike in ended(sorts_of(objects, ["cpu"]))] == [1]
+    assert [len(equivalence) for equivalence in ended(sorts_of(objects, ["cpu"]))] == [1]

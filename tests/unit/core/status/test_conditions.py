@@ -8,13 +8,16 @@ from sharder.core.api.ring import Condition, MovementSpec, RingStatus
 from sharder.core.names import GroupResource
 from sharder.core.status.conditions import (
     DesiredCondition,
+    Fault,
     covered,
     exhausted,
     paused,
     ready,
+    reconciling,
+    stalled,
     watched,
 )
-from sharder.core.status.stats import ObjectStats, Overdue
+from sharder.core.status.stats import Apart, ObjectStats, Overdue
 from tests.support.values import SECRETS, WIDGETS
 
 NOTHING = RingStatus()
@@ -24,21 +27,26 @@ ONCE_MISSING = RingStatus(conditions=(Condition(type="Watched", status="False"),
 
 
 def figures(
-    objects: int = 10, *, unassigned: int = 0, unowned: int = 0, has_room: bool | None = None
+    objects: int = 10,
+    *,
+    unassigned: int = 0,
+    unowned: int = 0,
+    draining: int = 0,
+    has_room: bool | None = None,
 ) -> ObjectStats:
     return ObjectStats(
         objects=objects,
         unassigned=unassigned,
-        draining=0,
+        draining=draining,
         by_shard={},
         has_room=has_room,
         unowned=unowned,
     )
 
 
-def said(claim: DesiredCondition | None) -> tuple[str, str, str]:
-    assert claim is not None
-    return claim.status, claim.reason, claim.message
+def said(condition: DesiredCondition | None) -> tuple[str, str, str]:
+    assert condition is not None
+    return condition.status, condition.reason, condition.message
 
 
 def test_a_ring_that_nothing_keeps_from_working_is_ready() -> None:
@@ -46,7 +54,81 @@ def test_a_ring_that_nothing_keeps_from_working_is_ready() -> None:
 
 
 def test_a_problem_is_said() -> None:
-    assert said(ready("cannot read x")) == ("False", "ReconciliationFailed", "cannot read x")
+    fault = Fault("ResourceUnreadable", "cannot read x")
+
+    assert said(ready(fault)) == ("False", *fault)
+
+
+def test_a_fault_that_a_person_has_to_correct_stalls_the_ring() -> None:
+    fault = Fault("InvalidSpec", "spec.resources: empty")
+
+    assert said(stalled(fault)) == ("True", *fault)
+    assert stalled(None).status == "False"
+
+
+def test_a_fault_that_the_sharder_retries_does_not_stall_the_ring() -> None:
+    fault = Fault("ReconciliationFailed", "no answer")
+
+    assert stalled(fault).status == "False"
+    assert said(at_work(None, fault)) == (
+        "True",
+        "ReconciliationFailed",
+        "retrying: no answer",
+    )
+
+
+def at_work(
+    stats: ObjectStats | None,
+    fault: Fault | None = None,
+    *,
+    available: int = 1,
+    is_paused: bool = False,
+) -> DesiredCondition | None:
+    return reconciling(stats, fault, available=available, paused=is_paused)
+
+
+def test_a_ring_reconciles_while_objects_drain_or_have_no_available_owner() -> None:
+    assert said(at_work(figures(draining=3, unowned=2))) == (
+        "True",
+        "ObjectsMoving",
+        "3 objects draining, 2 without an available owner",
+    )
+
+
+def test_a_ring_does_not_reconcile_once_objects_are_where_they_belong() -> None:
+    assert said(at_work(figures()))[:2] == ("False", "ObjectsSettled")
+
+
+def test_a_ring_that_was_not_counted_says_nothing_of_its_work() -> None:
+    assert at_work(None) is None
+
+
+@pytest.mark.parametrize(
+    ("stats", "available", "is_paused"),
+    [
+        pytest.param(figures(unassigned=2, unowned=2), 0, False, id="no shard"),
+        pytest.param(figures(unassigned=2, unowned=2, has_room=False), 1, False, id="full"),
+        pytest.param(figures(draining=2), 1, True, id="paused"),
+    ],
+)
+def test_objects_that_wait_are_not_being_moved(
+    stats: ObjectStats, available: int, is_paused: bool
+) -> None:
+    waiting = at_work(stats, available=available, is_paused=is_paused)
+
+    assert said(waiting)[:2] == ("False", "ObjectsSettled")
+
+
+@pytest.mark.parametrize("stats", [None, 0])
+def test_controlled_objects_that_are_not_with_their_owners_are_said(stats: int | None) -> None:
+    apart = Apart(count=2, first="configmaps default/c")
+    counted = None if stats is None else figures()
+
+    assert said(covered(counted, None, available=1, apart=apart)) == (
+        "False",
+        "ControlledObjectsApart",
+        "2 controlled objects are not on the shard of their owners, e.g. configmaps default/c",
+    )
 
 
 @pytest.mark.parametrize("unwatched", [(), None])
@@ -63,7 +145,7 @@ def test_a_missing_right_to_watch_is_said() -> None:
         "not allowed to watch, polling every 30s; "
         'add {apiGroups: [""], resources: [secrets], verbs: [get, list, watch, patch]} and '
         '{apiGroups: ["example.com"], resources: [widgets], verbs: [get, list, watch, patch]} '
-        "to the sharder's ClusterRole (in the chart: rings)",
+        "to the sharder's ClusterRole (with the chart: its value rings)",
     )
 
 
@@ -80,9 +162,9 @@ def test_as_long_as_nobody_knows_what_was_said_of_watches_stays() -> None:
 
 
 def test_a_ring_is_covered_when_every_object_has_an_available_owner() -> None:
-    claim = covered(figures(), None, available=2)
+    condition = covered(figures(), None, available=2)
 
-    assert said(claim) == ("True", "AllOwned", "every object has an available owner")
+    assert said(condition) == ("True", "AllOwned", "every object has an available owner")
 
 
 def test_a_ring_without_objects_is_covered() -> None:
@@ -93,9 +175,13 @@ def test_a_ring_without_objects_is_covered() -> None:
 def test_a_ring_is_not_covered_while_objects_lack_an_available_owner(
     number: int, objects: str
 ) -> None:
-    claim = covered(figures(unowned=number), None, available=2)
+    condition = covered(figures(unowned=number), None, available=2)
 
-    assert said(claim) == ("False", "ObjectsUnassigned", f"{objects} without an available owner")
+    assert said(condition) == (
+        "False",
+        "ObjectsUnassigned",
+        f"{objects} without an available owner",
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,15 +192,15 @@ def test_a_ring_is_not_covered_while_objects_lack_an_available_owner(
 def test_without_any_shard_a_ring_is_not_covered_whatever_was_counted(
     known: ObjectStats | None,
 ) -> None:
-    claim = covered(known, None, available=0)
+    condition = covered(known, None, available=0)
 
-    assert said(claim) == ("False", "NoShards", "no shard is available")
+    assert said(condition) == ("False", "NoShards", "no shard is available")
 
 
 def test_that_there_is_no_shard_is_no_matter_of_counts() -> None:
-    claims = [covered(figures(), None, available=available) for available in (0, 2)]
+    desired = [covered(figures(), None, available=available) for available in (0, 2)]
 
-    assert [claim.counted for claim in claims if claim is not None] == [False, True]
+    assert [condition.counted for condition in desired if condition is not None] == [False, True]
 
 
 def test_as_long_as_nothing_is_counted_what_was_said_stays() -> None:
@@ -127,9 +213,9 @@ def test_as_long_as_nothing_is_counted_what_was_said_stays() -> None:
 def test_a_ring_is_not_covered_while_drains_are_overdue(
     known: ObjectStats | None, number: int, drains: str
 ) -> None:
-    claim = covered(known, Overdue(count=number, first=LATE.first), available=2)
+    condition = covered(known, Overdue(count=number, first=LATE.first), available=2)
 
-    assert said(claim) == (
+    assert said(condition) == (
         "False",
         "DrainOverdue",
         f"{drains} spec.movement.drainTimeout, e.g. secrets default/slow",
@@ -137,16 +223,16 @@ def test_a_ring_is_not_covered_while_drains_are_overdue(
 
 
 def test_that_drains_are_overdue_is_no_matter_of_counts() -> None:
-    claim = covered(figures(), LATE, available=2)
+    condition = covered(figures(), LATE, available=2)
 
-    assert claim is not None
-    assert not claim.counted
+    assert condition is not None
+    assert not condition.counted
 
 
-def test_objects_without_an_owner_are_told_before_overdue_drains() -> None:
-    claim = covered(figures(unowned=3), LATE, available=2)
+def test_objects_without_an_owner_are_reported_before_overdue_drains() -> None:
+    condition = covered(figures(unowned=3), LATE, available=2)
 
-    assert said(claim) == (
+    assert said(condition) == (
         "False",
         "ObjectsUnassigned",
         "3 objects without an available owner; 1 drain exceeds"
@@ -183,9 +269,9 @@ def test_a_ring_that_is_paused_no_more_says_so() -> None:
 def test_capacity_is_exhausted_when_objects_wait_and_no_shard_has_room(
     number: int, objects: str
 ) -> None:
-    claim = exhausted(figures(unassigned=number, has_room=False), available=2)
+    condition = exhausted(figures(unassigned=number, has_room=False), available=2)
 
-    assert said(claim) == (
+    assert said(condition) == (
         "True",
         "InsufficientCapacity",
         f"{objects} cannot be assigned: all shards are at capacity",
@@ -196,16 +282,16 @@ def test_capacity_is_exhausted_when_objects_wait_and_no_shard_has_room(
 def test_capacity_suffices_while_nothing_waits_or_there_is_room(
     unassigned: int, has_room: bool
 ) -> None:
-    claim = exhausted(figures(unassigned=unassigned, has_room=has_room), available=2)
+    condition = exhausted(figures(unassigned=unassigned, has_room=has_room), available=2)
 
-    assert said(claim)[:2] == ("False", "SufficientCapacity")
+    assert said(condition)[:2] == ("False", "SufficientCapacity")
 
 
 def test_a_strategy_without_ceilings_says_nothing_of_capacity() -> None:
-    claim = exhausted(figures(unassigned=3), available=2)
+    condition = exhausted(figures(unassigned=3), available=2)
 
-    assert claim is not None
-    assert claim.holds is None
+    assert condition is not None
+    assert condition.holds is None
 
 
 def test_without_any_shard_nothing_is_said_of_capacity() -> None:
@@ -213,17 +299,19 @@ def test_without_any_shard_nothing_is_said_of_capacity() -> None:
 
 
 def test_a_claim_is_said_by_a_condition_with_its_status_and_reason() -> None:
-    claim = DesiredCondition(type="Covered", holds=True, reason="AllOwned", message="3 objects")
+    condition = DesiredCondition(
+        type="Covered", holds=True, reason="AllOwned", message="3 objects"
+    )
     known = Condition(type="Covered", status="True", reason="AllOwned", message="4 objects")
     other = Condition(type="Covered", status="True", reason="Else")
 
-    assert [claim.is_met_by(c) for c in (known, other, None)] == [True, False, False]
+    assert [condition.is_met_by(c) for c in (known, other, None)] == [True, False, False]
 
 
 def test_a_claim_that_a_condition_does_not_apply_is_said_by_its_absence() -> None:
-    claim = DesiredCondition(type="Covered", holds=None)
+    condition = DesiredCondition(type="Covered", holds=None)
 
-    assert [claim.is_met_by(c) for c in (None, Condition(type="Covered", status="False"))] == [
+    assert [condition.is_met_by(c) for c in (None, Condition(type="Covered", status="False"))] == [
         True,
         False,
     ]

@@ -16,7 +16,7 @@ from sharder.core.api.ring import (
     RingStatus,
     ShardStatus,
 )
-from sharder.core.status.conditions import DesiredCondition, ready
+from sharder.core.status.conditions import FAILED, DesiredCondition, Fault, ready
 from sharder.core.status.stats import ObjectStats, ResyncReport
 from sharder.core.status.status import (
     encode_status,
@@ -34,7 +34,7 @@ def status(
     before: RingStatus = EMPTY,
     problem: str | None = None,
     *,
-    claims: Iterable[DesiredCondition] = (),
+    desired: Iterable[DesiredCondition] = (),
     available: int = 2,
     generation: int = 3,
     at: int = 0,
@@ -44,7 +44,7 @@ def status(
         before,
         shards=3,
         available=available,
-        conditions=[ready(problem), *claims],
+        conditions=[ready(None if problem is None else Fault(FAILED, problem)), *desired],
         now=NOW + timedelta(seconds=at),
     )
 
@@ -87,6 +87,7 @@ RESYNC = ResyncReport(
     moved=2,
     drained=3,
     conflicts=4,
+    failed=5,
 )
 
 
@@ -158,9 +159,9 @@ def test_a_status_is_written_as_a_merge_patch_that_reads_back_as_it_was() -> Non
 
 
 def test_a_condition_that_does_not_apply_is_taken_away() -> None:
-    before = status(claims=[full("x")])
+    before = status(desired=[full("x")])
 
-    after = status(before, claims=[DesiredCondition(type="CapacityExhausted", holds=None)])
+    after = status(before, desired=[DesiredCondition(type="CapacityExhausted", holds=None)])
 
     assert [condition.type for condition in before.conditions] == ["CapacityExhausted", "Ready"]
     assert after == status()
@@ -225,7 +226,7 @@ def test_no_more_than_200_shards_are_listed() -> None:
     assert [more.shard_statuses[0].name, more.shard_statuses[-1].name] == ["s200", "s001"]
 
 
-def test_the_last_resync_is_told_and_kept_by_whoever_has_done_none() -> None:
+def test_the_last_resync_is_reported_and_kept_by_whoever_has_done_none() -> None:
     first = counts(resync=RESYNC)
 
     assert first.last_resync == LastResync(
@@ -239,14 +240,14 @@ def test_the_last_resync_is_told_and_kept_by_whoever_has_done_none() -> None:
     assert counts(first).last_resync == first.last_resync
 
 
-def test_the_last_look_at_the_balance_is_told_and_kept_by_whoever_has_not_looked() -> None:
+def test_the_last_look_at_the_balance_is_reported_and_kept_by_whoever_has_not_looked() -> None:
     first = with_rebalance(status(), EVEN, LOOK)
 
     assert first.last_rebalance == LOOK
     assert with_rebalance(first, EVEN, None) == first
 
 
-def test_of_a_ring_that_is_balanced_no_more_no_look_is_told() -> None:
+def test_of_a_ring_that_is_balanced_no_more_no_look_is_reported() -> None:
     before = with_rebalance(status(), EVEN, LOOK)
 
     assert [with_rebalance(before, RebalanceSpec(), last) for last in (None, LOOK)] == [
@@ -276,7 +277,7 @@ def test_a_look_at_the_balance_is_written_as_the_crd_names_it() -> None:
         status(available=1),
         status(generation=4),
         status(problem="x"),
-        status(claims=[full("3 objects")]),
+        status(desired=[full("3 objects")]),
     ],
     ids=["availability", "generation", "problem", "condition"],
 )
@@ -297,7 +298,7 @@ def test_the_first_counts_are_urgent_and_others_are_not() -> None:
 
 
 def test_a_number_in_a_message_is_not_urgent_but_what_the_condition_says_is() -> None:
-    three = status(claims=[full("3 objects")])
+    three = status(desired=[full("3 objects")])
 
-    assert not is_urgent(status(claims=[full("4 objects")]), three)
-    assert is_urgent(status(claims=[full("none", holds=False)]), three)
+    assert not is_urgent(status(desired=[full("4 objects")]), three)
+    assert is_urgent(status(desired=[full("none", holds=False)]), three)

@@ -163,7 +163,7 @@ def test_a_function_cannot_change_the_candidates() -> None:
     assert candidates == [A, B]
 
 
-def test_a_strategy_that_is_not_installed_is_told_with_those_that_are() -> None:
+def test_a_strategy_that_is_not_installed_is_reported_with_those_that_are() -> None:
     choice = custom(always("shard-a"), name="yours").choose(DEMAND, SHARDS, Tally())
 
     assert choice.shard is None
@@ -172,14 +172,14 @@ def test_a_strategy_that_is_not_installed_is_told_with_those_that_are() -> None:
     assert "sharder.placement" in choice.reason
 
 
-def test_where_no_strategy_is_named_that_is_told() -> None:
+def test_where_no_strategy_is_named_that_is_reported() -> None:
     choice = custom(always("shard-a"), name="").choose(DEMAND, SHARDS, Tally())
 
     assert choice.fault
     assert choice.reason == ("spec.placement.custom is empty: name an installed strategy ('mine')")
 
 
-def test_where_nothing_is_installed_that_is_told() -> None:
+def test_where_nothing_is_installed_that_is_reported() -> None:
     spec = PlacementSpec(strategy=StrategyName.CUSTOM, custom="mine")
     layout = Layout(spec=spec, shards=SHARDS, available=SHARDS)
 

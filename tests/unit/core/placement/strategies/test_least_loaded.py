@@ -14,12 +14,12 @@ from sharder.core.leases.shard import OBJECTS, Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
 from sharder.core.placement.entries import Entry
-from sharder.core.placement.hashing import WeightedRendezvous, best, draw_by_hash, weights
+from sharder.core.placement.hashing import WeightedRendezvous, best, weights
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.least_loaded import LeastLoaded
 from sharder.core.placement.strategy import Choice, Layout
 from sharder.core.placement.tally import Reservation, Tally
-from tests.support.values_placement import cuts_of
+from tests.support.values_placement import cuts_of, layout
 
 WEB = 7
 """A group."""
@@ -146,7 +146,7 @@ def test_a_group_with_more_members_than_shards_leaves_the_surplus_without() -> N
     choices = [scene.create(WEB) for _ in range(8)]
 
     assert {choice.shard for choice in choices[:6]} == {shard.name for shard in SIX}
-    why = "antiAffinity Required: every shard that may have it (6) holds a member of its group"
+    why = "antiAffinity Required: every shard that can take it (6) holds a member of its group"
     assert choices[6:] == [Choice(None, why)] * 2
 
 
@@ -191,7 +191,7 @@ def test_a_group_whose_region_has_no_shard_waits() -> None:
     scene.put(lost, 1, group=WEB)
 
     assert scene.place(WEB) == Choice(
-        None, "the group is in the region r2, no shard that may have it (2) is there"
+        None, "the group is in the region r2, no shard that can take it (2) is there"
     )
 
 
@@ -496,10 +496,10 @@ def test_of_keys_in_a_row_each_shard_gets_its_weight() -> None:
 
 def test_the_draw_is_independent_of_rendezvous() -> None:
     shards = tuple(full(a=0, b=0))
-    ranking = WeightedRendezvous()
+    ranking, strategy = WeightedRendezvous(), LeastLoaded(layout(*shards))
 
     def both(key: str) -> tuple[bool, bool]:
-        return best(ranking, key, shards) is shards[0], draw_by_hash(demand(key), 2) == 0
+        return best(ranking, key, shards) is shards[0], strategy.draw(demand(key), 2) == 0
 
     found = Counter(both(f"/Secret/default/s-{index}") for index in range(10_000))
 
@@ -509,13 +509,13 @@ def test_the_draw_is_independent_of_rendezvous() -> None:
 
 @given(st.text(), st.integers(1, 10**6))
 def test_what_is_drawn_is_below_the_total(key: str, total: int) -> None:
-    assert 0 <= draw_by_hash(demand(key), total) < total
+    assert 0 <= LeastLoaded(layout()).draw(demand(key), total) < total
 
 
 # Explanations
 
 
-def test_every_candidate_is_told_by_which_cut_it_was_dropped() -> None:
+def test_every_candidate_is_reported_with_which_cut_it_was_dropped() -> None:
     home = shard("home", "z1")
     near, far, high = shard("near", "z1"), shard("far", "z2"), shard("high", "z3")
     abroad, nowhere = shard("abroad", "z1", region="r2"), shard("nowhere")

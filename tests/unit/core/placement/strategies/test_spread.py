@@ -284,7 +284,7 @@ def test_what_a_lost_shard_had_goes_to_its_zone_again() -> None:
     assert counts.members_on(WEB, A2.name) == 4
 
 
-def test_an_object_without_group_is_told_what_its_key_says() -> None:
+def test_an_object_without_group_is_explained_by_its_key() -> None:
     remarks = strategy().remarks(Demand("key", 1), SIX, tally({A1: 1}))
 
     score = WeightedRendezvous().score("key", A1)

@@ -1,0 +1,108 @@
+"""The table of filters in docs/placement.md: what is asked about a shard, and in which order."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from msgspec import structs
+
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.ring import PlacementSpec, StrategyName
+from sharder.core.leases.shard import Shard
+from sharder.core.names import (
+    POOL_LABEL,
+    WANTED_REGION_LABEL,
+    WANTED_ZONE_LABEL,
+    RingName,
+    ShardName,
+    pin_label,
+)
+from sharder.core.placement.demand import Reader
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.placer import Placer
+from sharder.core.placement.strategy import Layout
+from sharder.core.placement.tally import Tally
+
+RING: Final = RingName("my-ring")
+SPREAD: Final = PlacementSpec(strategy=StrategyName.SPREAD)
+A, B = (Shard(name=ShardName(name)) for name in ("shard-a", "shard-b"))
+
+
+def placer_of(spec: PlacementSpec, members: tuple[Shard, ...]) -> Placer:
+    """Return the product's own placement."""
+    return Placer(Layout(spec=spec, shards=members, available=members))
+
+
+def table(*heading: str, rows: Iterable[Sequence[object]]) -> str:
+    """Return Markdown."""
+    lines = [f"| {' | '.join(map(str, line))} |\n" for line in (heading, *rows)]
+    return "".join((lines[0], "|---" * len(heading), "|\n", *lines[1:]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a shard is asked before it may have an object, and a case in which it fails."""
+
+    text: str
+    shard: Shard = A
+    labels: Mapping[str, str] | None = None
+    """Of the object."""
+    spec: PlacementSpec = SPREAD
+    held: int = 0
+    """Objects on the shard."""
+
+    def objection(self) -> str:
+        """Return what is said of the shard, which has another beside it."""
+        placer = placer_of(self.spec, (self.shard, B))
+        tally = Tally()
+        for identity in range(self.held):
+            tally.see(None, identity, Entry(self.shard.name))
+        meta = ObjectMeta(name="new", labels=dict(self.labels or {}))
+        demand = Reader(RING, self.spec).demand(
+            PartialObject(metadata=meta), key="new", identity=self.held, current=None
+        )
+        return placer.explain(demand, tally).rejected[self.shard.name]
+
+
+QUESTIONS: Final = (
+    Question(text="Is it not being evacuated?", shard=replace(A, evacuating=True)),
+    Question(text="Is it not cordoned?", shard=replace(A, cordoned=True)),
+    Question(
+        text="Is the object pinned to it, or to no available shard?",
+        labels={pin_label(RING): B.name},
+    ),
+    Question(text="Is it in the pool that the object asks for?", labels={POOL_LABEL: "blue"}),
+    Question(text="In the region?", labels={WANTED_REGION_LABEL: "north"}),
+    Question(text="In the zone?", labels={WANTED_ZONE_LABEL: "north-1"}),
+    Question(
+        text="With `requirePool`: is it in a pool?",
+        spec=structs.replace(SPREAD, require_pool=True),
+    ),
+    Question(
+        text="With `requireZone`: is it in a zone?",
+        spec=structs.replace(SPREAD, require_zone=True),
+    ),
+    Question(
+        text="Is it below its ceiling?",
+        spec=structs.replace(SPREAD, per_shard_capacity=100),
+        held=100,
+    ),
+    Question(
+        text="Is its pool below `poolCapacity`?",
+        shard=replace(A, pool="blue"),
+        spec=structs.replace(SPREAD, pool_capacity=500),
+        held=500,
+    ),
+    Question(
+        text="Does it renew its Lease in time, if another remaining shard does?",
+        shard=replace(A, ready=False),
+    ),
+)
+
+
+def filters() -> str:
+    """What a shard is asked, in order, and what is said of it if it fails."""
+    standing = "[standing](protocol.md#when-an-object-may-be-taken-from-a-shard)"
+    rows = [["Is it available?", f"its {standing}"]]
+    rows += [[question.text, f"`{question.objection()}`"] for question in QUESTIONS]
+    return table("Question", "What `sharder explain` prints if it fails", rows=rows)

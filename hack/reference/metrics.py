@@ -1,0 +1,101 @@
+"""docs/metrics.md, from the metrics that the service registers."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from sharder.core.leases.state import ShardState
+from sharder.metrics.registry import PREFIX, Metrics
+
+ROOT: Final = Path(__file__).parents[2]
+DOCUMENT: Final = ROOT / "docs/metrics.md"
+ADVICE: Final = Path(__file__).with_name("advice.yaml")
+"""What to look for, by the name of a metric without its prefix."""
+
+HEAD: Final = """\
+# Metrics
+
+<!-- Written by `make reference` from the metrics in sharder/metrics and the advice in \
+hack/reference/advice.yaml: change these. -->
+
+Look up a metric of the sharder.
+[install.md](install.md#scrape-it) shows how to scrape it, [operate.md](operate.md#alerts) has \
+the alerts, and [protocol.md](protocol.md#metrics) the values of `outcome` and `limit`.
+
+Names that are the sharder's own begin with `controller_sharding_`; the others are those of all \
+controllers in Go and all programs in Python.
+Every replica counts what it does itself: add counters up with `sum`, and take the `max` of gauges.
+Objects are counted by the leader alone, so after a change of the leader its series are those of \
+another `instance`.
+No label contains an object's name.
+
+| Metric | Type | Labels | Meaning | Look for |
+|---|---|---|---|---|
+"""
+
+
+class Series(NamedTuple):
+    """What is known of a metric without a scrape."""
+
+    name: str
+    type: str
+    labels: tuple[str, ...]
+    about: str
+
+
+class _Registry(CollectorRegistry):
+    """A registry that keeps what is registered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.collectors = list[Collector]()
+
+    @override
+    def register(self, collector: Collector) -> None:
+        self.collectors.append(collector)
+        super().register(collector)
+
+
+def series() -> list[Series]:
+    """Return all metrics of the service, in the order of their registration."""
+    registry = _Registry()
+    Metrics(registry, version="", shard_states=list(ShardState))
+    return [each for collector in registry.collectors for each in _families(collector)]
+
+
+def document(advice: Mapping[str, str]) -> str:
+    """Return the reference of the metrics, with what to look for."""
+    rows = (_row(each, advice) for each in sorted(series()))
+    return HEAD + "\n".join(rows) + "\n"
+
+
+def _families(collector: Collector) -> Iterator[Series]:
+    for family in collector.collect():
+        suffix = "_total" if family.type == "counter" else ""
+        labels = _labels(collector, family)
+        yield Series(f"{family.name}{suffix}", family.type, labels, family.documentation)
+
+
+def _labels(collector: Collector, family: Metric) -> tuple[str, ...]:
+    """Return the names of the labels, which the library does not publish."""
+    known = (MetricWrapperBase, GaugeMetricFamily, CounterMetricFamily, HistogramMetricFamily)
+    source = collector if isinstance(collector, MetricWrapperBase) else family
+    if isinstance(source, known):
+        return tuple(source._labelnames)  # noqa: SLF001
+    return tuple(dict.fromkeys(label for each in family.samples for label in each.labels))
+
+
+def _row(each: Series, known: Mapping[str, str]) -> str:
+    labels = ", ".join(f"`{label}`" for label in each.labels)
+    advice = known.get(each.name.removeprefix(PREFIX), "")
+    return f"| `{each.name}` | {each.type} | {labels} | {each.about} | {advice} |"

@@ -1,0 +1,74 @@
+"""Names that can come next on a command line, read from a cluster."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from sharder.cli.cluster_view import Cluster
+from sharder.cli.words import is_named
+from sharder.core.api.meta import Resource
+from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import NotFound
+from sharder.core.names import RING_LABEL, ObjectRef
+from sharder.core.ring.build import roles_of
+
+MAX_NAMES: Final = 500
+"""A page of a list; more are no help."""
+
+
+async def rings(cluster: Cluster) -> list[str]:
+    """Return the names of all rings."""
+    return [ring.name async for ring in cluster.rings.stream()]
+
+
+async def shards(cluster: Cluster, *, ring: str) -> list[str]:
+    """Return the names of all Leases of the ring."""
+    found = cluster.leases.stream(f"{RING_LABEL}={ring}")
+    return [lease.metadata.name async for lease in found]
+
+
+async def objects(
+    cluster: Cluster, *, ring: str, words: Sequence[str], namespace: str, incomplete: str
+) -> list[str]:
+    """Return what can come next after these words, each as long as it will be."""
+    served = await _served(cluster, await cluster.rings.get(ObjectRef("", ring)))
+    if words and "/" not in words[0]:
+        return await _names(cluster, _first(served, words[0]), namespace, incomplete)
+    kind, slash, start = incomplete.partition("/")
+    if not slash:
+        ending = "/" if words else ""
+        return [f"{resource.id}{ending}" for resource in served]
+    names = await _names(cluster, _first(served, kind), namespace, start)
+    return [f"{kind}/{name}" for name in names]
+
+
+async def _served(cluster: Cluster, ring: ControllerRing) -> list[Resource]:
+    served = list[Resource]()
+    for resource in sorted(roles_of(ring)):
+        try:
+            served.append(await cluster.objects.find(resource))
+        except NotFound:
+            continue
+    return served
+
+
+def _first(served: Iterable[Resource], word: str) -> Resource | None:
+    return next((resource for resource in served if is_named(resource, word)), None)
+
+
+async def _names(
+    cluster: Cluster, resource: Resource | None, namespace: str, start: str
+) -> list[str]:
+    """Return names that begin so; without a namespace, and in several, each with its own."""
+    if resource is None:
+        return []
+    within, slash, _ = start.partition("/")
+    prefixed = resource.namespaced and not namespace
+    where = within if prefixed and slash else namespace
+    found = list[str]()
+    async for obj in cluster.objects.of(resource, namespace=where).stream():
+        name = str(obj.metadata.ref) if prefixed else obj.metadata.name
+        if name.startswith(start):
+            found.append(name)
+        if len(found) == MAX_NAMES:
+            break
+    return found

@@ -1,0 +1,157 @@
+"""What `sharder check` reads of an installation: certificates, rights, the leader's Lease."""
+
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, TypeAlias, TypeVar
+
+from sharder.cli import certs
+from sharder.controllers.scope import MAX_NAMESPACES
+from sharder.core.api.cluster import Deployment, Secret, User
+from sharder.core.api.lease import Lease, parse_time, read_lease
+from sharder.core.api.ring import ControllerRing
+from sharder.core.diagnosis.finding import Unread
+from sharder.core.diagnosis.installation import Certificate, Certificates, is_sharder
+from sharder.core.diagnosis.rights import FOR_ALL, Rule, own_rules, ring_rules, service_account
+from sharder.core.errors import ApiError, NotFound
+from sharder.core.names import ObjectRef
+from sharder.kube.client import Client
+from sharder.kube.diagnosis import is_user_allowed
+from sharder.kube.store import KubeStore
+from sharder.kube.stores import LEASES, secrets
+from sharder.runtime.task_pool import batch
+from sharder.tls.expiry import ends_soon
+
+T = TypeVar("T")
+
+SecretRead: TypeAlias = Secret | Unread
+
+_AT_ONCE: Final = 20
+"""Reviews of rights at a time."""
+
+_ACCOUNT: Final = "sharder"
+"""The chart's ServiceAccount, unless a Deployment names another."""
+
+_NOT_FOUND: Final = (
+    "name the Secret of the certificates with --secret, sharder-cert-manager if the chart uses "
+    "cert-manager; a running sharder restores its own"
+)
+
+
+async def guarded(ask: Awaitable[T]) -> T | Unread:
+    """Return the answer, or why there is none."""
+    try:
+        return await ask
+    except ApiError as error:
+        return Unread(str(error))
+
+
+async def all_of(stream: AsyncIterator[T]) -> list[T] | Unread:
+    """Return everything in a collection; nothing if the server does not serve it."""
+    try:
+        return [each async for each in stream]
+    except NotFound:
+        return []
+    except ApiError as error:
+        return Unread(str(error))
+
+
+async def secret(client: Client, ref: ObjectRef) -> SecretRead:
+    """Return the Secret of the certificates."""
+    try:
+        return await secrets(client, namespace=ref.namespace).get(ref)
+    except NotFound:
+        return Unread(f"Secret {ref} not found", _NOT_FOUND)
+    except ApiError as error:
+        return Unread(str(error))
+
+
+def certificates(found: Secret, now: datetime) -> Certificates:
+    """Return what the Secret holds, without keys."""
+    shown = certs.report_of(found, now, ref=found.metadata.ref)
+    ends = [
+        (row, parse_time(row.not_before), parse_time(row.not_after)) for row in shown.certificates
+    ]
+    return Certificates(
+        secret=found.metadata.ref,
+        foreign=shown.foreign,
+        problem=shown.problem,
+        certificates=tuple(
+            Certificate(
+                role=row.role,
+                not_before=begin,
+                not_after=end,
+                ends_soon=ends_soon(begin, end, now),
+            )
+            for row, begin, end in ends
+            if begin is not None and end is not None
+        ),
+    )
+
+
+def account(deployments: Iterable[Deployment] | Unread) -> str:
+    """Return the name of the sharder's ServiceAccount."""
+    ours = () if isinstance(deployments, Unread) else deployments
+    names = (each.spec.template.spec.service_account_name for each in ours if is_sharder(each))
+    return next(names, _ACCOUNT)
+
+
+def rules(
+    namespace: str,
+    secret_name: str,
+    held: Certificates | Unread,
+    rings: Sequence[tuple[ControllerRing, frozenset[str] | Unread]],
+) -> tuple[Rule, ...]:
+    """Return the rules that the sharder needs, for these rings with the namespaces they select."""
+    is_foreign = not isinstance(held, Unread) and held.foreign
+    known = [(r, frozenset[str]() if isinstance(s, Unread) else s) for r, s in rings]
+    return (
+        *FOR_ALL,
+        *own_rules(namespace, None if is_foreign else secret_name),
+        *ring_rules(known, most_namespaces=MAX_NAMESPACES),
+    )
+
+
+async def denied(
+    client: Client, ref: ObjectRef, wanted: Iterable[Rule]
+) -> Mapping[Rule, Collection[str]]:
+    """Return the verbs of each rule that the ServiceAccount lacks, if it lacks any.
+
+    Raises:
+        ApiError: we are not allowed to ask.
+    """
+    name, groups = service_account(ref)
+    user = User(username=name, groups=groups)
+    lacking: dict[Rule, list[str]] = {}
+
+    async def ask(rule: Rule, verb: str) -> None:
+        if not await _is_allowed(client, user, rule, verb):
+            lacking.setdefault(rule, []).append(verb)
+
+    async with batch(_AT_ONCE) as reviews:
+        for rule in wanted:
+            for verb in rule.verbs:
+                await reviews.add(ask(rule, verb))
+    return lacking
+
+
+async def leader(client: Client, ref: ObjectRef) -> Lease | None:
+    """Return the leader's Lease, None without one; the right to list is enough.
+
+    Raises:
+        ApiError: it cannot be read.
+    """
+    named = f"metadata.name={ref.name}"
+    store = KubeStore(
+        client, Lease, LEASES, namespace=ref.namespace, fields=named, decode=read_lease
+    )
+    return next(iter((await store.list()).items), None)
+
+
+async def _is_allowed(client: Client, user: User, rule: Rule, verb: str) -> bool:
+    places = ([rule.namespace], rule.instead)
+    for namespaces in filter(None, places):
+        refs = [ObjectRef(namespace, rule.name) for namespace in namespaces]
+        answers = [await is_user_allowed(client, user, verb, rule.resource, ref) for ref in refs]
+        if all(answers):
+            return True
+    return False

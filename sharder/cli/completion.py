@@ -1,0 +1,98 @@
+"""Completion in shells, and by `kubectl shard`: names of rings, shards and objects.
+
+A cluster is asked for a short time, and whatever goes wrong means no proposals: a message would
+destroy the line that is being typed.
+"""
+
+# ruff: noqa: PLC0415 - the arguments of every command refer to these
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from sharder.core.errors import SharderError
+
+if TYPE_CHECKING:
+    from sharder.cli.cluster_view import Cluster
+
+_PLAIN: Final = re.compile(r"[\w./:-]+", re.ASCII)
+
+SECONDS: Final = 2.0
+"""Longest time for the answers of a cluster."""
+
+
+def rings(called: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of rings."""
+    from sharder.cli import candidates
+
+    return _propose(called, candidates.rings, incomplete)
+
+
+def shards(called: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the ring's shards."""
+    from sharder.cli import candidates
+
+    ring = _one(called, "ring")
+    if ring is None:
+        return []
+    return _propose(called, partial(candidates.shards, ring=ring), incomplete)
+
+
+def objects(called: typer.Context, incomplete: str) -> list[str]:
+    """Return resources of the ring, then their objects; after an object to pin also shards."""
+    from sharder.cli import candidates
+
+    ring, words = _one(called, "ring"), _given(called, "words")
+    if ring is None:
+        return []
+    namespace = _one(called, "namespace") or ""
+    words += _given(called, "shard")  # the last word, before it is known to be one
+    find = partial(
+        candidates.objects, ring=ring, words=words, namespace=namespace, incomplete=incomplete
+    )
+    proposals = _propose(called, find, incomplete)
+    is_complete = len(words) > 1 or (words and "/" in words[0])
+    if "shard" in called.params and is_complete:
+        proposals += shards(called, incomplete)
+    return proposals
+
+
+def _propose(
+    called: typer.Context,
+    find: "Callable[[Cluster], Awaitable[Iterable[str]]]",
+    incomplete: str,
+) -> list[str]:
+    from sharder.cli.cluster_view import read
+
+    async def within_time() -> Iterable[str]:
+        async with asyncio.timeout(SECONDS):
+            return await read(_one(called, "kubeconfig"), _one(called, "context"), find)
+
+    logging.disable()
+    try:
+        names = asyncio.run(within_time())
+    except (SharderError, OSError):
+        return []
+    return [name for name in dict.fromkeys(names) if is_proposed(name, incomplete)]
+
+
+def is_proposed(name: str, incomplete: str) -> bool:
+    """Return whether to propose it: a shell could run what other names contain."""
+    return name.startswith(incomplete) and _PLAIN.fullmatch(name) is not None
+
+
+def _one(called: typer.Context, name: str) -> str | None:
+    return next(iter(_given(called, name)), None)
+
+
+def _given(called: typer.Context, name: str) -> list[str]:
+    """Return what was typed for an argument or option so far."""
+    value: object = called.params.get(name)
+    if isinstance(value, str):
+        return [value]
+    return [str(each) for each in value] if isinstance(value, (list, tuple)) else []

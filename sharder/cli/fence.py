@@ -1,0 +1,42 @@
+"""`sharder fence`: print the policy that keeps the shards of a ring from each other's objects."""
+
+import sys
+from collections.abc import Sequence
+
+import yaml
+
+from sharder.cli.cluster_view import Cluster, view_of
+from sharder.core.api.meta import Json
+from sharder.core.errors import ConfigError
+from sharder.core.fence.policy import fence_of
+from sharder.core.names import ObjectRef
+
+
+def accounts_in(words: Sequence[str]) -> list[ObjectRef]:
+    """Return the ServiceAccounts that the words name.
+
+    Raises:
+        ConfigError: one has another form than NAMESPACE/NAME.
+    """
+    pairs = [word.split("/") for word in words]
+    for word, pair in zip(words, pairs, strict=True):
+        if len(pair) != 2 or not all(pair):
+            raise ConfigError(f"{word} names no ServiceAccount; use NAMESPACE/NAME")
+    return [ObjectRef(namespace, name) for namespace, name in pairs]
+
+
+async def manifests(
+    cluster: Cluster, *, ring: str, accounts: Sequence[ObjectRef]
+) -> tuple[Json, Json]:
+    """Return the policy of a ring and its binding.
+
+    Raises:
+        ConfigError: there is no such ring, or it cannot be decoded.
+    """
+    view = await view_of(cluster, ring)
+    return fence_of(view.snapshot.ring, accounts)
+
+
+def show(documents: Sequence[Json]) -> None:
+    """Print the documents as a stream of YAML."""
+    sys.stdout.write(yaml.safe_dump_all(documents, sort_keys=False, width=1000))

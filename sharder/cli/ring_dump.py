@@ -1,0 +1,115 @@
+"""`sharder dump`: write what a plan needs of a ring, for `sharder plan --file`."""
+
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from sharder.cli.cluster_view import Cluster, View, stream, view_of
+from sharder.cli.progress import progress
+from sharder.core import names
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
+from sharder.core.api.ring import ControllerRing
+from sharder.core.names import API_GROUP, API_VERSION, next_annotation
+from sharder.kube.stores import LEASES, RINGS
+from sharder.runtime.clock import SystemClock
+
+_READ: Final = frozenset(
+    value for name, value in vars(names).items() if name.endswith("_ANNOTATION")
+)
+"""Annotations that placement uses; others can hold data of the object."""
+
+_PROGRESS_OBJECTS: Final = 500
+"""Between two lines of progress: about a page of the API server."""
+
+
+async def write_dump(cluster: Cluster, *, name: str, write: Callable[[bytes], object]) -> None:
+    """Write a dump line by line, with progress on stderr.
+
+    Raises:
+        ConfigError: there is no such ring.
+        ApiError: its objects cannot be read.
+    """
+    if sys.stdout.isatty():  # it shows the objects themselves
+        async for line in dump(cluster, name=name):
+            write(line)
+        return
+    with progress(SystemClock()) as shown:
+        written = 0
+        async for line in dump(cluster, name=name):
+            write(line)
+            written += 1
+            if written % _PROGRESS_OBJECTS == 0:
+                shown.show(f"dumping {name}: {written} objects")
+
+
+async def dump(cluster: Cluster, *, name: str) -> AsyncIterator[bytes]:
+    """Yield a ring, its Leases, the namespaces, and the metadata of its objects in scope.
+
+    Each is a line of JSON; objects are yielded as they are read.
+
+    Raises:
+        ConfigError: there is no such ring.
+        ApiError: its objects cannot be read.
+    """
+    async for document in _documents(cluster, await view_of(cluster, name)):
+        yield msgspec.json.encode(document) + b"\n"
+
+
+async def _documents(cluster: Cluster, view: View) -> AsyncIterator[Json]:
+    snapshot = view.snapshot
+    kept = _READ | {next_annotation(snapshot.name)}
+    yield _ring(snapshot.ring)
+    for lease in view.leases:
+        yield _lease(lease)
+    async for namespace in cluster.namespaces.stream():
+        yield _object(namespace, frozenset())
+    for resource, role in snapshot.roles.items():
+        yield _kind(await cluster.objects.find(resource))
+        async for obj in stream(cluster, resource):
+            if snapshot.selects(obj, role):
+                yield _object(obj, kept)
+
+
+def _ring(ring: ControllerRing) -> Json:
+    return {
+        "apiVersion": f"{API_GROUP}/{API_VERSION}",
+        "kind": RINGS.kind,
+        "metadata": {"name": ring.name, "generation": ring.metadata.generation},
+        "spec": msgspec.to_builtins(ring.spec),
+        "status": msgspec.to_builtins(ring.status),
+    }
+
+
+def _lease(lease: Lease) -> Json:
+    return {
+        "apiVersion": f"{LEASES.id.group}/{LEASES.version}",
+        "kind": LEASES.kind,
+        "metadata": msgspec.to_builtins(lease.metadata),
+        "spec": msgspec.to_builtins(lease.spec),
+    }
+
+
+def _kind(served: Resource) -> Json:
+    """Return which resource the objects of a kind are, as the discovery of the API server."""
+    return {
+        "apiVersion": "v1",
+        "kind": "APIResourceList",
+        "groupVersion": "/".join(filter(None, (served.id.group, served.version))),
+        "resources": [{"name": served.id.resource, "kind": served.kind}],
+    }
+
+
+def _object(obj: PartialObject, kept: frozenset[str]) -> Json:
+    """Return the metadata of an object, with only these of its annotations."""
+    there: Mapping[str, str] = obj.metadata.annotations or {}
+    meta: ObjectMeta = msgspec.structs.replace(
+        obj.metadata, annotations={key: there[key] for key in there if key in kept}
+    )
+    return {
+        "apiVersion": obj.api_version,
+        "kind": obj.kind,
+        "metadata": msgspec.to_builtins(meta),
+    }

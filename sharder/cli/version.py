@@ -1,0 +1,66 @@
+"""`sharder version`: the versions that a cluster knows."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import msgspec
+
+from sharder import __version__
+from sharder.cli.reports import VersionReport
+from sharder.core.errors import ApiError
+from sharder.core.names import GroupResource
+from sharder.kube.client import Client, connect
+from sharder.kube.errors import understand
+from sharder.kube.objects import KubeObjects
+from sharder.ports import Objects
+
+T = TypeVar("T")
+
+_DEPLOYMENTS: Final = GroupResource("apps", "deployments")
+_OURS: Final = "app.kubernetes.io/name=sharder"
+_VERSION_LABEL: Final = "app.kubernetes.io/version"
+"""Both are labels of the chart."""
+
+
+class _Server(msgspec.Struct, frozen=True, rename="camel"):
+    git_version: str
+
+
+async def run(
+    kubeconfig: str | None, context: str | None, ask: Callable[[Client], Awaitable[T]]
+) -> T:
+    """Connect, return what `ask` finds, and disconnect."""
+    client = await connect(kubeconfig, context)
+    try:
+        return await ask(client)
+    finally:
+        await client.close()
+
+
+async def of_cluster(client: Client, *, namespace: str) -> VersionReport:
+    """Return all versions; the sharder's own are those of its Deployments in the namespace.
+
+    Raises:
+        ApiError: the API server does not say its version.
+    """
+    path = "/version"
+    server = understand(await client.request("GET", path), _Server, path)
+    versions, problem = await installed(KubeObjects(client), namespace)
+    return VersionReport(
+        client_version=__version__,
+        sharder_versions=versions,
+        server_version=server.git_version,
+        problem=problem,
+    )
+
+
+async def installed(objects: Objects, namespace: str) -> tuple[tuple[str, ...], str | None]:
+    """Return the versions of the sharders that the chart installed, and why they are unknown."""
+    try:
+        deployments = objects.of(await objects.find(_DEPLOYMENTS), _OURS, namespace=namespace)
+        labels = [found.metadata.label(_VERSION_LABEL) async for found in deployments.stream()]
+    except ApiError as error:
+        return (), str(error)
+    if not labels:
+        return (), f"no Deployment in {namespace} has the label {_OURS}"
+    return tuple(sorted({label or "unknown" for label in labels})), None

@@ -1,0 +1,116 @@
+"""`--watch`: the whole list, then what changes.
+
+The list is read again and again, which needs no right to watch; the longer a read takes, the
+seldomer, so that a large ring costs the API server no more than a small one.
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from sharder.cli.cluster_view import Cluster, read
+from sharder.cli.options import ListOutput
+from sharder.cli.output import Table, show, write
+from sharder.core.errors import Expired, Unavailable
+from sharder.runtime.clock import Clock, SystemClock
+
+POLL_SECONDS: Final = 2.0
+BUSY_SHARE: Final = 0.1
+"""At most this share of the time is spent reading."""
+
+_AGES: Final = frozenset({"RENEWED"})
+"""Columns that change by themselves."""
+_DELETED: Final = "deleted"
+
+Report = TypeVar("Report", bound=msgspec.Struct)
+Row = tuple[str, ...]
+
+
+class Changes(Generic[Report]):
+    """Prints a list, then every row and line below it that is new."""
+
+    def __init__(
+        self,
+        form: ListOutput,
+        *,
+        rows: Callable[[Report], Table],
+        notes: Callable[[Report], Iterable[str]],
+    ) -> None:
+        self._form = form
+        self._rows = rows
+        self._notes = notes
+        self._known: dict[Row, str] | None = None
+        """Names by row, without its ages."""
+        self._noted = frozenset[str]()
+        self._widths: tuple[int, ...] = ()
+
+    def show(self, report: Report) -> None:
+        """Print what has changed since the last report."""
+        table, notes = self._rows(report), tuple(self._notes(report))
+        known = {_ageless(table, row): row[0] for row in table.rows}
+        if (known, frozenset(notes)) == (self._known, self._noted):
+            return
+        if self._form in {ListOutput.JSON, ListOutput.YAML}:
+            show(report, self._form, lambda _: None)
+        else:
+            self._show_rows(table, known)
+            write(*(note for note in notes if note not in self._noted))
+        self._known, self._noted = known, frozenset(notes)
+        sys.stdout.flush()
+
+    def _show_rows(self, table: Table, known: dict[Row, str]) -> None:
+        before, header = self._known, table.header
+        rows = table.rows
+        if before is not None:
+            rows = tuple(row for row in rows if _ageless(table, row) not in before)
+            gone = sorted(set(before.values()) - set(known.values()))
+            rows += tuple((name, _DELETED, *("-" for _ in header[2:])) for name in gone)
+            header = ()
+        shown, wide = Table(header, rows), (*self._widths, *(0 for _ in table.header))
+        if rows or header:
+            self._widths = tuple(map(max, shown.widths(), wide))
+            sys.stdout.writelines(f"{line}\n" for line in shown.lines(self._widths))
+
+
+def run(
+    kubeconfig: str | None,
+    context: str | None,
+    ask: Callable[[Cluster], Awaitable[Report]],
+    changes: Changes[Report],
+) -> None:
+    """Connect and show what changes, until Ctrl-C."""
+    task = partial(follow, ask=ask, changes=changes, clock=SystemClock())
+    asyncio.run(read(kubeconfig, context, task))
+
+
+async def follow(
+    cluster: Cluster,
+    *,
+    ask: Callable[[Cluster], Awaitable[Report]],
+    changes: Changes[Report],
+    clock: Clock,
+) -> None:
+    """Show what `ask` finds, for ever; a server that is unavailable for a while is asked again."""
+    trouble = ""
+    while True:
+        began = clock.monotonic()
+        try:
+            report = await ask(replace(cluster, now=clock.now()))
+        except (Expired, Unavailable) as error:
+            if str(error) != trouble:
+                print(f"warning: {error}; still trying", file=sys.stderr)
+            trouble = str(error)
+        else:
+            changes.show(report)
+            trouble = ""
+        spent = clock.monotonic() - began
+        await clock.sleep(max(POLL_SECONDS, spent / BUSY_SHARE - spent))
+
+
+def _ageless(table: Table, row: Row) -> Row:
+    return tuple(c for name, c in zip(table.header, row, strict=True) if name not in _AGES)

@@ -1,0 +1,89 @@
+"""Resources and objects as kubectl takes them: `deploy`, `Secret`, `secrets.v1`, `secret/name`."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from sharder.core.api.meta import Resource
+from sharder.core.errors import ConfigError
+from sharder.core.names import API_GROUP
+
+_RINGS: Final = ("ring", "controllerring", "controllerrings")
+_SHARDS: Final = ("shard", "lease", "leases")
+
+_FORM: Final = "give objects as RESOURCE NAME, or as RESOURCE/NAME"
+
+
+class Target(NamedTuple):
+    """An object as a person names it."""
+
+    resource: str
+    name: str
+    """`NAMESPACE/NAME`, or `NAME`."""
+
+
+def is_named(resource: Resource, word: str) -> bool:
+    """Return whether kubectl takes the word for this resource.
+
+    That is its plural, singular, short name or kind in any case, alone or with the group, or with
+    version and group.
+    """
+    name, _, group = word.lower().partition(".")
+    names = {resource.id.resource, resource.kind.lower(), resource.singular, *resource.short_names}
+    groups = {"", resource.id.group, f"{resource.version}.{resource.id.group}"}
+    return bool(name) and name in names and group in groups
+
+
+def the_one(word: str, candidates: Iterable[Resource]) -> Resource | None:
+    """Return the resource that the word names, None if there is none.
+
+    Raises:
+        ConfigError: it names several.
+    """
+    found = [resource for resource in candidates if is_named(resource, word)]
+    if len(found) > 1:
+        named = ", ".join(sorted(str(resource.id) for resource in found))
+        raise ConfigError(f"{word} is ambiguous; use one of {named}")
+    return found[0] if found else None
+
+
+def targets_of(words: Sequence[str], namespace: str | None) -> list[Target]:
+    """Return the objects that `secrets a b`, or `secret/a secret/b`, name.
+
+    Raises:
+        ConfigError: the words have another form, or name another namespace.
+    """
+    if "/" in words[0]:
+        pairs = [word.partition("/") for word in words]
+    else:
+        pairs = [(words[0], "/", word) for word in words[1:]]
+    if not pairs or not all(resource and name for resource, _, name in pairs):
+        raise ConfigError(f"{' '.join(words)} names no object; {_FORM}")
+    return [Target(resource, _within(name, namespace)) for resource, _, name in pairs]
+
+
+def _within(name: str, namespace: str | None) -> str:
+    if namespace is None:
+        return name
+    if not namespace:
+        raise ConfigError("--namespace names no namespace")
+    given, slash, _ = name.rpartition("/")
+    if slash and given != namespace:
+        raise ConfigError(f"{name} is not in the namespace {namespace} of --namespace")
+    return name if slash else f"{namespace}/{name}"
+
+
+def ring_in(word: str) -> str:
+    """Return the name of the ring in `ring/NAME`, or in `NAME`."""
+    return _bare(word, _RINGS)
+
+
+def shard_in(word: str) -> str:
+    """Return the name of the shard in `lease/NAME`, or in `NAME`."""
+    return _bare(word, _SHARDS)
+
+
+def _bare(word: str, kinds: Iterable[str]) -> str:
+    kind, slash, name = word.partition("/")
+    first, _, group = kind.lower().partition(".")
+    is_known = first in kinds and group in {"", API_GROUP, "coordination.k8s.io"}
+    return name if slash and is_known else word

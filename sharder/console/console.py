@@ -1,0 +1,178 @@
+"""The loop behind the page: it compares, remembers, and sends what has changed.
+
+It reads the cache like a subscriber that may be late: nothing waits for it, and without a client
+it only compares the snapshots that have changed.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Final, NoReturn
+
+from sharder.console.memory import Memory, Pair
+from sharder.console.models import Beat, Replica, RingDetail, Rings
+from sharder.console.rings import SLICE_SECONDS, RingViews
+from sharder.console.shards import counts_of
+from sharder.console.stream import Client, Clients
+from sharder.controllers.cache import ClusterCache
+from sharder.core.names import RingName, ShardName
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.transitions import RingView, transitions, view_of
+from sharder.runtime.clock import Clock
+from sharder.runtime.slices import in_slices
+
+TICK_SECONDS: Final = 0.5
+"""Between two looks at the rings."""
+
+RINGS_SECONDS: Final = 2.0
+"""Between two lists of all rings."""
+
+BEAT_SECONDS: Final = 3.0
+"""Between two signs of life: the page takes a stream that is silent for longer for broken."""
+
+
+class Console:
+    """Shows the rings to people; writes nothing."""
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        clock: Clock,
+        version: str,
+        namespace: str,
+        not_ready: Callable[[], str | None],
+    ) -> None:
+        """Wire it.
+
+        Args:
+            cache: Has the rings.
+            clock: For all times.
+            version: Of this program.
+            namespace: Of the sharder's own Lease.
+            not_ready: Returns why this replica is not ready, None if it is.
+        """
+        self._cache = cache
+        self._clock = clock
+        self._version = version
+        self._namespace = namespace
+        self._not_ready = not_ready
+        self.memory = Memory(clock)
+        """The journal for the controllers."""
+        self._views = RingViews(
+            cache=cache, memory=self.memory, replica=self._replica, clock=clock
+        )
+        self._clients = Clients(clock)
+        self._seen: dict[RingName, tuple[RingSnapshot, RingView]] = {}
+        self._listing = asyncio.Lock()
+        self._listed: tuple[float, Rings] | None = None
+        self._beat_at = 0.0
+
+    async def run(self) -> NoReturn:
+        """Look and send until cancelled; then all streams end."""
+        try:
+            while True:
+                await self._follow()
+                await self._send(self.memory.tick())
+                await self._clock.sleep(TICK_SECONDS)
+        finally:
+            self._clients.end()
+
+    async def rings(self) -> Rings:
+        """Return all rings, as they were at most `RINGS_SECONDS` ago."""
+        async with self._listing:
+            now = self._clock.monotonic()
+            if self._listed is None or now - self._listed[0] >= RINGS_SECONDS:
+                self._listed = now, await self._views.rings()
+            return self._listed[1]
+
+    def ring(self, name: RingName) -> RingDetail | None:
+        """Return one ring as it is now, None if there is none of that name."""
+        return self._views.ring(name)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for another stream."""
+        return self._clients.is_full
+
+    def joined(
+        self, ring: RingName | None, cut: Callable[[], None]
+    ) -> AbstractContextManager[Client]:
+        """Send to another client while the body runs, as `Clients.joined`."""
+        return self._clients.joined(ring, cut)
+
+    def _replica(self) -> Replica:
+        return Replica(
+            version=self._version,
+            namespace=self._namespace,
+            leading=self.memory.counts is not None,
+            not_ready=self._not_ready(),
+        )
+
+    async def _follow(self) -> None:
+        """Compare each ring that has changed with how it was; other tasks run in between."""
+        names = self._views.names()
+        self.memory.keep(names)
+        self._seen = {name: seen for name, seen in self._seen.items() if name in names}
+        async for name in in_slices(names, seconds=SLICE_SECONDS, clock=self._clock):
+            snapshot, seen = self._cache.snapshot(name), self._seen.get(name)
+            if snapshot is None or (seen is not None and seen[0] is snapshot):
+                continue
+            view = view_of(snapshot, self.memory.present(name))
+            if seen is not None:
+                self._compare(*seen, view)
+            self.memory.saw(name, view.shards)
+            self._seen[name] = snapshot, view
+
+    def _compare(self, was: RingSnapshot, before: RingView, after: RingView) -> None:
+        name, memory = was.name, self.memory
+        known = self._objects_at(was)
+        if memory.counts is None:  # else the leader reports it here, too
+            for transition in transitions(before, after, known):
+                memory.happened(name, transition)
+        for shard, phase in before.ended_in(after).items():
+            memory.departed(
+                name,
+                shard,
+                namespace=was.members.namespaces.get(shard, ""),
+                phase=phase,
+                objects=None if known is None else known.get(shard, 0),
+            )
+        for shard in after.shards:
+            memory.returned(name, shard)
+
+    def _objects_at(self, last: RingSnapshot) -> dict[ShardName, int] | None:
+        """Return the objects of each shard at the last look: since then some can have moved."""
+        objects = counts_of(last, self.memory).by_shard
+        if objects is None:
+            return None
+        left = self.memory.just_left(last.name)
+        return {shard: objects.get(shard, 0) + left[shard] for shard in {*objects, *left}}
+
+    async def _send(self, moves: Mapping[RingName, Mapping[Pair, int]]) -> None:
+        if not len(self._clients):
+            return
+        rings = (await self.rings()).model_dump_json(by_alias=True)
+        details = await self._details()
+        now, beats = self._clock.monotonic(), False
+        if now - self._beat_at >= BEAT_SECONDS:
+            self._beat_at, beats = now, True
+        beat = Beat(now=self._clock.now()).model_dump_json(by_alias=True)
+        for client in self._clients:
+            client.drop_if_slow()
+            if client.ring is not None and client.ring in moves:
+                client.add_moves(moves[client.ring])
+            client.offer("rings", rings)
+            if client.ring in details:
+                client.offer("ring", details[client.ring])
+            if beats:
+                client.send("beat", beat)
+
+    async def _details(self) -> dict[RingName | None, str]:
+        """Return each ring that a client watches; other tasks run in between."""
+        found = dict[RingName | None, str]()
+        for name in {client.ring for client in self._clients if client.ring is not None}:
+            detail = self.ring(name)
+            found[name] = "null" if detail is None else detail.model_dump_json(by_alias=True)
+            await self._clock.sleep(0)
+        return found

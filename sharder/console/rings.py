@@ -1,0 +1,206 @@
+"""The documents of the console, from what this replica has in memory."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from sharder.console.faults import faults_of, headline_of, health_of, unreadable
+from sharder.console.memory import MAX_TEXT, Departed, Happening, Memory, Pair
+from sharder.console.models import (
+    Condition,
+    Departure,
+    Event,
+    Flow,
+    Health,
+    Replica,
+    Ring,
+    RingDetail,
+    Rings,
+)
+from sharder.console.shards import MAX_SHARDS, Shards
+from sharder.controllers.cache import ClusterCache
+from sharder.core.api.ring import RingStatus
+from sharder.core.names import NO_RING, RingName
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.runtime.clock import Clock
+from sharder.runtime.slices import in_slices
+
+MAX_RINGS: Final = 500
+"""Rings in one document."""
+
+MAX_FLOWS: Final = 50
+"""Flows in one document, those with most objects."""
+
+MAX_CONDITIONS: Final = 20
+
+SLICE_SECONDS: Final = 0.01
+"""The longest work on all rings without a pause for other tasks."""
+
+_WORST_FIRST = tuple(Health)
+
+
+class RingViews:
+    """Builds the documents; a ring with 200 shards takes some milliseconds."""
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        memory: Memory,
+        replica: Callable[[], Replica],
+        clock: Clock,
+    ) -> None:
+        """`replica` returns how this replica is now."""
+        self._cache = cache
+        self._memory = memory
+        self._replica = replica
+        self._clock = clock
+
+    def names(self) -> frozenset[RingName]:
+        """Return the names of all rings, readable or not."""
+        return self._cache.unreadable_rings().union(self._cache.rings())
+
+    async def rings(self) -> Rings:
+        """Return all rings in a few numbers; other tasks run in between."""
+        found = list[Ring]()
+        async for name in in_slices(self.names(), seconds=SLICE_SECONDS, clock=self._clock):
+            detail = self.ring(name)
+            if detail is not None:
+                found.append(_summary(detail))
+        found.sort(key=lambda ring: (_WORST_FIRST.index(ring.health), ring.name))
+        return Rings(
+            replica=self._replica(),
+            rings=tuple(found[:MAX_RINGS]),
+            truncated=len(found) > MAX_RINGS,
+            events=_events(self._memory.events(NO_RING)),
+        )
+
+    def ring(self, name: RingName) -> RingDetail | None:
+        """Return one ring in full, None if there is none of that name."""
+        broken, snapshot = self._cache.unreadable(name), self._cache.snapshot(name)
+        if broken is not None:
+            return self._unreadable(name, broken.problem)
+        return None if snapshot is None else self._detail(snapshot)
+
+    def _detail(self, snapshot: RingSnapshot) -> RingDetail:
+        name, now = snapshot.name, self._clock.now()
+        shards = Shards(snapshot, self._memory, self._cache.membership, self._clock)
+        listed = tuple(shards.listed())
+        departures = tuple(_departure(each, shards) for each in self._memory.departures(name))
+        faults = faults_of(snapshot, shards, listed, departures, now)
+        flows = self._memory.flows(name)
+        drains = shards.drains
+        is_moving = bool(flows or drains.count or shards.unowned)
+        return RingDetail(
+            name=name,
+            health=health_of(faults, is_moving=is_moving),
+            headline=headline_of(faults, shards, is_moving=is_moving),
+            strategy=snapshot.ring.spec.placement.strategy,
+            shards=len(snapshot.members.validity.valid),
+            available_shards=len(snapshot.members.available),
+            objects=shards.counts.objects,
+            unassigned=shards.counts.unassigned,
+            unowned=shards.unowned,
+            draining=drains.count,
+            paused=snapshot.ring.spec.movement.paused,
+            resources=tuple(sorted(str(resource.id) for resource in snapshot.resources)),
+            unassigned_since=shards.unassigned_since,
+            draining_since=drains.since,
+            shard_list=listed,
+            shard_list_truncated=len(shards.phases) > MAX_SHARDS,
+            faults=faults,
+            departures=departures,
+            moves=flows_of(flows),
+            events=_events(self._memory.events(name)),
+            conditions=_conditions(snapshot.ring.status),
+        )
+
+    def _unreadable(self, name: RingName, problem: str) -> RingDetail:
+        fault = unreadable(name, problem)
+        return RingDetail(
+            name=name,
+            health=health_of([fault], is_moving=False),
+            headline=fault.what,
+            strategy="",
+            shards=0,
+            available_shards=0,
+            objects=None,
+            unassigned=None,
+            unowned=None,
+            draining=None,
+            paused=False,
+            resources=(),
+            unassigned_since=None,
+            draining_since=None,
+            shard_list=(),
+            shard_list_truncated=False,
+            faults=(fault,),
+            departures=(),
+            moves=(),
+            events=_events(self._memory.events(name)),
+            conditions=(),
+        )
+
+
+def flows_of(moves: Mapping[Pair, int]) -> tuple[Flow, ...]:
+    """Return moves, the most first."""
+    most_first = sorted(moves.items(), key=lambda each: (-each[1], each[0][1], each[0][0] or ""))
+    return tuple(
+        Flow(source=source, target=target, objects=objects)
+        for (source, target), objects in most_first[:MAX_FLOWS]
+    )
+
+
+def _summary(ring: RingDetail) -> Ring:
+    return Ring(
+        name=ring.name,
+        health=ring.health,
+        headline=ring.headline,
+        strategy=ring.strategy,
+        shards=ring.shards,
+        available_shards=ring.available_shards,
+        objects=ring.objects,
+        unassigned=ring.unassigned,
+        unowned=ring.unowned,
+        draining=ring.draining,
+        paused=ring.paused,
+    )
+
+
+def _departure(gone: Departed, shards: Shards) -> Departure:
+    is_here = gone.returned
+    return Departure(
+        shard=gone.shard,
+        namespace=gone.namespace,
+        phase=gone.phase,
+        at=to_the_second(gone.at),
+        objects=gone.objects,
+        remaining=0 if is_here else shards.of(gone.shard),
+        moved=flows_of({(gone.shard, target): n for target, n in gone.moved.items()}),
+        returned=is_here,
+    )
+
+
+def _events(happenings: Iterable[Happening]) -> tuple[Event, ...]:
+    return tuple(
+        Event(at=each.at, kind=each.kind, text=each.text, warning=each.warning)
+        for each in happenings
+    )
+
+
+def _conditions(status: RingStatus) -> tuple[Condition, ...]:
+    return tuple(
+        Condition(
+            type=each.type,
+            status=each.status,
+            reason=each.reason,
+            message=each.message[:MAX_TEXT],
+            since=each.last_transition_time,
+        )
+        for each in status.conditions[:MAX_CONDITIONS]
+    )
+
+
+def to_the_second(instant: datetime) -> datetime:
+    """Return the instant without its fraction."""
+    return instant.replace(microsecond=0)

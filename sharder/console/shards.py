@@ -1,0 +1,162 @@
+"""The shards of a ring, and how many objects each has, as far as this replica knows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sharder.console.memory import Memory
+from sharder.console.models import Shard
+from sharder.controllers.counting.tallies import stats_of
+from sharder.core.api.lease import Lease, parse_time
+from sharder.core.leases.register import Membership
+from sharder.core.leases.shard import Shard as MemberShard
+from sharder.core.names import ShardName
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.phases import ShardPhase, leases_of, phases_of
+from sharder.ports import Backlog
+from sharder.runtime.clock import Clock
+
+MAX_SHARDS = 200
+"""Shards in one document; 1024 can be in a ring."""
+
+_TROUBLED_FIRST = (
+    ShardPhase.LOST,
+    ShardPhase.MISSING,
+    ShardPhase.LATE,
+    ShardPhase.LEAVING,
+    ShardPhase.LEFT,
+    ShardPhase.READY,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """The objects of a ring's main resources; None where they are not counted."""
+
+    objects: int | None
+    unassigned: int | None
+    by_shard: Mapping[ShardName, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Drains:
+    """Open drains, and when the oldest was first seen."""
+
+    count: int | None
+    since: datetime | None
+
+
+def counts_of(snapshot: RingSnapshot, memory: Memory) -> Counts:
+    """Return the tally, else what the leader counts, else what the ring's status says."""
+    stats = stats_of(snapshot)
+    if stats is None and memory.counts is not None:
+        stats = memory.counts(snapshot.name)
+    if stats is not None:
+        return Counts(objects=stats.objects, unassigned=stats.unassigned, by_shard=stats.by_shard)
+    status = snapshot.ring.status
+    if status.objects is None:
+        return Counts(objects=None, unassigned=None, by_shard=None)
+    by_shard = {ShardName(s.name): s.objects or 0 for s in status.shard_statuses}
+    return Counts(objects=status.objects, unassigned=status.unassigned or 0, by_shard=by_shard)
+
+
+class Shards:
+    """Lists the shards of one ring."""
+
+    def __init__(
+        self, snapshot: RingSnapshot, memory: Memory, membership: Membership, clock: Clock
+    ) -> None:
+        """Read everything that is known now."""
+        self._snapshot = snapshot
+        self._membership = membership
+        self._now, self._monotonic = clock.now(), clock.monotonic()
+        self.phases = phases_of(snapshot.members, memory.present(snapshot.name))
+        self.counts = counts_of(snapshot, memory)
+        self._leases = leases_of(snapshot.members)
+        self._backlogs = memory.backlogs(snapshot.name)
+
+    @property
+    def unowned(self) -> int | None:
+        """The objects without an available owner."""
+        if self.counts.by_shard is None or self.counts.unassigned is None:
+            return None
+        stray = sum(n for s, n in self.counts.by_shard.items() if not self._owns(s))
+        return self.counts.unassigned + stray
+
+    def _owns(self, shard: ShardName) -> bool:
+        return shard in self.phases and self.phases[shard].owns
+
+    def of(self, shard: ShardName) -> int | None:
+        """Return how many objects a shard has."""
+        return None if self.counts.by_shard is None else self.counts.by_shard.get(shard, 0)
+
+    @property
+    def drains(self) -> Drains:
+        """All open drains."""
+        status = self._snapshot.ring.status
+        if self._backlogs:
+            draining = [each.draining for each in self._backlogs.values()]
+            count = sum(each.count() for each in draining)
+            return Drains(count, self._oldest(draining))
+        return Drains(status.draining, parse_time(status.oldest_drain_since))
+
+    @property
+    def unassigned_since(self) -> datetime | None:
+        """Since when there are unassigned objects; None if there are none."""
+        if self._backlogs:
+            return self._oldest([each.unassigned for each in self._backlogs.values()])
+        if not self.counts.unassigned:
+            return None
+        return parse_time(self._snapshot.ring.status.oldest_unassigned_since)
+
+    def listed(self) -> Iterator[Shard]:
+        """Yield the shards, troubled ones first, then the fullest; at most `MAX_SHARDS`."""
+        drains = self._drains_by_shard()
+
+        def order(name: ShardName) -> tuple[int, int, str]:
+            return _TROUBLED_FIRST.index(self.phases[name]), -(self.of(name) or 0), name
+
+        for name in sorted(self.phases, key=order)[:MAX_SHARDS]:
+            count, since = drains.get(name, (0, None))
+            yield self._shard(name, count if self._backlogs else None, since)
+
+    def _shard(self, name: ShardName, draining: int | None, since: datetime | None) -> Shard:
+        members, phase = self._snapshot.members, self.phases[name]
+        member = members.shards.get(name, MemberShard(name=name))
+        lease = self._leases.get(name)
+        return Shard(
+            name=name,
+            namespace=members.namespaces.get(name, ""),
+            phase=phase,
+            objects=self.of(name),
+            capacity=self._snapshot.placer.layout.declared_by(member),
+            draining=draining,
+            draining_since=since,
+            silent_since=None if lease is None else self._silent_since(lease, phase),
+            zone=member.zone,
+            pool=member.pool,
+            cordoned=member.cordoned,
+            evacuating=member.evacuating,
+        )
+
+    def _silent_since(self, lease: Lease, phase: ShardPhase) -> datetime | None:
+        observed = self._membership.observed(lease.metadata.ref)
+        if phase is not ShardPhase.LATE or observed is None:
+            return None
+        return self._ago(self._monotonic - observed.since)
+
+    def _drains_by_shard(self) -> dict[ShardName, tuple[int, datetime]]:
+        found = dict[ShardName, tuple[int, datetime]]()
+        for backlogs in self._backlogs.values():
+            for shard, (count, age) in backlogs.draining.by_shard().items():
+                before, since = found.get(shard, (0, self._now))
+                found[shard] = before + count, min(since, self._ago(age))
+        return found
+
+    def _oldest(self, backlogs: Sequence[Backlog]) -> datetime | None:
+        has_any = any(each.count() for each in backlogs)
+        return self._ago(max(each.age() for each in backlogs)) if has_any else None
+
+    def _ago(self, seconds: float) -> datetime:
+        """Return the instant, to the second, so that it stays the same when asked again."""
+        return (self._now - timedelta(seconds=seconds)).replace(microsecond=0)

@@ -1,0 +1,97 @@
+"""What leading needs from outside: the ports of the leader's controllers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn, Protocol
+
+from sharder.controllers.annotation_warnings import AnnotationWarnings
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.controller import MovementMetrics
+from sharder.controllers.ownerless import HandoverMetrics
+from sharder.controllers.ring_load import LoadMetrics
+from sharder.controllers.ring_status import ConditionMetrics
+from sharder.controllers.story import RescueMetrics
+from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import ControllerRing
+from sharder.core.webhook_configuration import Registration
+from sharder.ports import Fences, Journal, Objects, Recorder, WebhookConfigurations, Writable
+from sharder.runtime.backoff import Rng
+from sharder.runtime.clock import Clock
+from sharder.runtime.lease_record import Leases
+from sharder.runtime.workqueue import QueueMetrics
+
+
+class Holder(Protocol):
+    """The leader's Lease."""
+
+    @property
+    def identity(self) -> str:
+        """The name of this replica in the Lease."""
+        ...
+
+    @property
+    def lease(self) -> PartialObject | None:
+        """The Lease, None if we lead without one."""
+        ...
+
+    async def acquire(self) -> None:
+        """Wait until we lead."""
+        ...
+
+    async def keep(self) -> NoReturn:
+        """Lead until cancelled; `LeaseLost` if that is over."""
+        ...
+
+    async def release(self) -> None:
+        """Let another replica lead."""
+        ...
+
+    def valid(self, now: float) -> bool:
+        """Return whether we surely lead at `now` of the monotonic clock."""
+        ...
+
+
+class StoryMetrics(HandoverMetrics, RescueMetrics, ConditionMetrics, Protocol):
+    """All metrics of the story of rings."""
+
+
+class LeaderMetrics(MovementMetrics, LoadMetrics, Protocol):
+    """All metrics of the leader."""
+
+    def crashed(self, task: str) -> None:
+        """A task crashed and was restarted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderPorts:
+    """What leading needs from outside."""
+
+    cache: ClusterCache
+    objects: Objects
+    leases: Leases
+    ring_status: Writable[ControllerRing]
+    configurations: WebhookConfigurations
+    """Mutating ones, of the rings."""
+    validations: WebhookConfigurations
+    """Validating ones, for the rings."""
+    fences: Fences
+    registration: Callable[[], Registration]
+    """Called at each apply: the CA can change."""
+    recorder: Recorder
+    annotation_warnings: AnnotationWarnings
+    metrics: LeaderMetrics
+    story_metrics: StoryMetrics
+    queue_metrics: QueueMetrics
+    journal: Journal
+    holder: Holder
+    clock: Clock
+    rng: Rng
+    limit: int
+    """Of concurrent writes to objects."""
+    sync_period: float
+    """Seconds between two passes over a ring in which nothing changes."""
+
+    def leads(self) -> bool:
+        """Return whether this process surely leads now."""
+        return self.holder.valid(self.clock.monotonic())

@@ -1,0 +1,1 @@
+"""Single objects between two passes: released, unassigned, or new."""

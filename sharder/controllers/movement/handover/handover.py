@@ -1,0 +1,234 @@
+"""Hand over single objects: released ones, unassigned ones, and ones that failed before.
+
+Each object is read again before a decision, so outdated events do no harm.  Its dependents are
+relabelled first, then it is assigned, so that the new shard never meets children that belong to
+the old one (docs/protocol.md, "Moving objects").
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from contextlib import nullcontext
+
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
+from sharder.controllers.movement.resync.resync import AGAIN_SECONDS, Locks
+from sharder.controllers.movement.waiting.pending import BACKOFF, GATHER_SECONDS, PendingObjects
+from sharder.controllers.movement.writes.dependents import DependentsFollower
+from sharder.controllers.movement.writes.failures import Failures, Report
+from sharder.controllers.movement.writes.mover import Mover, Superseded
+from sharder.controllers.permissions import read
+from sharder.controllers.scope import ObjectKey, ResourceKey, ownerless_labels
+from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
+from sharder.core.errors import ApiError, InvalidObject, NotFound
+from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.ports import Objects
+from sharder.runtime.backoff import Rng
+from sharder.runtime.task_pool import batch
+
+
+class Handover:
+    """Moves pending objects one step, many of a resource at once."""
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        objects: Objects,
+        mover: Mover,
+        failures: Failures,
+        on_fault: Report,
+        pending: PendingObjects,
+        locks: Locks,
+        rng: Rng,
+    ) -> None:
+        """`on_fault` gets errors of a ring's strategy; a pass reports their end."""
+        self._cache = cache
+        self._objects = objects
+        self._mover = mover
+        self._failures = failures
+        self._on_fault = on_fault
+        self._pending = pending
+        self._locks = locks
+        self._rng = rng
+        self._reported_faults: dict[RingName, RingSnapshot] = {}
+        """The snapshot with which an error of the ring's strategy was last reported."""
+        self._failed_reads = defaultdict[ResourceKey, int](int)
+        """Failed reads in a row that concern all objects of a resource."""
+
+    async def run(self) -> None:
+        """Hand over until cancelled."""
+        await self._pending.run(self.carry_over)
+
+    def forget(self, resource_key: ResourceKey) -> None:
+        """Forget a resource that was removed from the ring."""
+        self._pending.forget(resource_key)
+        self._failures.forget(resource_key)
+        self._failed_reads.pop(resource_key, None)
+        self._reported_faults.pop(resource_key.ring, None)
+
+    async def carry_over(self, resource_key: ResourceKey) -> float | None:
+        """Move all due objects; return the seconds until the next one is due.
+
+        Raises:
+            ApiError: something that concerns all of them could not be read; they stay pending.
+        """
+        role = self._role(resource_key)
+        if role is None:
+            self.forget(resource_key)
+            return None
+        # Wait for the resync where both move owners together with their dependents.
+        async with nullcontext() if role is Role.MAIN else self._locks[resource_key.ring]:
+            snapshot = self._cache.snapshot(resource_key.ring)
+            if snapshot is not None and self._role(resource_key) is role:
+                await self._take_on(snapshot, resource_key)
+        return self._pending.next_in(resource_key)
+
+    def _role(self, resource_key: ResourceKey) -> Role | None:
+        snapshot = self._cache.snapshot(resource_key.ring)
+        return None if snapshot is None else snapshot.roles.get(resource_key.resource)
+
+    async def _take_on(self, snapshot: RingSnapshot, resource_key: ResourceKey) -> None:
+        shards = self._pending.take(resource_key)
+        left = dict.fromkeys(shards, GATHER_SECONDS)
+        try:
+            if shards:
+                left = await self._move(snapshot, resource_key, shards)
+        except Superseded:
+            if self._cache.snapshot(resource_key.ring) is snapshot:
+                # Without a newer snapshot we lost leadership, or do not see the Leases.
+                left = dict.fromkeys(shards, AGAIN_SECONDS)
+        except ApiError:
+            self._failed_reads[resource_key] += 1
+            left = dict.fromkeys(
+                shards, BACKOFF.delay(self._failed_reads[resource_key], self._rng)
+            )
+            raise
+        else:
+            self._failed_reads.pop(resource_key, None)
+        finally:
+            self._pending.put_back(resource_key, shards, left)
+
+    async def _move(
+        self,
+        snapshot: RingSnapshot,
+        resource_key: ResourceKey,
+        shards: Mapping[ObjectRef, ShardName],
+    ) -> dict[ObjectRef, float]:
+        """Return the objects that wait for others, and for how many seconds."""
+        resource = await self._objects.find(resource_key.resource)
+        objects, mover, failures = self._objects, self._mover, self._failures
+        reader = ObjectReader(
+            snapshot, resource, objects=objects, failures=failures, limit=mover.limit
+        )
+        found = await reader.run(shards)
+        if not mover.takes:
+            found = [obj for obj in found if snapshot.owner_of(obj) is None]
+        if snapshot.roles[resource_key.resource] is Role.CONTROLLED:
+            follower = DependentsFollower(snapshot, objects=objects, mover=mover)
+            await follower.run(resource, found)
+            return {}
+        early = {
+            obj.metadata.ref: seconds
+            for obj in found
+            if (seconds := mover.wait(snapshot, resource, obj))
+        }
+        due = [obj for obj in found if obj.metadata.ref not in early]
+        transfer = OwnerTransfer(snapshot, objects=objects, mover=mover, failures=failures)
+        left = early | await transfer.run(resource, due, shards)
+        if transfer.fault is not None:
+            self._report_fault(snapshot, transfer.fault)
+        return left
+
+    def _report_fault(self, snapshot: RingSnapshot, fault: str) -> None:
+        """Report the first error: each object can cause another one."""
+        known = self._reported_faults.get(snapshot.name)
+        if known is None or not known.places_like(snapshot):
+            self._reported_faults[snapshot.name] = snapshot
+            self._on_fault(snapshot.name, fault)
+
+
+LIST_FROM = 10
+"""From so many objects of one namespace on, they are listed and not read one by one.
+
+Not for controlled resources: there most objects lack an owner label, and the list would be long.
+"""
+
+
+class ObjectReader:
+    """Finds the objects of a resource that need a step: unassigned, or failed before."""
+
+    def __init__(
+        self,
+        snapshot: RingSnapshot,
+        resource: Resource,
+        *,
+        objects: Objects,
+        failures: Failures,
+        limit: int,
+    ) -> None:
+        """`limit` bounds the concurrent requests."""
+        self._snapshot = snapshot
+        self._resource = resource
+        self._objects = objects
+        self._failures = failures
+        self._limit = limit
+        self._role = snapshot.roles[resource.id]
+        self._found = list[PartialObject]()
+
+    async def run(self, refs: Collection[ObjectRef]) -> list[PartialObject]:
+        """Return the objects that need a step; record that the others need none.
+
+        Raises:
+            ApiError: the objects of a namespace could not be listed.
+        """
+        single = set(refs)
+        async with batch(self._limit) as reads:
+            for namespace, many in self._to_list(refs).items():
+                single -= many
+                await reads.add(self._list(namespace, many))
+            for ref in single:
+                await reads.add(self._read(ref))
+        return self._found
+
+    def _to_list(self, refs: Collection[ObjectRef]) -> dict[str, set[ObjectRef]]:
+        """Return the objects to list by namespace; failed ones can have an owner."""
+        by_namespace = defaultdict[str, set[ObjectRef]](set)
+        if self._role is not Role.CONTROLLED:
+            for ref in refs:
+                if self._key(ref) not in self._failures:
+                    by_namespace[ref.namespace].add(ref)
+        return {name: many for name, many in by_namespace.items() if len(many) >= LIST_FROM}
+
+    async def _list(self, namespace: str, refs: set[ObjectRef]) -> None:
+        labels = ownerless_labels(self._snapshot, self._role)
+        store = self._objects.of(self._resource, labels, namespace=namespace)
+        listed = await store.list(lambda obj: obj.metadata.ref in refs)
+        self._found += filter(self._snapshot.selects, listed.items)
+
+    async def _read(self, ref: ObjectRef) -> None:
+        key = self._key(ref)
+        try:
+            obj = await read(self._objects, self._resource, ref)
+        except NotFound:
+            self._failures.over(key)
+        except (ApiError, InvalidObject) as error:
+            await self._failures.failed(key, self._unread(ref), error)
+        else:
+            needed = self._snapshot.owner_of(obj) is None or key in self._failures
+            if needed and self._snapshot.selects(obj, self._role):
+                self._found.append(obj)
+            else:
+                self._failures.over(key)
+
+    def _key(self, ref: ObjectRef) -> ObjectKey:
+        return ObjectKey(ResourceKey(self._snapshot.name, self._resource.id), ref)
+
+    def _unread(self, ref: ObjectRef) -> PartialObject:
+        """Return an unreadable object as the object of an Event."""
+        group, version = self._resource.id.group, self._resource.version
+        return PartialObject(
+            api_version=f"{group}/{version}" if group else version,
+            kind=self._resource.kind,
+            metadata=ObjectMeta(name=ref.name, namespace=ref.namespace),
+        )

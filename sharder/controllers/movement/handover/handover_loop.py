@@ -1,0 +1,161 @@
+"""The watches of unassigned and draining objects, the hand-over that they feed, and one mover.
+
+The leader runs it for all resources, and with rights over Leases; a replica on standby for
+leading resources alone, without taking or draining anything.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.handover.handover import Handover
+from sharder.controllers.movement.resync.resync import Locks
+from sharder.controllers.movement.waiting.orphans import Orphans
+from sharder.controllers.movement.waiting.pending import PendingObjects
+from sharder.controllers.movement.watches.orphan_watches import OrphanWatches
+from sharder.controllers.movement.watches.overdue import OverdueDrains
+from sharder.controllers.movement.writes.drain_budget import DeferredCounter, DrainBudget
+from sharder.controllers.movement.writes.failures import FailureCounter, Failures, Report
+from sharder.controllers.movement.writes.lease_guard import LeaseGuard
+from sharder.controllers.movement.writes.mover import Mover
+from sharder.controllers.movement.writes.written_steps import Counter, WrittenSteps
+from sharder.controllers.ownerless import HandoverMetrics, OnAssigned, Ownerless
+from sharder.controllers.permissions import Watching
+from sharder.core.names import RingName
+from sharder.core.ring.snapshot import Role
+from sharder.ports import BacklogDisplay, Journal, Objects, Recorder
+from sharder.runtime.backoff import Rng
+from sharder.runtime.clock import Clock
+from sharder.runtime.workqueue import QueueMetrics
+
+
+class LoopMetrics(FailureCounter, DeferredCounter, BacklogDisplay, Protocol):
+    """The metrics of failures, deferred drains and backlogs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observers:
+    """What the loop reports, and to whom."""
+
+    recorder: Recorder | None
+    """Gets Events; without it nothing is reported."""
+    metrics: LoopMetrics
+    counter: Counter
+    handovers: HandoverMetrics
+    queue_metrics: QueueMetrics | None
+    journal: Journal
+    overdue: OverdueDrains | None
+    on_fault: Report
+    """Called with the error of a ring's strategy."""
+    on_unwritable: Report
+    """Called with what we have no right to write, when that changes."""
+    on_change: Callable[[RingName], None]
+    """Called when the forbidden watches of a ring change."""
+    moved: Callable[[RingName], None]
+    """Called when objects of a ring have moved, or its backlogs change."""
+    on_assigned: OnAssigned
+    """Called with each main object that gets an owner."""
+
+
+class HandoverLoop:
+    """One mover for all writes, and everything that hands over single objects by it."""
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        objects: Objects,
+        lease_guard: LeaseGuard | None,
+        leads: Callable[[], bool],
+        watching: Watching,
+        observers: Observers,
+        clock: Clock,
+        rng: Rng,
+        limit: int,
+        roles: Collection[Role] = tuple(Role),
+        grace: float = 0.0,
+    ) -> None:
+        """Wire it.
+
+        Args:
+            cache: Has the rings.
+            objects: What is watched and written.
+            lease_guard: Keeps shards away whose objects are taken; None: nothing is taken.
+            leads: Returns whether we may write at this moment.
+            watching: Records which watches are forbidden.
+            observers: Get all reports.
+            clock: For all times.
+            rng: For the jitter of back-offs.
+            limit: Of concurrent writes.
+            roles: Only resources of these roles are watched.
+            grace: Seconds in which another replica gets the chance to do the work.
+        """
+        self.locks: Locks = defaultdict(asyncio.Lock)
+        pending = PendingObjects(
+            clock=clock, rng=rng, grace=grace, metrics=observers.queue_metrics
+        )
+        failures = Failures(
+            clock=clock,
+            rng=rng,
+            recorder=observers.recorder,
+            counter=observers.metrics,
+            report=observers.on_unwritable,
+            retry=pending.retry,
+        )
+        drains = DrainBudget(counter=observers.metrics, clock=clock)
+        orphans = Orphans(clock)
+        self.ownerless = Ownerless(
+            metrics=observers.handovers, on_assigned=observers.on_assigned, clock=clock
+        )
+        self.mover = Mover(
+            cache=cache,
+            objects=objects,
+            lease_guard=lease_guard,
+            leads=leads,
+            failures=failures,
+            drains=drains,
+            orphans=orphans,
+            written=WrittenSteps(
+                ownerless=self.ownerless,
+                counter=observers.counter,
+                moved=observers.moved,
+            ),
+            limit=limit,
+        )
+        self._handover = Handover(
+            cache=cache,
+            objects=objects,
+            mover=self.mover,
+            failures=failures,
+            on_fault=observers.on_fault,
+            pending=pending,
+            locks=self.locks,
+            rng=rng,
+        )
+        self.watches = OrphanWatches(
+            cache=cache,
+            objects=objects,
+            pending=pending,
+            forget=self._handover.forget,
+            watching=watching,
+            on_change=observers.on_change,
+            moved=observers.moved,
+            drains=drains,
+            orphans=orphans,
+            ownerless=self.ownerless,
+            overdue=observers.overdue,
+            metrics=observers.metrics,
+            journal=observers.journal,
+            clock=clock,
+            rng=rng,
+            roles=roles,
+        )
+
+    async def run(self) -> None:
+        """Watch and hand over until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._handover.run(), name="hand-over")
+            group.create_task(self.watches.run(), name="watches")

@@ -1,0 +1,1 @@
+"""Passes over all objects of a ring."""

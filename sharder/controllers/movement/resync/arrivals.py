@@ -1,0 +1,118 @@
+"""Reconcile only the namespaces that were added to a ring's scope.
+
+Namespaces are added all the time, and a pass over the whole ring for each would keep the leader
+busy for ever. So only these namespaces are listed; a namespace that leaves the scope needs nothing
+(docs/protocol.md, "Moving objects").
+"""
+
+from collections.abc import Callable
+
+from sharder.controllers.annotation_warnings import AnnotationWarnings
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.resync.resync import AGAIN_SECONDS, Locks
+from sharder.controllers.movement.resync.resync_lists import ResyncLists
+from sharder.controllers.movement.resync.resync_pass import ResyncPass
+from sharder.controllers.movement.waiting.pending import BACKOFF
+from sharder.controllers.movement.writes.mover import Mover, Superseded
+from sharder.controllers.scope import MAX_NAMESPACES, ListRequest, ResourceKey
+from sharder.core.names import RingName
+from sharder.ports import Objects
+from sharder.runtime.backoff import Rng
+from sharder.runtime.clock import Clock
+from sharder.runtime.workqueue import WorkQueue
+
+GATHER_SECONDS = 0.2
+"""How long namespaces are gathered: many are created together, their objects a moment later."""
+
+CONCURRENCY = 4
+"""Rings at a time."""
+
+
+class Arrivals:
+    """Passes over added namespaces, ring by ring."""
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        objects: Objects,
+        mover: Mover,
+        locks: Locks,
+        annotation_warnings: AnnotationWarnings,
+        resync_ring: Callable[[RingName], None],
+        found: Callable[[RingName], None],
+        clock: Clock,
+        rng: Rng,
+    ) -> None:
+        """Wire it.
+
+        Args:
+            cache: Has the rings.
+            objects: What is read.
+            mover: Writes.
+            locks: Shared with the resync and the hand-over.
+            annotation_warnings: Called with labels and annotations that cannot be understood.
+            resync_ring: Requests a resync: too many objects arrived, or some cannot be read.
+            found: Called when the ring has objects in what has come.
+            clock: For the queue, and while a drain waits for room.
+            rng: For the jitter of back-offs.
+        """
+        self._cache = cache
+        self._objects = objects
+        self._mover = mover
+        self._locks = locks
+        self._annotation_warnings = annotation_warnings
+        self._resync_ring = resync_ring
+        self._found = found
+        self._clock = clock
+        self._queue = WorkQueue[RingName](clock=clock, rng=rng, backoff=BACKOFF)
+        self._come: dict[RingName, frozenset[str]] = {}
+
+    def add(self, ring: RingName, come: frozenset[str]) -> None:
+        """Add namespaces of a ring; without any there is nothing to do."""
+        if come:
+            self._come[ring] = self._come.get(ring, frozenset()) | come
+            self._queue.add_after(ring, GATHER_SECONDS)
+
+    async def run(self) -> None:
+        """Run passes until cancelled."""
+        await self._queue.run(self.reconcile, concurrency=CONCURRENCY)
+
+    async def reconcile(self, name: RingName) -> float | None:
+        """Pass over the added namespaces of one ring; return the seconds until the next pass."""
+        snapshot, come = self._cache.snapshot(name), self._come.pop(name, frozenset())
+        if snapshot is None:
+            return None
+        come &= snapshot.namespaces
+        if len(come) > MAX_NAMESPACES:
+            self._resync_ring(name)
+            return None
+        lists = ResyncLists(
+            snapshot,
+            list_scope=tuple(ListRequest(namespace) for namespace in sorted(come)),
+            objects=self._objects,
+            mover=self._mover,
+            annotation_warnings=self._annotation_warnings,
+            on_list=_ignore,
+            clock=self._clock,
+        )
+        try:
+            await ResyncPass(snapshot, lists, mover=self._mover).run_over_arrivals(
+                self._locks[name]
+            )
+        except Superseded:
+            again: float | None = AGAIN_SECONDS
+        else:
+            again = lists.deferred.again_in()
+        if lists.stats.objects:
+            self._found(name)
+        if lists.problem is not None or lists.expired is not None:
+            self._resync_ring(name)  # which reports it, and tries again
+            return None
+        if again is not None:
+            self._come[name] = self._come.get(name, frozenset()) | come
+        return again
+
+
+def _ignore(_resource_key: ResourceKey) -> None:
+    """Count nothing: these are not all objects of the resource."""

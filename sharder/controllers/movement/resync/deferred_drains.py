@@ -1,0 +1,84 @@
+"""The drains of one pass that the ring's budget deferred.
+
+A pass waits for its budget a few seconds only; the rest waits for the next pass (docs/protocol.md,
+"Budgets").
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sharder.controllers.movement.writes.drain_budget import DrainDeferred
+from sharder.controllers.movement.writes.mover import Decide, Mover
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.names import ShardName
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.runtime.clock import Clock
+
+MAX_WAITING = 1_000
+"""Objects that a pass keeps: some 4 MB; the next pass finds the others."""
+
+WAIT_SECONDS = 10.0
+"""Counted from the first refusal: a pass is not extended further for its budget."""
+
+RETRY_SECONDS = 0.2
+"""Between two checks of the budget; an acknowledgement takes about as long."""
+
+MIN_SECONDS, MAX_SECONDS = 1.0, 15.0
+"""Before the next pass if the budget was still spent at the end; at most as long as after a
+change, because rescues do not wait for budgets."""
+
+
+class DeferredDrain(NamedTuple):
+    """An object whose drain was deferred; it is decided again before the write."""
+
+    resource: Resource
+    obj: PartialObject
+    decide: Decide
+
+
+class DeferredDrains:
+    """The deferred drains, and whether waiting for them is worth it."""
+
+    def __init__(self, snapshot: RingSnapshot, *, mover: Mover, clock: Clock) -> None:
+        self._snapshot = snapshot
+        self._mover = mover
+        self._clock = clock
+        self._waiters: dict[ShardName, list[DeferredDrain]] = {}
+        self._until: float | None = None
+        self._left_out = False
+
+    def add(
+        self, resource: Resource, obj: PartialObject, decide: Decide, withheld: DrainDeferred
+    ) -> None:
+        """Keep an object for later, up to the limit."""
+        if self._until is None:
+            self._until = self._clock.monotonic() + WAIT_SECONDS
+        if sum(map(len, self._waiters.values())) >= MAX_WAITING:
+            self._left_out = True
+            return
+        waiters = self._waiters.setdefault(withheld.shard, [])
+        waiters.append(DeferredDrain(resource, obj, decide))
+
+    def take(self) -> Iterator[DeferredDrain]:
+        """Yield the drains that the budget seems to allow, in their order."""
+        for shard in list(self._waiters):
+            if self._wait(shard) <= 0:
+                yield from self._waiters.pop(shard)
+
+    def lasts(self) -> bool:
+        """Return whether the budget can allow a drain before the pass has to end."""
+        if self._until is None:
+            return False
+        left = self._until - self._clock.monotonic()
+        return left > 0 and any(self._wait(shard) < left for shard in self._waiters)
+
+    def again_in(self) -> float | None:
+        """Return in how many seconds the next pass can do more, None if nothing was deferred."""
+        if not self._waiters and not self._left_out:
+            return None
+        wait = min((self._wait(shard) for shard in self._waiters), default=0.0)
+        return min(max(wait, MIN_SECONDS), MAX_SECONDS)
+
+    def _wait(self, shard: ShardName) -> float:
+        refusal = self._mover.refusal(self._snapshot, shard)
+        return 0.0 if refusal is None else refusal.seconds

@@ -1,0 +1,189 @@
+"""One pass over all objects of a ring, decided from one snapshot.
+
+First rescue objects without a working shard, then drain full shards, then follow the placement.
+Memory does not grow with the number of objects: main objects are remembered only if they wait for
+a drain and control others (docs/protocol.md, "Moving objects").
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+
+from sharder.controllers.movement.resync.resync_lists import ExcessDrainer, ResyncLists
+from sharder.controllers.movement.waiting.pending import BACKOFF
+from sharder.controllers.movement.writes.mover import Mover
+from sharder.controllers.permissions import naming_the_rule
+from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.ring import RingResource
+from sharder.core.errors import NotFound
+from sharder.core.movement.planner import (
+    Owners,
+    Reservations,
+    plan_controlled,
+    plan_main,
+    plan_owned,
+)
+from sharder.core.movement.step import Keep, Step
+from sharder.core.names import GroupResource
+from sharder.core.ring.snapshot import RingSnapshot, Role
+
+NAMESPACES = GroupResource("", "namespaces")
+"""Each object of this resource is its own namespace."""
+
+LOST: Final = Keep("its last owner may still be working on it")
+
+
+class ResyncPass:
+    """One pass over a ring's objects, all decided from one snapshot."""
+
+    def __init__(self, snapshot: RingSnapshot, lists: ResyncLists, *, mover: Mover) -> None:
+        """`lists` collects the results."""
+        self._snapshot = snapshot
+        self._lists = lists
+        self._reservations = Reservations(snapshot)
+        self._relief = ExcessDrainer(snapshot, self._lists, limit=mover.limit)
+        self._mover = mover
+        self._has_lost = False
+        """Whether a leading object just lost its owner label.  Its dependents have not moved, so
+        this pass assigns no unassigned leading object: the hand-over does."""
+        names = ",".join(sorted(snapshot.members.available))
+        self._stranded = f"{snapshot.owner_label} notin ({names})"
+        self._settled = f"{snapshot.owner_label} in ({names})"
+        # In a counted ring only these can have to move: objects without a working shard, draining
+        # ones, pinned ones, and those of evacuating shards.
+        asked = [f"{self._settled},{key}" for key in (snapshot.drain_label, snapshot.pin_label)]
+        if evacuating := sorted(snapshot.placer.layout.evacuating):
+            asked.append(f"{snapshot.owner_label} in ({','.join(evacuating)})")
+        sticks = snapshot.tally is not None
+        self._following = asked if sticks else [self._settled]
+        # In this order an object that is released between two lists is in the second one.
+        self._displacing = [*asked, self._stranded] if sticks else [""]
+
+    async def run(self, lock: asyncio.Lock) -> None:
+        """Rescue orphaned objects, then drain full shards, then follow the placement.
+
+        Deferred drains are retried last, and not for long.  `lock` keeps the hand-over away while
+        owners and their dependents are moved.
+        """
+        await self._run(lock, self._snapshot.resources, self._relief.run)
+
+    async def run_over_arrivals(self, lock: asyncio.Lock) -> None:
+        """Do the same for namespaces that were added to the scope, which `lists` covers.
+
+        Cluster-scoped objects are not new, unless they are Namespaces or lead objects in them.
+        Full shards are not drained: that depends on all their objects.
+        """
+        alone = [
+            resource
+            for resource in self._snapshot.resources
+            if resource.id not in self._snapshot.cluster_scoped
+            or resource.id == NAMESPACES
+            or self._snapshot.roles[resource.id] is Role.LEADING
+        ]
+        await self._run(lock, alone, _nothing)
+
+    async def _run(
+        self,
+        lock: asyncio.Lock,
+        main: Sequence[RingResource],
+        relieve: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._mover.check(self._snapshot)
+        try:
+            for resource in main:
+                await self._lists.noting(resource.id, self._rescue(resource, lock))
+            await relieve()
+            for resource in main:
+                await self._lists.noting(resource.id, self._follow(resource))
+        finally:
+            self._reservations.give_back()
+        await self._lists.wait()
+
+    async def _rescue(self, main: RingResource, lock: asyncio.Lock) -> None:
+        """Assign objects without a working shard; their dependents move first."""
+        resource = await self._lists.find(main.id)
+        if self._snapshot.roles[main.id] is not Role.LEADING:
+            await self._lists.move_main(
+                resource, self._stranded, partial(self._plan_free, resource)
+            )
+            return
+        async with lock:
+            owners = await self._displaced(main)
+            await self._gather(main, owners)
+            self._put_off(resource)
+            await self._lists.move_main(
+                resource, self._stranded, partial(self._plan_stranded, owners)
+            )
+
+    def _put_off(self, main: Resource) -> None:
+        """Leave owners whose dependents could not be written to the hand-over."""
+        for ref in self._lists.left_behind.values():
+            where = ref if main.namespaced else ref._replace(namespace="")
+            key = ObjectKey(ResourceKey(self._snapshot.name, main.id), where)
+            self._mover.failures.put_off(key, BACKOFF.base)
+
+    async def _displaced(self, main: RingResource) -> Owners:
+        """Return who waits for a drain, of all resources that control the same as `main`."""
+        owners, controlled = Owners(), set(main.controlled_resources)
+        for other in self._snapshot.resources:
+            if controlled & set(other.controlled_resources):
+                try:
+                    await self._learn(await self._lists.find(other.id), owners)
+                except NotFound as error:
+                    self._lists.unreadable(other.id, error)
+        return owners
+
+    async def _learn(self, resource: Resource, owners: Owners) -> None:
+        """Read all objects, or in a counted ring those that can be displaced."""
+        with naming_the_rule(resource.id):
+            for labels in self._displacing:
+                async for obj in self._lists.stream(resource, labels):
+                    if not self._snapshot.selects(obj):
+                        owners.leave(self._snapshot, obj)
+                    elif self._mover.wait(self._snapshot, resource, obj) > 0:
+                        self._has_lost = True
+                    else:
+                        owners.note(self._snapshot, obj, self._reservations.plan(obj))
+
+    async def _gather(self, main: RingResource, owners: Owners) -> None:
+        """Move the dependents of the main objects to their owners' shards."""
+        decide = partial(plan_controlled, self._snapshot, owners=owners)
+        for controlled in main.controlled_resources:
+            if self._snapshot.roles[controlled.id] is not Role.CONTROLLED:
+                continue
+            try:
+                resource = await self._lists.find(controlled.id)
+                for labels in (self._stranded, self._settled):
+                    await self._lists.move_controlled(resource, labels, decide)
+            except NotFound as error:
+                # It has no objects that the main objects could wait for.
+                self._lists.unreadable(controlled.id, error)
+
+    def _plan_free(self, resource: Resource, obj: PartialObject) -> Step:
+        """Leave an object that just lost its owner label to the hand-over."""
+        if self._mover.wait(self._snapshot, resource, obj) > 0:
+            return LOST
+        return plan_main(self._snapshot, obj)
+
+    def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
+        """Leave an object that was just released to the hand-over: its dependents move first."""
+        if owners.waits(obj):
+            return Keep("its shard has just released it; its controlled objects move first")
+        if self._snapshot.owner_of(obj) is None and self._has_lost:
+            return LOST
+        if obj.metadata.uid in self._lists.left_behind:
+            return Keep("its dependents could not be moved yet")
+        return self._reservations.keep(obj)
+
+    async def _follow(self, main: RingResource) -> None:
+        """Drain objects that belong elsewhere, and withdraw outdated drains."""
+        resource = await self._lists.find(main.id)
+        self._lists.begin(main.id)
+        for labels in self._following:
+            await self._lists.move_main(resource, labels, partial(plan_owned, self._snapshot))
+
+
+async def _nothing() -> None:
+    """Drain no shard."""

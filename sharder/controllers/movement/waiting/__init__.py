@@ -1,0 +1,1 @@
+"""What waits: objects to look at again, and how long each has waited."""

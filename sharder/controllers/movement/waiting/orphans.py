@@ -1,0 +1,58 @@
+"""Delay unassigned objects that just lost their owner label.
+
+While no webhook answers, any client can remove an owner label, and the shard may work on the
+object until its watch shows that. The last owner is unknown then, so the object waits until it has
+surely stopped (docs/protocol.md, "Objects that lost their owner label").
+"""
+
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from sharder.controllers.scope import ResourceKey
+from sharder.core.api.lease import parse_time
+from sharder.core.api.meta import PartialObject
+from sharder.runtime.clock import Clock
+
+UNSEEN_SECONDS: float = 3.0
+"""After so long a shard has seen the loss of an object, and stopped: a second for the watch of a
+busy API server, and two for writes that were under way.  The SDK cancels at once."""
+
+
+class OrphanDelays(Protocol):
+    """The backlog of one resource."""
+
+    def wait(self, obj: PartialObject) -> float:
+        """Return for how many seconds an unassigned object has to wait."""
+        ...
+
+
+class Orphans:
+    """The backlogs of all resources."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: dict[ResourceKey, OrphanDelays] = {}
+
+    def watch(self, resource_key: ResourceKey, backlogs: OrphanDelays) -> None:
+        """Use this backlog for a resource from now on."""
+        self._known[resource_key] = backlogs
+
+    def forget(self, resource_key: ResourceKey) -> None:
+        """Forget the backlog of a resource."""
+        self._known.pop(resource_key, None)
+
+    def wait(self, resource_key: ResourceKey, obj: PartialObject) -> float:
+        """Return for how many seconds an unassigned main object has to wait."""
+        if is_new(obj, self._clock.now()):
+            return 0.0
+        known = self._known.get(resource_key)
+        return UNSEEN_SECONDS if known is None else known.wait(obj)
+
+
+def is_new(obj: PartialObject, now: datetime) -> bool:
+    """Return whether an object was created a moment ago: it never had an owner.
+
+    Nothing is new if the clocks of the API server and this process differ much.
+    """
+    created = parse_time(obj.metadata.creation_timestamp)
+    return created is not None and abs(now - created) < timedelta(seconds=UNSEEN_SECONDS)

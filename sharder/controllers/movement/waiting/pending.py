@@ -1,0 +1,153 @@
+"""Objects that wait for their next step, each once.
+
+The objects of one resource of a ring are handled together, so that their dependents are listed
+once for many; each object has its own due time (docs/protocol.md, "Moving objects").
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.core.names import ObjectRef, ShardName
+from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.clock import Clock
+from sharder.runtime.workqueue import QueueMetrics, Worker, WorkQueue
+
+BACKOFF = Backoff(base=2.0, cap=300.0)
+"""Between attempts at objects that could not be written or read (docs/protocol.md, "Moving
+objects")."""
+
+GATHER_SECONDS = 0.05
+"""How long acknowledgements are gathered, so that dependents are listed once for many."""
+
+UNASSIGNED_SECONDS = 0.2
+"""Delay of an unassigned object: the watch of drains soon shows which shard released it, and then
+less has to be listed."""
+
+CONCURRENCY = 64
+"""Resources that are handled at once: one that waits for its ring's resync delays no other."""
+
+UNKNOWN = ShardName("")
+"""The shard of an object if the releasing shard is unknown."""
+
+
+class _Due(NamedTuple):
+    shard: ShardName
+    due: float
+    held: bool
+
+
+class PendingObjects:
+    """A queue of resources; each has objects with the shards that released them."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        rng: Rng,
+        grace: float = 0.0,
+        metrics: QueueMetrics | None = None,
+    ) -> None:
+        """`grace` is for how many seconds another replica gets the chance to do the work."""
+        self._clock = clock
+        self._grace = grace
+        self._queue = WorkQueue[ResourceKey](
+            clock=clock, rng=rng, backoff=BACKOFF, name="handover", metrics=metrics
+        )
+        self._objects: dict[ResourceKey, dict[ObjectRef, _Due]] = {}
+
+    def add_released(
+        self, resource_key: ResourceKey, shards: Mapping[ObjectRef, ShardName]
+    ) -> None:
+        """Add released objects with their shards."""
+        for ref, shard in shards.items():
+            self._wait(resource_key, ref, shard, self._grace + GATHER_SECONDS, held=False)
+
+    def add_unassigned(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> None:
+        """Add unassigned objects."""
+        for ref in refs:
+            self._wait(resource_key, ref, UNKNOWN, self._grace + UNASSIGNED_SECONDS, held=False)
+
+    def settle(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> None:
+        """Drop objects that have an owner now, unless a shard is known to have released them.
+
+        With a grace period drop all of them: another replica has done the work.
+        """
+        objects = self._objects.get(resource_key, {})
+        for ref in refs:
+            known = objects.get(ref)
+            if known is None or known.held:
+                continue
+            if known.shard == UNKNOWN or self._grace:
+                del objects[ref]
+
+    def retry(self, key: ObjectKey, seconds: float) -> None:
+        """Retry the object in so many seconds, not before."""
+        self._wait(key.resource_key, key.ref, UNKNOWN, seconds, held=True)
+
+    def put_back(
+        self,
+        resource_key: ResourceKey,
+        shards: Mapping[ObjectRef, ShardName],
+        left: Mapping[ObjectRef, float],
+    ) -> None:
+        """Return those that are `left` to the queue, each for so many seconds."""
+        for ref, seconds in left.items():
+            self._wait(resource_key, ref, shards[ref], seconds, held=True)
+
+    def take(self, resource_key: ResourceKey) -> dict[ObjectRef, ShardName]:
+        """Return the due objects, and remove them."""
+        objects, now = self._objects.get(resource_key, {}), self._clock.monotonic()
+        due = {ref: known.shard for ref, known in objects.items() if known.due <= now}
+        for ref in due:
+            del objects[ref]
+        return due
+
+    def next_in(self, resource_key: ResourceKey) -> float | None:
+        """Return the seconds until an object is due, None if none waits."""
+        objects = self._objects.get(resource_key)
+        if not objects:
+            return None
+        return max(0.0, min(known.due for known in objects.values()) - self._clock.monotonic())
+
+    def forget(self, resource_key: ResourceKey) -> None:
+        """Forget a resource that was removed from the ring."""
+        self._objects.pop(resource_key, None)
+
+    async def run(self, worker: Worker[ResourceKey]) -> None:
+        """Run `worker` on resources until cancelled."""
+        await self._queue.run(worker, concurrency=CONCURRENCY)
+
+    def _wait(
+        self,
+        resource_key: ResourceKey,
+        ref: ObjectRef,
+        shard: ShardName,
+        seconds: float,
+        *,
+        held: bool,
+    ) -> None:
+        """Add an object, or update one that waits.
+
+        An object that was held back keeps its time however often it is written; any other keeps
+        its earliest time.
+        """
+        objects, due = (
+            self._objects.setdefault(resource_key, {}),
+            self._clock.monotonic() + seconds,
+        )
+        known = objects.get(ref)
+        if known is not None:
+            # A known releasing shard stays known.
+            shard = shard or known.shard
+            if known.held or held:
+                due = max(known.due, due) if held else known.due
+            else:
+                due = min(known.due, due)
+            held = held or known.held
+        objects[ref] = _Due(shard, due, held)
+        if known is None or due < known.due:
+            self._queue.add_after(resource_key, seconds)
+
+
+Retry = Callable[[ObjectKey, float], None]

@@ -1,0 +1,1 @@
+"""The watches of unassigned and draining objects."""

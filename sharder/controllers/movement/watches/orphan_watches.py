@@ -1,0 +1,248 @@
+"""Watch for unassigned and draining objects.
+
+There are few of them, so these watches cost little. They only show what to check: `Handover` reads
+each object before it acts (docs/protocol.md, "Exceptions").
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import partial
+
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
+from sharder.controllers.movement.waiting.orphans import Orphans
+from sharder.controllers.movement.waiting.pending import PendingObjects
+from sharder.controllers.movement.watches.object_backlog import (
+    Limits,
+    ObjectBacklog,
+)
+from sharder.controllers.movement.watches.overdue import OverdueDrains
+from sharder.controllers.movement.watches.watch_runner import WatchRunner
+from sharder.controllers.movement.writes.drain_budget import DrainBudget
+from sharder.controllers.ownerless import Ownerless
+from sharder.controllers.permissions import Watching
+from sharder.controllers.scope import (
+    ListScope,
+    ResourceKey,
+    Watch,
+    scope_of,
+    watches_of,
+)
+from sharder.core.names import RingName
+from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.status.stats import Overdue, Waiting
+from sharder.ports import BacklogDisplay, Journal, Objects
+from sharder.runtime.backoff import Rng
+from sharder.runtime.clock import Clock
+
+
+@dataclass(slots=True)
+class _State:
+    """State of one ring."""
+
+    scope: tuple[object, ...] = ()
+    placed: RingSnapshot | None = None
+    """The snapshot by which objects are placed, as far as we know."""
+    list_scope: ListScope = ()
+    tasks: dict[Watch, asyncio.Task[None]] = field(default_factory=dict)
+    backlogs: dict[ResourceKey, ObjectBacklog] = field(default_factory=dict)
+    limits: Limits = field(
+        default_factory=lambda: Limits(Limit(MAX_REMEMBERED), Limit(MAX_REMEMBERED))
+    )
+
+
+class OrphanWatches:
+    """Runs the watches of the rings, and enqueues what they show."""
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        objects: Objects,
+        pending: PendingObjects,
+        forget: Callable[[ResourceKey], None],
+        watching: Watching,
+        on_change: Callable[[RingName], None],
+        moved: Callable[[RingName], None],
+        drains: DrainBudget,
+        orphans: Orphans,
+        ownerless: Ownerless,
+        overdue: OverdueDrains | None,
+        metrics: BacklogDisplay,
+        journal: Journal,
+        clock: Clock,
+        rng: Rng,
+        roles: Collection[Role] = tuple(Role),
+    ) -> None:
+        """Start without watches.
+
+        Args:
+            cache: Has the rings.
+            objects: What is watched.
+            pending: The queue of objects to check.
+            forget: Called with a resource that was removed from its ring.
+            watching: Records which watches are forbidden.
+            on_change: Called when that changes for a ring.
+            moved: Called when the unassigned or draining main objects of a ring change.
+            drains: The budgets, which follow the draining objects.
+            orphans: Use the backlogs of unassigned objects.
+            ownerless: Measures how long released objects have no owner.
+            overdue: Reports overdue drains, if given.
+            metrics: Shows the backlogs.
+            journal: Shows those of main resources.
+            clock: For their ages.
+            rng: For the jitter of back-offs.
+            roles: Only resources of these roles are watched.
+        """
+        self._cache = cache
+        self._roles = frozenset(roles)
+        self._pending = pending
+        self._forget = forget
+        self._drains = drains
+        self._orphans = orphans
+        self._ownerless = ownerless
+        self._overdue = overdue
+        self._metrics = metrics
+        self._journal = journal
+        self._clock = clock
+        self._runner = WatchRunner(
+            objects=objects,
+            watching=watching,
+            on_change=on_change,
+            moved=moved,
+            clock=clock,
+            rng=rng,
+        )
+        self._rings: dict[RingName, _State] = {}
+        self._stale = set[RingName]()
+        self._changed = asyncio.Event()
+
+    def ring_changed(self, ring: RingName) -> None:
+        """Update the watches of a ring."""
+        self._stale.add(ring)
+        self._changed.set()
+
+    def recheck(self, ring: RingName) -> None:
+        """Enqueue all unassigned objects of a ring: there is capacity again."""
+        for backlogs in self._rings.get(ring, _State()).backlogs.values():
+            backlogs.recheck()
+
+    def overdue(self, ring: RingName) -> Overdue | None:
+        """Return the overdue drains of a ring, None without any."""
+        return None if self._overdue is None else self._overdue.of(ring)
+
+    def backlog(self, ring: RingName) -> Waiting:
+        """Return the numbers of unassigned and draining main objects of a ring."""
+        state = self._rings.get(ring, _State())
+        main = [seen for seen in state.backlogs.values() if seen.role is not Role.CONTROLLED]
+        unassigned, draining = state.limits
+        return Waiting(
+            sum(seen.unassigned.count() for seen in main) if unassigned.left > 0 else None,
+            sum(seen.draining.count() for seen in main) if draining.left > 0 else None,
+        )
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                if self._overdue is not None:
+                    looking = self._overdue.run(self._draining)
+                    group.create_task(looking, name="overdue drains")
+                while True:
+                    self._changed.clear()
+                    while self._stale:
+                        self._adjust(self._stale.pop(), group)
+                        await self._clock.sleep(0)  # a namespace may concern a thousand rings
+                    await self._changed.wait()
+        finally:
+            for state in self._rings.values():
+                for resource_key in state.backlogs:
+                    self._hide(resource_key)
+
+    def _adjust(self, ring: RingName, group: asyncio.TaskGroup) -> None:
+        """Start and stop watches if the ring's scope has changed."""
+        snapshot = self._cache.snapshot(ring)
+        if snapshot is None:
+            self._end(self._rings.pop(ring, _State()))
+            self._drains.forget(ring)
+            return
+        state, known = self._rings.setdefault(ring, _State()), self._cache.known_namespaces()
+        self._expect_drains(state, snapshot)
+        meta = snapshot.ring.metadata
+        scope = (meta.uid, meta.generation, snapshot.namespaces, len(known))
+        if state.scope == scope:
+            return
+        state.scope, state.list_scope = (
+            scope,
+            scope_of(snapshot.namespaces, known, state.list_scope),
+        )
+        wanted = {w for w in watches_of(snapshot, state.list_scope) if w.role in self._roles}
+        for watch in state.tasks.keys() - wanted:
+            state.tasks.pop(watch).cancel()
+        self._see(snapshot, state)
+        for watch in wanted - state.tasks.keys():
+            running = self._runner.run(watch, state.backlogs[watch.resource_key])
+            state.tasks[watch] = group.create_task(running, name=f"watch {watch.resource_key}")
+
+    def _expect_drains(self, state: _State, snapshot: RingSnapshot) -> None:
+        """Expect drains if the placement has changed: the leader requests them then."""
+        if state.placed is not None and not snapshot.places_like(state.placed):
+            for seen in state.backlogs.values():
+                seen.expect_drains()
+        state.placed = snapshot
+
+    def _draining(self) -> dict[ResourceKey, Backlog]:
+        """Return the draining main objects of all rings."""
+        return {
+            resource_key: seen.draining
+            for state in self._rings.values()
+            for resource_key, seen in state.backlogs.items()
+            if seen.role is not Role.CONTROLLED
+        }
+
+    def _end(self, state: _State) -> None:
+        """Remove everything of a deleted ring."""
+        for task in state.tasks.values():
+            task.cancel()
+        for resource_key in list(state.backlogs):
+            self._drop(state, resource_key)
+
+    def _see(self, snapshot: RingSnapshot, state: _State) -> None:
+        """Keep a backlog for each of the ring's resources, and for no others."""
+        for resource_key, seen in list(state.backlogs.items()):
+            if snapshot.roles.get(resource_key.resource) is not seen.role:
+                self._drop(state, resource_key)
+            else:
+                seen.keep_namespaces(snapshot.namespaces)
+        for resource, role in snapshot.roles.items():
+            resource_key = ResourceKey(snapshot.name, resource)
+            if resource_key in state.backlogs or role not in self._roles:
+                continue
+            state.backlogs[resource_key] = seen = ObjectBacklog(
+                resource_key,
+                role,
+                snapshot=partial(self._cache.snapshot, snapshot.name),
+                pending=self._pending,
+                clock=self._clock,
+                limits=state.limits,
+                drains=self._drains.of(resource_key),
+                ownerless=self._ownerless,
+            )
+            self._orphans.watch(resource_key, seen)
+            unassigned, draining = seen.unassigned, seen.draining
+            self._metrics.show_backlogs(*resource_key, unassigned=unassigned, draining=draining)
+            if role is not Role.CONTROLLED:
+                self._journal.show_backlogs(
+                    *resource_key, unassigned=unassigned, draining=draining
+                )
+
+    def _drop(self, state: _State, resource_key: ResourceKey) -> None:
+        state.backlogs.pop(resource_key).clear()
+        self._orphans.forget(resource_key)
+        self._hide(resource_key)
+        self._forget(resource_key)
+
+    def _hide(self, resource_key: ResourceKey) -> None:
+        self._metrics.hide_backlogs(*resource_key)
+        self._journal.hide_backlogs(*resource_key)

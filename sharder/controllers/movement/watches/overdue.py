@@ -1,0 +1,182 @@
+"""Report drains that their shard does not acknowledge.
+
+Nothing is taken by force: the shard may still work on the object (docs/protocol.md, "Overdue
+drains").
+"""
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import NamedTuple, NoReturn, Protocol
+
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.waiting.backlog import Backlog, Seen
+from sharder.controllers.permissions import read
+from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.core.api.ring import MovementSpec
+from sharder.core.durations import parse_duration
+from sharder.core.errors import ApiError, InvalidObject
+from sharder.core.movement.budget import Lately
+from sharder.core.names import GroupResource, RingName
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.stats import Overdue
+from sharder.ports import Objects, Recorder
+from sharder.runtime.clock import Clock
+
+OVERDUE = "DrainOverdue"
+"""Reason of the Event."""
+
+CHECK_SECONDS = 1.0
+"""Between two checks."""
+
+MAX_EVENTS = 20
+"""Events of one ring in a minute; the other drains follow in the next minutes."""
+
+COUNT_SECONDS = 10.0
+"""A changed count is reported no more often, so that it does not rewrite the status all the time;
+the first overdue drain, and the end of the last one, are reported at once."""
+
+_log = logging.getLogger(__name__)
+
+
+class OverdueMetrics(Protocol):
+    """The gauge of overdue drains."""
+
+    def show_overdue(self, ring: RingName, resource: GroupResource, *, drains: int) -> None:
+        """Show the number of overdue drains, until `hide_backlogs`."""
+        ...
+
+
+class _Reported(NamedTuple):
+    overdue: Overdue | None
+    at: float
+
+
+class OverdueDrains:
+    """Checks all drains every second."""
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        objects: Objects,
+        recorder: Recorder,
+        metrics: OverdueMetrics,
+        on_change: Callable[[RingName], None],
+        clock: Clock,
+    ) -> None:
+        """`on_change` is called whenever the number of overdue drains of a ring changes."""
+        self._cache = cache
+        self._objects = objects
+        self._recorder = recorder
+        self._metrics = metrics
+        self._on_change = on_change
+        self._clock = clock
+        self._overdue: dict[RingName, Overdue] = {}
+        self._last = defaultdict[RingName, _Reported](lambda: _Reported(None, 0.0))
+        self._events = defaultdict[RingName, Lately](Lately)
+        self._recorded: dict[ObjectKey, float] = {}
+        """Drains with an Event, by the time when they were first seen."""
+
+    def of(self, ring: RingName) -> Overdue | None:
+        """Return the overdue drains of a ring, None without any."""
+        return self._overdue.get(ring)
+
+    async def run(self, draining: Callable[[], Mapping[ResourceKey, Backlog]]) -> NoReturn:
+        """Check the draining objects of each resource until cancelled."""
+        while True:
+            backlogs = draining()
+            await self._record(self._scan(backlogs))
+            await self._clock.sleep(CHECK_SECONDS)
+
+    def _scan(self, backlogs: Mapping[ResourceKey, Backlog]) -> list[tuple[ObjectKey, Seen]]:
+        """Count overdue drains; return those that need an Event."""
+        self._forget(backlogs)
+        unreported = list[tuple[ObjectKey, Seen]]()
+        counts, first = Counter[RingName](), dict[RingName, tuple[float, ObjectKey]]()
+        for resource_key, backlog in backlogs.items():
+            drains = self._overdue_of(resource_key, backlog)
+            self._metrics.show_overdue(*resource_key, drains=len(drains))
+            counts[resource_key.ring] += len(drains)
+            for key, seen in islice(drains, 1):
+                oldest = (seen.since, key)
+                first[resource_key.ring] = min(first.get(resource_key.ring, oldest), oldest)
+            unreported += islice((d for d in drains if d[0] not in self._recorded), MAX_EVENTS)
+        self._overdue = {
+            ring: Overdue(count=counts[ring], first=f"{key.resource} {key.ref}")
+            for ring, (_, key) in first.items()
+        }
+        for ring in counts.keys() | self._last.keys():
+            self._notify(ring)
+        return unreported
+
+    def _overdue_of(
+        self, resource_key: ResourceKey, backlog: Backlog
+    ) -> list[tuple[ObjectKey, Seen]]:
+        snapshot = self._cache.snapshot(resource_key.ring)
+        seconds = 0.0 if snapshot is None else timeout_of(snapshot.ring.spec.movement)
+        if seconds <= 0:
+            return []
+        return [(ObjectKey(resource_key, ref), seen) for ref, seen in backlog.older_than(seconds)]
+
+    def _forget(self, backlogs: Mapping[ResourceKey, Backlog]) -> None:
+        """Forget drains that ended, even if the object is drained again by now."""
+        self._recorded = {
+            key: since
+            for key, since in self._recorded.items()
+            if key.resource_key in backlogs and backlogs[key.resource_key].since(key.ref) == since
+        }
+        rings = {resource_key.ring for resource_key in backlogs}
+        for ring in self._events.keys() - rings:
+            del self._events[ring]
+
+    def _notify(self, ring: RingName) -> None:
+        now, overdue, last = self._clock.monotonic(), self.of(ring), self._last[ring]
+        if overdue == last.overdue:
+            if overdue is None:
+                del self._last[ring]
+            return
+        if overdue is None or last.overdue is None or last.at + COUNT_SECONDS <= now:
+            self._last[ring] = _Reported(overdue, now)
+            self._on_change(ring)
+
+    async def _record(self, drains: list[tuple[ObjectKey, Seen]]) -> None:
+        for key, seen in drains:
+            events = self._events[key.ring]
+            snapshot, now = (
+                self._cache.snapshot(key.ring),
+                self._clock.monotonic(),
+            )
+            if snapshot is None or events.wait(MAX_EVENTS, now) > 0:
+                continue
+            events.add(now)
+            await self._warn(snapshot, key, seen)
+
+    async def _warn(self, snapshot: RingSnapshot, key: ObjectKey, seen: Seen) -> None:
+        try:
+            resource = await self._objects.find(key.resource)
+            obj = await read(self._objects, resource, key.ref)
+        except (ApiError, InvalidObject) as error:
+            fields = {"ring": snapshot.name, "object": str(key.ref), "error": str(error)}
+            _log.debug("cannot read overdue drain", extra=fields)
+            return
+        self._recorded[key] = seen.since
+        shard, seconds = snapshot.owner_of(obj), self._clock.monotonic() - seen.since
+        if shard is None or not snapshot.is_draining(obj):
+            return
+        text = (
+            f"ring {snapshot.name}: shard {shard} has not acknowledged the drain "
+            f"for {seconds:.0f}s (drainTimeout {snapshot.ring.spec.movement.drain_timeout})"
+        )
+        fields = {"ring": snapshot.name, "object": str(key.ref), "shard": shard}
+        _log.warning("drain is overdue", extra=fields)
+        await self._recorder.warn(obj, OVERDUE, text)
+
+
+def timeout_of(spec: MovementSpec) -> float:
+    """Return after how many seconds a drain is overdue; 0, also for an invalid value, is never."""
+    try:
+        return max(0.0, parse_duration(spec.drain_timeout).total_seconds())
+    except ValueError:
+        return 0.0

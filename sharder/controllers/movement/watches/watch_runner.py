@@ -1,0 +1,130 @@
+"""Run one watch of unassigned or draining objects, and put what it shows into a backlog."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import aclosing
+from functools import partial
+
+from sharder.controllers.movement.watches.object_backlog import ObjectBacklog
+from sharder.controllers.permissions import Watching
+from sharder.controllers.scope import WHOLE, ListRequest, ResourceKey, Watch
+from sharder.core.api.meta import Resource
+from sharder.core.errors import ApiError, Forbidden, NotFound
+from sharder.core.names import RingName
+from sharder.core.ring.snapshot import Role
+from sharder.ports import Objects
+from sharder.runtime.backoff import UNSERVED, Rng, failures_after
+from sharder.runtime.clock import Clock
+from sharder.runtime.reflector import Polled, follow
+from sharder.runtime.task_pool import batch
+
+_log = logging.getLogger(__name__)
+
+
+class WatchRunner:
+    """Runs watches; it keeps nothing between two of them."""
+
+    def __init__(
+        self,
+        *,
+        objects: Objects,
+        watching: Watching,
+        on_change: Callable[[RingName], None],
+        moved: Callable[[RingName], None],
+        clock: Clock,
+        rng: Rng,
+    ) -> None:
+        """Wire it.
+
+        Args:
+            objects: What is watched.
+            watching: Records which watches are forbidden.
+            on_change: Called when that changes for a ring.
+            moved: Called when the unassigned or draining main objects of a ring change.
+            clock: For polls and back-offs.
+            rng: For the jitter of back-offs.
+        """
+        self._objects = objects
+        self._watching = watching
+        self._on_change = on_change
+        self._moved = moved
+        self._clock = clock
+        self._rng = rng
+
+    async def run(self, watch: Watch, seen: ObjectBacklog) -> None:
+        """Watch until cancelled; start again if the resource changes.
+
+        The resync reports a resource that cannot be read.
+        """
+        failures = 0
+        while True:
+            began = self._clock.monotonic()
+            try:
+                resource = await self._objects.find(watch.resource_key.resource)
+                await self._follow_all(watch, resource, seen)
+            except ApiError:
+                failures = failures_after(failures, self._clock.monotonic() - began)
+                await self._clock.sleep(UNSERVED.delay(failures, self._rng))
+
+    async def _follow_all(self, watch: Watch, resource: Resource, seen: ObjectBacklog) -> None:
+        requests = watch.list_scope if resource.namespaced else WHOLE
+        if not requests:
+            await asyncio.Event().wait()
+        async with batch(len(requests)) as watches:
+            for part in requests:
+                await watches.add(self._follow(watch, resource, part, seen))
+
+    async def _follow(
+        self, watch: Watch, resource: Resource, part: ListRequest, seen: ObjectBacklog
+    ) -> None:
+        """Watch one request, or poll it without the right to watch."""
+        take = seen.take_draining if watch.draining else seen.take_unassigned
+        backlog = seen.draining if watch.draining else seen.unassigned
+        request, (ring, _) = object(), watch.resource_key
+        source = Polled(
+            self._objects.of(resource, watch.labels, namespace=part.namespace, fields=part.fields),
+            clock=self._clock,
+            on_access=partial(self._note_right, watch.resource_key, request),
+            is_expecting=seen.is_moving if watch.role is Role.LEADING else _never,
+        )
+        events = follow(
+            source,
+            doing=f"watch {resource.id} with {watch.labels}",
+            clock=self._clock,
+            rng=self._rng,
+            on_error=_raise_if_not_served,
+            keep=seen.is_in_scope,
+        )
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    before = backlog.count()
+                    take(part, event)
+                    if backlog.count() != before and watch.role is not Role.CONTROLLED:
+                        self._moved(ring)
+        finally:
+            self._watching.ended(ring, resource.id, request)
+
+    def _note_right(
+        self, resource_key: ResourceKey, request: object, error: Forbidden | None
+    ) -> None:
+        if self._watching.found(*resource_key, request, allowed=error is None):
+            if error is not None:
+                fields = {
+                    "ring": resource_key.ring,
+                    "resource": str(resource_key.resource),
+                    "error": str(error),
+                }
+                _log.warning("watch forbidden, polling instead", extra=fields)
+            self._on_change(resource_key.ring)
+
+
+def _never() -> bool:
+    return False
+
+
+def _raise_if_not_served(error: ApiError | None) -> None:
+    """End the watch of a resource that is gone or has another version."""
+    if isinstance(error, NotFound):
+        raise error

@@ -1,0 +1,118 @@
+"""Move single controlled objects to the shards of their owners."""
+
+from collections.abc import Sequence, Set
+from functools import partial
+
+from sharder.controllers.movement.writes.failures import BackingOff
+from sharder.controllers.movement.writes.mover import Mover
+from sharder.controllers.permissions import read
+from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.core.api.meta import OwnerReference, PartialObject, Resource
+from sharder.core.errors import ApiError, InvalidObject, NotFound
+from sharder.core.movement.planner import Owners, Reservations, plan_controlled
+from sharder.core.movement.step import Keep, Step
+from sharder.core.names import ObjectRef
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.ports import Objects
+from sharder.runtime.task_pool import batch
+
+
+class DependentsFollower:
+    """Reads each owner of controlled objects once, and plans by one snapshot."""
+
+    def __init__(self, snapshot: RingSnapshot, *, objects: Objects, mover: Mover) -> None:
+        self._snapshot = snapshot
+        self._objects = objects
+        self._mover = mover
+        self._failures = mover.failures
+        self._owners = Owners()
+        self._reservations = Reservations(snapshot)
+        self._waiting = set[str]()
+        """Uids of owners that just lost their owner label."""
+        self.left_behind = dict[str, ObjectRef]()
+        """Owners whose dependents could not be written, by uid: they wait."""
+        self._unread = dict[str, ApiError | InvalidObject]()
+
+    async def run(self, controlled: Resource, found: Sequence[PartialObject]) -> None:
+        """Move each object one step; a failure affects no other object.
+
+        Raises:
+            ApiError: the resource of an owner is unknown.
+        """
+        references = {
+            reference.uid: (reference, obj.metadata.namespace)
+            for obj in found
+            if (reference := obj.metadata.controller) is not None
+        }
+        by_kind = await self._main_kinds({(r.group, r.kind) for r, _ in references.values()})
+        async with batch(self._mover.limit) as reads:
+            for reference, namespace in references.values():
+                main = by_kind.get((reference.group, reference.kind))
+                if main is not None:
+                    await reads.add(self._learn(main, reference, namespace))
+        async with batch(self._mover.limit) as writes:
+            for obj in found:
+                await writes.add(self._move(controlled, obj))
+
+    async def _main_kinds(self, wanted: Set[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
+        """Return the main resources by group and kind; any of them can be a controller.
+
+        Raises:
+            ApiError: one of the `wanted` resources could not be discovered.
+        """
+        by_kind, unknown = dict[tuple[str, str], Resource](), list[ApiError]()
+        for entry in self._snapshot.resources:
+            try:
+                main = await self._objects.find(entry.id)
+            except NotFound:
+                # No object of it exists that could have an owner label.
+                continue
+            except ApiError as error:
+                unknown.append(error)
+                continue
+            by_kind[main.id.group, main.kind] = main
+        if unknown and not wanted <= by_kind.keys():
+            raise unknown[0]
+        return by_kind
+
+    async def _learn(self, main: Resource, reference: OwnerReference, namespace: str) -> None:
+        """Record where an owner is; a deleted one counts with the hash of its key."""
+        ref = ObjectRef(namespace if main.namespaced else "", reference.name)
+        try:
+            owner = await read(self._objects, main, ref)
+        except NotFound:
+            return
+        except (ApiError, InvalidObject) as error:
+            self._unread[reference.uid] = error
+            return
+        if owner.metadata.uid != reference.uid:
+            return
+        if not self._snapshot.selects(owner):
+            self._owners.leave(self._snapshot, owner)
+        elif self._mover.wait(self._snapshot, main, owner) > 0:
+            self._waiting.add(reference.uid)
+        else:
+            self._owners.note(self._snapshot, owner, self._reservations.plan(owner))
+
+    async def _move(self, resource: Resource, obj: PartialObject) -> None:
+        reference = obj.metadata.controller
+        uid = "" if reference is None else reference.uid
+        key = ObjectKey(ResourceKey(self._snapshot.name, resource.id), obj.metadata.ref)
+        unread = self._unread.get(uid)
+        if unread is not None:
+            await self._failures.failed(key, obj, unread)
+            return
+        try:
+            await self._mover.move(self._snapshot, resource, obj, partial(self._plan, uid))
+        except (ApiError, InvalidObject, BackingOff):
+            # It is retried after its back-off.
+            if reference is not None and self._failures.keeps_owner(key):
+                self.left_behind[uid] = ObjectRef(obj.metadata.namespace, reference.name)
+
+    def _plan(self, uid: str, obj: PartialObject) -> Step:
+        reference = obj.metadata.controller
+        if reference is None or reference.uid != uid:
+            return Keep("its controller has changed")
+        if uid in self._waiting and self._snapshot.owner_of(obj) is not None:
+            return Keep("its controller just lost its owner label")
+        return plan_controlled(self._snapshot, obj, self._owners)

@@ -1,0 +1,223 @@
+"""Back off objects that could not be written, and report them.
+
+An object that a policy rejects, or whose label another webhook removes, stops neither its ring nor
+any other object (docs/protocol.md, "Moving objects").
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sharder.controllers.movement.waiting.pending import BACKOFF, Retry
+from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.core.api.meta import PartialObject
+from sharder.core.errors import (
+    ApiError,
+    Forbidden,
+    InvalidObject,
+    Rejected,
+    SharderError,
+    Unavailable,
+)
+from sharder.core.names import GroupResource, RingName
+from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.status.stats import Apart
+from sharder.ports import Recorder
+from sharder.runtime.backoff import Rng
+from sharder.runtime.clock import Clock
+from sharder.runtime.error_log import GroupedErrorLog
+
+MAX_REMEMBERED = 10_000
+"""Objects with a back-off; beyond this number only the resync retries."""
+
+MAX_TIMES = 3
+"""Failures in a row after which dependents no longer keep their owner waiting: some 10 s."""
+
+WRITE_FAILED, LABEL_REMOVED = "ShardWriteFailed", "ShardLabelRemoved"
+"""Reasons of Events."""
+
+_log = logging.getLogger(__name__)
+
+Report = Callable[[RingName, str | None], None]
+"""Called with what keeps the ring's objects from moving, None when that is over."""
+
+
+class BackingOff(SharderError):  # noqa: N818 - reads as a fact, like the others
+    """The last write to this object failed a moment ago."""
+
+
+class LabelReverted(Rejected):
+    """The API server accepted our write, but the label is missing: another webhook removed it."""
+
+
+class FailureCounter(Protocol):
+    """Counts what fails."""
+
+    def failed(self, ring: RingName, resource: GroupResource) -> None:
+        """An object could not be written."""
+        ...
+
+
+@dataclass(slots=True)
+class _Failure:
+    times: int = 0
+    until: float = 0.0
+    reported: set[str] = field(default_factory=set)
+
+
+class Failures:
+    """The failures in a row and the back-off of each object."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        rng: Rng,
+        recorder: Recorder | None,
+        counter: FailureCounter,
+        report: Report,
+        retry: Retry,
+    ) -> None:
+        """Without `recorder` nothing is reported: another replica does that."""
+        self._clock = clock
+        self._rng = rng
+        self._recorder = recorder
+        self._counter = counter
+        self._report = report
+        self._retry = retry
+        self._failures: dict[ObjectKey, _Failure] = {}
+        self._error_log = GroupedErrorLog[ObjectKey]()
+        self._forbidden: dict[ResourceKey, tuple[str, set[ObjectKey]]] = {}
+
+    def __contains__(self, key: ObjectKey) -> bool:
+        return key in self._failures
+
+    def wait(self, key: ObjectKey) -> float:
+        """Return for how many seconds the object still backs off, 0 if it can be written."""
+        failure = self._failures.get(key)
+        return 0.0 if failure is None else max(0.0, failure.until - self._clock.monotonic())
+
+    def keeps_owner(self, key: ObjectKey) -> bool:
+        """Return whether the owner of a failed controlled object has to wait for it.
+
+        Not for ever: a child that cannot be written must not leave its owner unassigned.
+        """
+        failure = self._failures.get(key)
+        return failure is not None and failure.times < MAX_TIMES
+
+    def is_stubborn(self, key: ObjectKey) -> bool:
+        """Return whether so many writes in a row failed that the next one will probably fail."""
+        failure = self._failures.get(key)
+        return failure is not None and failure.times >= MAX_TIMES
+
+    def apart(self, snapshot: RingSnapshot) -> Apart | None:
+        """Return the ring's controlled objects that cannot be written, None without any."""
+        apart = [
+            key
+            for key in self._failures
+            if key.ring == snapshot.name and snapshot.roles.get(key.resource) is Role.CONTROLLED
+        ]
+        if not apart:
+            return None
+        return Apart(count=len(apart), first=f"{apart[0].resource} {apart[0].ref}")
+
+    def put_off(self, key: ObjectKey, seconds: float) -> None:
+        """Retry an object later that waits for others: it has not failed itself."""
+        if key not in self._failures and len(self._failures) < MAX_REMEMBERED:
+            self._failures[key] = _Failure(until=self._clock.monotonic() + seconds)
+        self._retry(key, seconds)
+
+    def insist(self, key: ObjectKey) -> None:
+        """Raise `BackingOff` while the object backs off."""
+        seconds = self.wait(key)
+        if seconds > 0:
+            raise BackingOff(f"{key.resource} {key.ref} is backing off for another {seconds:.1f}s")
+
+    async def failed(
+        self, key: ObjectKey, obj: PartialObject, error: ApiError | InvalidObject
+    ) -> None:
+        """Double the object's back-off, and retry it then.
+
+        Each reason is reported once, as an Event on the object, until a write succeeds; a busy
+        server only after two failures in a row.
+        """
+        ring, resource = key.resource_key
+        self._counter.failed(ring, resource)
+        failure = self._failures.get(key)
+        if failure is None:
+            if len(self._failures) >= MAX_REMEMBERED:
+                return
+            failure = self._failures[key] = _Failure()
+        failure.times += 1
+        seconds = BACKOFF.delay(failure.times, self._rng)
+        failure.until = self._clock.monotonic() + seconds
+        self._retry(key, seconds)
+        self._note_rights(key, error)
+        if self._recorder is None:
+            return
+        self._log_failure(key, error)
+        if isinstance(error, Unavailable) and failure.times == 1:
+            return  # it may pass, and the Event would get no answer either
+        reason = LABEL_REMOVED if isinstance(error, LabelReverted) else WRITE_FAILED
+        if reason not in failure.reported:
+            failure.reported.add(reason)
+            await self._recorder.warn(obj, reason, f"ring {ring} cannot move the object: {error}")
+
+    def over(self, key: ObjectKey) -> None:
+        """Record that the object was written, or needs no write."""
+        if self._failures.pop(key, None) is not None:
+            self._note_rights(key, None)
+            if self._error_log.over(key):
+                fields = {
+                    "ring": key.ring,
+                    "why": str(key.resource),
+                }
+                _log.info("objects can be moved again", extra=fields)
+
+    def _log_failure(self, key: ObjectKey, error: ApiError | InvalidObject) -> None:
+        """Log the first object of a resource that fails this way, and the number of failures."""
+        kind = key.resource_key, type(error)
+        times = self._error_log.failed(kind, key, self._clock.monotonic())
+        if times is not None:
+            ring, resource = key.resource_key
+            what = f"{resource} {key.ref}"
+            fields = {
+                "ring": ring,
+                "object": what,
+                "error": str(error),
+                "why": f"failures: {times}",
+            }
+            _log.warning("cannot move objects", extra=fields)
+
+    def forget(self, resource_key: ResourceKey) -> None:
+        """Forget a resource that was removed from the ring."""
+        for key in [key for key in self._failures if key.resource_key == resource_key]:
+            self.over(key)
+
+    def _note_rights(self, key: ObjectKey, error: ApiError | InvalidObject | None) -> None:
+        """Keep one text per resource until none of its objects is forbidden.
+
+        A text per object would write the ring's status again and again.
+        """
+        ring, resource = key.resource_key
+        text, keys = self._forbidden.get(key.resource_key, ("", set[ObjectKey]()))
+        if isinstance(error, Forbidden):
+            text = text or f"cannot write {resource}: {error}"
+            keys.add(key)
+        else:
+            keys.discard(key)
+        before = key.resource_key in self._forbidden
+        if keys:
+            self._forbidden[key.resource_key] = (text, keys)
+        else:
+            self._forbidden.pop(key.resource_key, None)
+        if before != bool(keys):
+            resource_keys = sorted(
+                resource_key for resource_key in self._forbidden if resource_key.ring == ring
+            )
+            self._report(
+                ring,
+                "; ".join(self._forbidden[resource_key][0] for resource_key in resource_keys)
+                or None,
+            )

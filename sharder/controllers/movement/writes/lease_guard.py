@@ -1,0 +1,258 @@
+"""Hold the Lease of a shard while its objects are taken, so that it cannot return meanwhile.
+
+A shard that released its Lease can acquire it again at any moment, with a hundred writes under way
+that take its objects.  A candidate waits for the holder's duration, so the leader holds the Lease
+while it takes objects and then restores it.  The write also confirms at the API server that the
+shard has not returned, however old our view is (docs/protocol.md, "What the leader does to
+Leases").
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from msgspec import structs, to_builtins
+
+from sharder.controllers.cache import ClusterCache
+from sharder.core.api.lease import Lease, LeaseSpec, format_time
+from sharder.core.api.meta import Json
+from sharder.core.errors import ApiError, Conflict, NotFound, SharderError, Unavailable
+from sharder.core.leases.state import DEFAULT_DURATION, ShardState, is_given_up
+from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
+from sharder.runtime.backoff import Backoff
+from sharder.runtime.clock import Clock
+from sharder.runtime.lease_record import Leases
+
+IDLE_SECONDS = 1.0
+"""A Lease that was unused for so long is released."""
+
+HOLD = 2 * DEFAULT_DURATION
+"""How long a Lease is held at a time: much longer than a request takes.  If we are killed
+meanwhile, a shard waits at most so long."""
+
+REST = Backoff(base=5.0, cap=2 * HOLD.total_seconds())
+"""How long a Lease backs off after holds in a row without a successful write: objects that cannot
+be written must not keep their shard away.  At first this is just enough for a shard to try,
+because the objects of a dead shard can wait for a broken connection."""
+
+QUIET_SECONDS = 20.0
+"""How long after a release failed objects cause no new hold: a returned shard requests its Lease
+every 2 s."""
+
+REQUEST_SECONDS = 10.0
+"""The longest time for a write, and more."""
+
+_log = logging.getLogger(__name__)
+
+
+class ShardReturned(SharderError):  # noqa: N818 - reads as a fact, like the others
+    """The shard holds its Lease again: none of its objects may be taken."""
+
+
+class _Rest(NamedTuple):
+    """A Lease that backs off."""
+
+    until: float
+    fruitless: int = 0
+    """Holds in a row without a successful write."""
+
+
+@dataclass(slots=True)
+class _HeldLease:
+    """A Lease that we hold."""
+
+    found: LeaseSpec
+    """The spec to restore."""
+    lease: Lease
+    until: float
+    """Monotonic seconds at which others can acquire it."""
+    used: float
+    users: int = 0
+    useful: bool = False
+    """Whether an object was written since the last write of the Lease."""
+
+
+class LeaseGuard:
+    """The Leases that this process holds while it takes objects."""
+
+    def __init__(self, *, cache: ClusterCache, leases: Leases, clock: Clock) -> None:
+        self._cache = cache
+        self._leases = leases
+        self._clock = clock
+        self._held: dict[ObjectRef, _HeldLease] = {}
+        self._resting: dict[ObjectRef, _Rest] = {}
+        self._quiet: dict[ObjectRef, float] = {}
+        """Until when failed objects cause no new hold."""
+        self._locks = WeakValueDictionary[ObjectRef, asyncio.Lock]()
+
+    @asynccontextmanager
+    async def holding(
+        self, ref: ObjectRef, *, again: bool = False
+    ) -> AsyncIterator[Callable[[], None]]:
+        """Keep the shard of this Lease away while the body writes; without a Lease do nothing.
+
+        Yields a check that raises `Unavailable` if the hold ends too soon for a request.  A retry
+        (`again`) causes no new hold soon after a release: the shard may want its Lease.
+
+        Raises:
+            ShardReturned: it holds its Lease.
+            ApiError: the Lease could not be written, or backs off.
+        """
+        async with self._lock(ref):
+            held_lease = await self._fresh(ref, again=again)
+        if held_lease is None:
+            yield lambda: None
+            return
+        held_lease.users += 1
+        try:
+            yield partial(self._check, ref, held_lease)
+            held_lease.useful = True
+            self._resting.pop(ref, None)
+        finally:
+            held_lease.users -= 1
+            held_lease.used = self._clock.monotonic()
+
+    async def run(self) -> None:
+        """Release unused Leases until cancelled; then release all."""
+        try:
+            while True:
+                await self._clock.sleep(IDLE_SECONDS / 2)
+                await self._release_idle()
+        finally:
+            if self._held:
+                # Cancelled writes can still be under way.
+                await self._clock.sleep(IDLE_SECONDS)
+                await self._release_all()
+
+    async def _release_all(self) -> None:
+        """Release what there is time for; the rest expires."""
+        try:
+            async with asyncio.timeout(IDLE_SECONDS):
+                for ref, held_lease in list(self._held.items()):
+                    await self._release(ref, held_lease)
+        except TimeoutError:
+            # Raised here, it would replace the cancellation.
+            _log.info("leases not released before shutdown", extra={"why": "stopping"})
+
+    def _check(self, ref: ObjectRef, held_lease: _HeldLease) -> None:
+        if held_lease.until - self._clock.monotonic() <= REQUEST_SECONDS:
+            raise Unavailable(f"lease {ref} expires too soon for another write")
+
+    def _lock(self, ref: ObjectRef) -> asyncio.Lock:
+        return self._locks.setdefault(ref, asyncio.Lock())
+
+    async def _release_idle(self) -> None:
+        now = self._clock.monotonic()
+        known = self._resting.items()
+        self._resting = {ref: rest for ref, rest in known if now < rest.until + REST.cap}
+        self._quiet = {ref: until for ref, until in self._quiet.items() if now < until}
+        for ref, held_lease in list(self._held.items()):
+            async with self._lock(ref):
+                if not held_lease.users and now - held_lease.used >= IDLE_SECONDS:
+                    await self._release(ref, held_lease)
+
+    async def _fresh(self, ref: ObjectRef, *, again: bool) -> _HeldLease | None:
+        """Return our hold with at least half of its time left, None without a Lease."""
+        now, held_lease = self._clock.monotonic(), self._held.get(ref)
+        if held_lease is not None and held_lease.until - now > HOLD.total_seconds() / 2:
+            return held_lease
+        rest = self._resting.get(ref, _Rest(now))
+        is_too_soon = again and held_lease is None and now < self._quiet.get(ref, now)
+        if is_too_soon or now < rest.until or (held_lease is not None and not held_lease.useful):
+            raise Unavailable(
+                f"the sharder is backing off from lease {ref}, so that its shard can acquire it"
+            )
+        try:
+            return await self._hold(ref, held_lease)
+        except ApiError:
+            # The next callers would wait for the same answer.
+            self._resting[ref] = _Rest(self._clock.monotonic() + IDLE_SECONDS, rest.fruitless)
+            raise
+
+    async def _hold(self, ref: ObjectRef, held_lease: _HeldLease | None) -> _HeldLease | None:
+        lease = held_lease.lease if held_lease is not None else self._known(ref)
+        while lease is not None:
+            if not is_given_up(lease):
+                self._held.pop(ref, None)
+                raise ShardReturned(f"shard {ref.name} is back")
+            sent = self._clock.monotonic()
+            try:
+                held = await self._leases.patch(ref, _written(lease, self._ours(lease)))
+            except Conflict:
+                lease = await self._read(ref)
+            except NotFound:
+                break
+            else:
+                return self._note(ref, held, sent, found=lease.spec)
+        self._held.pop(ref, None)
+        return None
+
+    def _note(self, ref: ObjectRef, held: Lease, sent: float, *, found: LeaseSpec) -> _HeldLease:
+        until = sent + HOLD.total_seconds()
+        held_lease = self._held.get(ref)
+        if held_lease is None:
+            held_lease = self._held[ref] = _HeldLease(
+                found=found, lease=held, until=until, used=sent
+            )
+        held_lease.lease, held_lease.until, held_lease.used, held_lease.useful = (
+            held,
+            until,
+            sent,
+            False,
+        )
+        return held_lease
+
+    def _ours(self, lease: Lease) -> LeaseSpec:
+        """Return the spec with which we hold the Lease; a renewal is no transition."""
+        now, known = format_time(self._clock.now()), lease.spec
+        is_ours = known.holder_identity == SHARDER_IDENTITY
+        return structs.replace(
+            known,
+            holder_identity=SHARDER_IDENTITY,
+            lease_duration_seconds=HOLD // timedelta(seconds=1),
+            acquire_time=now,
+            renew_time=now,
+            lease_transitions=known.lease_transitions if is_ours else known.next_transition,
+        )
+
+    def _known(self, ref: ObjectRef) -> Lease | None:
+        observed = self._cache.membership.observed(ref)
+        return observed.lease if observed is not None else None
+
+    async def _read(self, ref: ObjectRef) -> Lease | None:
+        try:
+            return await self._leases.get(ref)
+        except NotFound:
+            return None
+
+    async def _release(self, ref: ObjectRef, held_lease: _HeldLease) -> None:
+        """Restore a Lease; if that fails, the shard waits until it expires."""
+        del self._held[ref]
+        self._quiet[ref] = self._clock.monotonic() + QUIET_SECONDS
+        if not held_lease.useful:
+            fruitless = self._resting.get(ref, _Rest(0.0)).fruitless + 1
+            self._resting[ref] = _Rest(self._clock.monotonic() + REST.whole(fruitless), fruitless)
+        transitions = held_lease.lease.spec.lease_transitions
+        spec = structs.replace(held_lease.found, lease_transitions=transitions)
+        try:
+            await self._leases.patch(ref, _written(held_lease.lease, spec))
+        except ApiError as error:
+            fields = {"object": str(ref), "error": str(error)}
+            _log.info("failed to release lease", extra=fields)
+
+
+def _written(lease: Lease, spec: LeaseSpec) -> Json:
+    """Return the patch; with the label, which another client would write otherwise."""
+    return {
+        "metadata": {
+            "resourceVersion": lease.metadata.resource_version,
+            "labels": {STATE_LABEL: ShardState.DEAD},
+        },
+        "spec": to_builtins(spec),
+    }

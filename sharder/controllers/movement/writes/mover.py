@@ -1,0 +1,252 @@
+"""Write one step: one guarded write, decided again at the moment it is sent.
+
+The cluster changes between a decision and its write.  So each attempt checks again whether this
+process leads and whether the snapshot is current; after a conflict the object is read and decided
+again (docs/protocol.md, "Moving objects").
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from weakref import WeakValueDictionary
+
+from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.waiting.orphans import Orphans
+from sharder.controllers.movement.writes.drain_budget import DrainBudget, DrainDeferred
+from sharder.controllers.movement.writes.failures import Failures
+from sharder.controllers.movement.writes.lease_guard import LeaseGuard, ShardReturned
+from sharder.controllers.movement.writes.reservations import reserving
+from sharder.controllers.movement.writes.written_steps import WrittenSteps
+from sharder.controllers.permissions import naming_the_rule, read
+from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError
+from sharder.core.movement.budget import Refusal
+from sharder.core.movement.patches import patch_of
+from sharder.core.movement.step import Assign, Keep, Relabel, Step
+from sharder.core.names import ObjectRef, ShardName
+from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.ports import Objects
+
+MAX_ATTEMPTS = 5
+"""Conflicts on one object before it backs off: another client keeps updating it."""
+
+Decide = Callable[[PartialObject], Step]
+
+
+class Superseded(SharderError):  # noqa: N818 - reads as a fact, like the others
+    """The basis of a decision is outdated: start again."""
+
+
+class Mover:
+    """Writes steps, at most `limit` at a time over all rings and one at a time on an object."""
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        objects: Objects,
+        lease_guard: LeaseGuard | None,
+        leads: Callable[[], bool],
+        failures: Failures,
+        drains: DrainBudget,
+        orphans: Orphans,
+        written: WrittenSteps,
+        limit: int,
+    ) -> None:
+        """Wire it.
+
+        Args:
+            cache: Has the rings.
+            objects: What is written.
+            lease_guard: Keeps away shards whose objects are taken.  None: no shard is asked, and
+                only unassigned objects and their children move.
+            leads: Tells whether we may write at this moment.
+            failures: Leave alone what could not be written.
+            drains: The budgets.
+            orphans: What is known of unassigned objects.
+            written: Gets each step that was written.
+            limit: Of concurrent writes.
+        """
+        self._cache = cache
+        self._objects = objects
+        self._lease_guard = lease_guard
+        self._leads = leads
+        self.failures = failures
+        self._drains = drains
+        self._orphans = orphans
+        self._written = written
+        self.limit = limit
+        self.takes = lease_guard is not None
+        """Whether it may take objects from shards, and ask shards for them."""
+        self._slots = asyncio.Semaphore(limit)
+        self._turns = WeakValueDictionary[ObjectKey, asyncio.Lock]()
+
+    async def move(
+        self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, decide: Decide
+    ) -> Step:
+        """Move the object one step; return the step that was written.
+
+        A deferred drain is returned as `Keep` with the reason.
+
+        Raises:
+            Superseded: we lost leadership, or the ring has changed: nothing was written.
+            BackingOff: the last write to this object failed a moment ago: nothing was written.
+            ApiError: the write failed; the object will be retried.
+            InvalidObject: the same.
+        """
+        try:
+            return await self.try_to_move(snapshot, resource, obj, decide)
+        except DrainDeferred as error:
+            return Keep(str(error))
+
+    async def try_to_move(
+        self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, decide: Decide
+    ) -> Step:
+        """Do the same for callers that wait for the budget.
+
+        Raises:
+            DrainDeferred: the ring's budget is spent: nothing was written.
+            Superseded: we lost leadership, or the ring has changed: nothing was written.
+            BackingOff: the last write to this object failed a moment ago: nothing was written.
+            ApiError: the write failed; the object will be retried.
+            InvalidObject: the same.
+        """
+        key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
+        async with self._turn(key) as waited:
+            try:
+                if waited:
+                    obj = await read(self._objects, resource, key.ref)
+                step = await self._write(snapshot, resource, key, obj, decide)
+            except NotFound:
+                self._drains.gone(key)
+                step = Keep("deleted")
+            except (ApiError, InvalidObject) as error:
+                await self.failures.failed(key, obj, error)
+                raise
+        self.failures.over(key)
+        return step
+
+    @asynccontextmanager
+    async def _turn(self, key: ObjectKey) -> AsyncIterator[bool]:
+        """Wait for other writers of the object; yield whether there were any."""
+        lock = self._turns.setdefault(key, asyncio.Lock())
+        waited = lock.locked()
+        async with lock:
+            yield waited
+
+    async def _write(
+        self,
+        snapshot: RingSnapshot,
+        resource: Resource,
+        key: ObjectKey,
+        obj: PartialObject,
+        decide: Decide,
+    ) -> Step:
+        """Write until there is no conflict; `NotFound` if the object was deleted."""
+        ref = key.ref
+        for _ in range(MAX_ATTEMPTS):
+            step = self._allowed(snapshot, resource, obj, decide(obj))
+            body = patch_of(snapshot, obj, step)
+            if body is None:
+                return step
+            self.failures.insist(key)
+            try:
+                self.check(snapshot)
+                with (
+                    self._drains.begun(snapshot, key, step) as sent,
+                    reserving(snapshot, resource, obj, step) as uncount,
+                ):
+                    # Waiting for a Lease takes no slot: other objects continue.
+                    async with (
+                        self._keeping_away(snapshot, resource, obj, step) as insist,
+                        self._slots,
+                    ):
+                        insist()
+                        self._expect_gone(snapshot, obj, step)
+                        if not self.check(snapshot).selects(obj, snapshot.roles[resource.id]):
+                            uncount()
+                            return Keep("out of scope")
+                        sent.now()
+                        with naming_the_rule(resource.id):
+                            result = await self._objects.of(resource).patch(ref, body)
+                    self._written.note(snapshot, key, obj, result, step)
+            except ShardReturned as error:
+                raise Superseded(str(error)) from error
+            except Conflict:
+                obj = await read(self._objects, resource, ref)
+            else:
+                return step
+        raise Conflict(
+            f"{resource.id} {ref}: gave up after {MAX_ATTEMPTS} conflicts, "
+            "another client keeps updating it"
+        )
+
+    def _allowed(
+        self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
+    ) -> Step:
+        """Leave steps to the leader that only the leader may write."""
+        if self.takes or isinstance(step, Keep):
+            return step
+        is_controlled = snapshot.roles[resource.id] is Role.CONTROLLED
+        if is_controlled or (isinstance(step, Assign) and snapshot.owner_of(obj) is None):
+            return step
+        return Keep("it has an owner; left to the leader")
+
+    def _expect_gone(self, snapshot: RingSnapshot, obj: PartialObject, step: Step) -> None:
+        """Check that the shard that counts as gone was not seen since the snapshot.
+
+        A ring's members are updated at a bounded pace; this shard can be at work again.
+
+        Raises:
+            Superseded: it was seen.
+        """
+        owner = snapshot.owner_of(obj)
+        if owner is None or not isinstance(step, Assign | Relabel):
+            return
+        if self._cache.membership.is_back(snapshot.name, owner):
+            raise Superseded(f"shard {owner} is back")
+
+    def _keeping_away(
+        self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
+    ) -> AbstractAsyncContextManager[Callable[[], None]]:
+        """Keep the shard of a taken object away: no resourceVersion guards against its return."""
+        owner = snapshot.owner_of(obj)
+        namespace = None if owner is None else snapshot.members.namespaces.get(owner)
+        if self._lease_guard is None or owner is None or namespace is None:
+            return nullcontext(_pass)
+        if not isinstance(step, Assign):
+            return nullcontext(_pass)
+        ref = ObjectRef(namespace, owner)
+        if ref in snapshot.members.validity.problems:
+            return nullcontext(_pass)  # an invalid Lease is never written
+        key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
+        return self._lease_guard.holding(ref, again=self.failures.is_stubborn(key))
+
+    def refusal(self, snapshot: RingSnapshot, shard: ShardName) -> Refusal | None:
+        """Return why a drain of the shard would be deferred now, None if it would not."""
+        return self._drains.refusal(snapshot, shard)
+
+    def wait(self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject) -> float:
+        """Return for how many seconds a main object without owner must not be assigned yet.
+
+        Checked before its dependents move. 0 for an object with an owner.
+        """
+        if snapshot.owner_of(obj) is not None:
+            return 0.0
+        return self._orphans.wait(ResourceKey(snapshot.name, resource.id), obj)
+
+    def check(self, snapshot: RingSnapshot) -> RingSnapshot:
+        """Return the ring's current snapshot, which permits steps of `snapshot`.
+
+        Raises:
+            Superseded: we lost leadership, or the ring has changed.
+        """
+        current = self._cache.snapshot(snapshot.name)
+        if current is None or not self._leads() or not self._cache.is_current(snapshot):
+            raise Superseded(f"ring {snapshot.name} has changed")
+        return current
+
+
+def _pass() -> None:
+    """Check nothing: no Lease is held."""

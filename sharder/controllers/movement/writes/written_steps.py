@@ -1,0 +1,87 @@
+"""Account for each step that was written: counters, and times without an owner."""
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from sharder.controllers.movement.writes.failures import FailureCounter, LabelReverted
+from sharder.controllers.ownerless import Ownerless
+from sharder.controllers.scope import ObjectKey
+from sharder.core.api.meta import PartialObject
+from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Step, Withdraw
+from sharder.core.names import GroupResource, RingName
+from sharder.core.ring.snapshot import RingSnapshot, Role
+
+_log = logging.getLogger(__name__)
+
+
+class Counter(FailureCounter, Protocol):
+    """Counts the steps that were written, and those that failed."""
+
+    def moved(self, ring: RingName, resource: GroupResource) -> None:
+        """An object was assigned."""
+        ...
+
+    def drained(self, ring: RingName, resource: GroupResource) -> None:
+        """A drain was requested."""
+        ...
+
+
+class WrittenSteps:
+    """Gets each step right after its write."""
+
+    def __init__(
+        self,
+        *,
+        ownerless: Ownerless,
+        counter: Counter,
+        moved: Callable[[RingName], None],
+    ) -> None:
+        """Wire it.
+
+        Args:
+            ownerless: Measures how long objects have no owner.
+            counter: Counts.
+            moved: Called after each write with the ring's name.
+        """
+        self._ownerless = ownerless
+        self._counter = counter
+        self._moved = moved
+
+    def note(
+        self,
+        snapshot: RingSnapshot,
+        key: ObjectKey,
+        before: PartialObject,
+        result: PartialObject,
+        step: Step,
+    ) -> None:
+        """Count a step if the response shows it.
+
+        Raises:
+            LabelReverted: it does not show it, because another webhook reverted the write.
+        """
+        self._moved(snapshot.name)
+        match step:
+            case Assign(shard) | Relabel(shard) if snapshot.owner_of(result) == shard:
+                self._counter.moved(snapshot.name, key.resource)
+                if snapshot.roles[key.resource] is not Role.CONTROLLED:
+                    version = before.metadata.resource_version
+                    self._ownerless.assigned(key, version, snapshot.owner_of(before), shard)
+            case Assign() | Relabel():
+                raise _undone(snapshot.owner_label, key, result)
+            case Drain() if snapshot.is_draining(result):
+                self._counter.drained(snapshot.name, key.resource)
+            case Drain():
+                raise _undone(snapshot.drain_label, key, result)
+            case Withdraw() | Release() | Keep():
+                pass
+        fields = {"ring": snapshot.name, "object": str(result.metadata.ref), "step": repr(step)}
+        _log.debug("wrote step", extra=fields)
+
+
+def _undone(label: str, key: ObjectKey, result: PartialObject) -> LabelReverted:
+    return LabelReverted(
+        f"another webhook removed the label {label} of {key.resource} {result.metadata.ref} "
+        "during our write: check the admission webhooks and policies that change labels"
+    )

@@ -1,0 +1,121 @@
+"""Since when objects have no live owner: measured whenever one gets an owner again.
+
+An object has none from the acknowledgement of its drain, or from the end of its shard, until its
+new owner is written.  Only the process that saw the beginning measures.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from sharder.controllers.scope import ObjectKey
+from sharder.core.names import RingName, ShardName
+from sharder.runtime.clock import Clock
+
+MAX_RELEASED: Final = 10_000
+"""Released objects that are remembered, as many as a ring's backlog can hold."""
+
+MAX_ENDED: Final = 2_048
+"""Ended shards that are remembered: any client can create Leases and let them expire."""
+
+DRAINED, LOST = "drained", "lost"
+"""Why an object had no owner; values of the label `reason`."""
+
+OnAssigned = Callable[[ObjectKey, ShardName | None, ShardName], None]
+"""Called with an object, the shard that it comes from, if any, and its new shard."""
+
+
+class HandoverMetrics(Protocol):
+    """The histogram of handovers."""
+
+    def handed_over(self, ring: RingName, reason: str, seconds: float) -> None:
+        """An object got a new owner after so many seconds without one."""
+        ...
+
+
+class _Release(NamedTuple):
+    """The end of a drain: an acknowledgement, or a withdrawal."""
+
+    shard: ShardName
+    """Empty if it is not known."""
+    version: str | None
+    """The resource version of the write that ended it, None if only a list has shown the end."""
+    since: float
+    expected: ShardName | None
+    """Where the acknowledgement itself leads, None if only the leader assigns the object."""
+
+
+@dataclass(slots=True)
+class Rescue:
+    """The objects of an ended shard that have other shards by now."""
+
+    since: float
+    """When the shard was last known to work (monotonic)."""
+    noted: float
+    """When its end was noticed."""
+    objects: int = 0
+    seconds: float = 0.0
+    """The longest time that one of them had no owner."""
+
+
+class Ownerless:
+    """Objects and shards between two owners, of all rings."""
+
+    def __init__(self, *, metrics: HandoverMetrics, on_assigned: OnAssigned, clock: Clock) -> None:
+        """`on_assigned` is called with each main object that gets an owner."""
+        self._metrics = metrics
+        self._on_assigned = on_assigned
+        self._clock = clock
+        self._released: dict[ObjectKey, _Release] = {}
+        self._rescues: dict[tuple[RingName, ShardName], Rescue] = {}
+
+    def released(
+        self,
+        key: ObjectKey,
+        shard: ShardName,
+        version: str | None,
+        expected: ShardName | None = None,
+    ) -> None:
+        """Record that the drain of an object has ended, by the write of this resource version.
+
+        `expected` is the shard that the webhook gives it to in that write.
+        """
+        self._released[key] = _Release(shard, version, self._clock.monotonic(), expected)
+        if expected is not None:
+            self._on_assigned(key, shard or None, expected)
+        while len(self._released) > MAX_RELEASED:
+            del self._released[next(iter(self._released))]
+
+    def ended(self, ring: RingName, shard: ShardName, seconds: float) -> None:
+        """Record that a shard ended, and how long ago it was last known to work."""
+        now = self._clock.monotonic()
+        self._rescues[ring, shard] = Rescue(since=now - seconds, noted=now)
+        while len(self._rescues) > MAX_ENDED:
+            del self._rescues[next(iter(self._rescues))]
+
+    def rescues(self) -> dict[tuple[RingName, ShardName], Rescue]:
+        """Return what is known of the objects of ended shards."""
+        return dict(self._rescues)
+
+    def forget(self, ring: RingName, shard: ShardName) -> None:
+        """Forget a shard that works again, or without any object left."""
+        self._rescues.pop((ring, shard), None)
+
+    def assigned(
+        self, key: ObjectKey, version: str, owner: ShardName | None, shard: ShardName
+    ) -> None:
+        """Record that an object was assigned to `shard`; before it had this version and owner.
+
+        Another version than that of the acknowledgement was written since, by whom is not known.
+        """
+        now, released = self._clock.monotonic(), self._released.pop(key, None)
+        rescue = None if owner is None else self._rescues.get((key.ring, owner))
+        if rescue is not None:
+            rescue.objects += 1
+            rescue.seconds = max(rescue.seconds, now - rescue.since)
+            self._metrics.handed_over(key.ring, LOST, now - rescue.since)
+        elif owner is None and released is not None and released.version in {None, version}:
+            owner = released.expected or released.shard or None
+            self._metrics.handed_over(key.ring, DRAINED, now - released.since)
+        if owner != shard:
+            self._on_assigned(key, owner, shard)

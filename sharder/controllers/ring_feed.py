@@ -1,0 +1,114 @@
+"""Keep the rings as the watch shows them, and have the snapshots of changed ones rebuilt."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import TypeAlias
+
+from sharder.controllers.cache_events import RebuildThrottle, Subscribers
+from sharder.controllers.rest_mapper import RestMapper
+from sharder.core.api.ring import ControllerRing, UnreadableRing
+from sharder.core.leases.register import Membership
+from sharder.core.names import RingName
+from sharder.ports import Changed, Listed, Removed
+from sharder.runtime.clock import Clock
+
+DISCOVERY_SECONDS = 30.0
+"""Between two discovery requests for resources that were not served."""
+
+Event: TypeAlias = Listed[ControllerRing] | Changed[ControllerRing] | Removed[ControllerRing]
+
+
+class RingFeed:
+    """Stores rings as they arrive, and has them rebuilt."""
+
+    def __init__(
+        self,
+        *,
+        rest_mapper: RestMapper,
+        membership: Membership,
+        throttle: RebuildThrottle,
+        subscribers: Subscribers,
+        on_synced: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        """Wire it.
+
+        Args:
+            rest_mapper: Learns the resources of the rings.
+            membership: Expects the shards of the rings.
+            throttle: Rebuilds the rings.
+            subscribers: Hear of rings that cannot be decoded.
+            on_synced: Called after each complete list.
+            clock: For the time between two discovery requests.
+        """
+        self._rest_mapper = rest_mapper
+        self._membership = membership
+        self._throttle = throttle
+        self._subscribers = subscribers
+        self._on_synced = on_synced
+        self._clock = clock
+        self.rings: dict[RingName, ControllerRing] = {}
+        self.unreadable: dict[RingName, UnreadableRing] = {}
+        """Rings that cannot be decoded; `rings` has the last state that could."""
+        self.listed = asyncio.Event()
+        """Set once all rings were listed."""
+
+    def knows(self, ring: RingName) -> bool:
+        """Return whether the ring exists, readable or not."""
+        return ring in self.rings or ring in self.unreadable
+
+    async def run(self, events: AsyncGenerator[Event, None]) -> None:
+        """Store the events until cancelled."""
+        async for event in events:
+            match event:
+                case Listed(items):
+                    await self._rest_mapper.learn(items)
+                    known = self.rings.keys() | self.unreadable.keys()
+                    for name in known - {ring.name for ring in items}:
+                        self._forget(name)
+                    for ring in items:
+                        self._see(ring)
+                    self.listed.set()
+                    self._on_synced()
+                case Changed(ring):
+                    await self._rest_mapper.learn((ring,))
+                    self._see(ring)
+                case Removed(ring):
+                    self._forget(ring.name)
+
+    async def learn_resources(self) -> None:
+        """Retry discovery of resources that were not served or could not be read."""
+        while True:
+            await self._clock.sleep(DISCOVERY_SECONDS)
+            if await self._rest_mapper.learn(self.rings.values()):
+                self._throttle.add(self.rings)
+
+    def _forget(self, name: RingName) -> None:
+        self.rings.pop(name, None)
+        self._throttle.add({name})
+        if self.unreadable.pop(name, None) is not None:
+            self._subscribers.notify_ring(name, steps=False)
+
+    def _see(self, ring: ControllerRing) -> None:
+        """Store a ring; a change of its status invalidates no step."""
+        before = self.rings.get(ring.name)
+        if isinstance(ring, UnreadableRing):
+            # The last readable state stays in force, unless it belongs to another ring.
+            if before is not None and before.metadata.uid != ring.metadata.uid:
+                self._forget(ring.name)
+            self.unreadable[ring.name] = ring
+            self._subscribers.notify_ring(ring.name, steps=False)
+            return
+        if self.unreadable.pop(ring.name, None) is not None:
+            self._subscribers.notify_ring(ring.name, steps=False)
+        self.rings[ring.name] = ring
+        self._membership.expect(ring.name, ring.spec.shard_namespaces)
+        if before is None or _identity(before) != _identity(ring):
+            self._throttle.add({ring.name})
+        elif before != ring:
+            self._throttle.add_harmless({ring.name})
+
+
+def _identity(ring: ControllerRing) -> tuple[str, int]:
+    """Return what distinguishes two states of a ring that lead to different steps."""
+    return ring.metadata.uid, ring.metadata.generation

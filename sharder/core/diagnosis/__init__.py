@@ -1,0 +1,1 @@
+"""What `sharder check` concludes from what it has read of a cluster."""

@@ -1,0 +1,64 @@
+"""Whether the fence of a ring stands, and covers the pods of its shards."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sharder.core.api.ring import ControllerRing
+from sharder.core.diagnosis.finding import Finding, Unread, ok, unknown, warn
+from sharder.core.fence.policy import digest_of, how_to_apply
+from sharder.core.fence.probe import Fence, Proof, UnknownFence
+from sharder.core.names import ObjectRef
+from sharder.core.plurals import counted
+
+FENCE: Final = "fence"
+
+_SHOWN: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceFacts:
+    """What was read of the fence of a ring that has one, or once had."""
+
+    proof: Proof | Unread
+    users: Mapping[ObjectRef, str | None] | Unread
+    """The user of the pod with the name of each Lease of an available shard; None: no pod."""
+
+
+def fence(ring: ControllerRing, facts: FenceFacts) -> Iterator[Finding]:
+    """Yield whether the fence stands, and the shards that it does not cover."""
+    proof, advice = facts.proof, how_to_apply(ring.name)
+    if isinstance(proof, Unread):
+        yield unknown(FENCE, proof, ring=ring.name)
+    elif isinstance(proof, UnknownFence):
+        yield unknown(FENCE, Unread(proof.why, "see what refuses the dry run"), ring=ring.name)
+    elif not isinstance(proof, Fence):
+        yield warn(FENCE, "the API server enforces no fence", advice, ring=ring.name)
+    elif proof.digest != (expected := digest_of(ring)):
+        message = f"the fence has the rules {proof.digest}, but the ring needs {expected}"
+        yield warn(FENCE, message, advice, ring=ring.name)
+    elif isinstance(facts.users, Unread):
+        yield unknown(FENCE, facts.users, ring=ring.name)
+    else:
+        yield from _coverage(ring, proof, facts.users)
+
+
+def _coverage(
+    ring: ControllerRing, proof: Fence, users: Mapping[ObjectRef, str | None]
+) -> Iterator[Finding]:
+    outside = [ref for ref in sorted(users) if users[ref] not in proof.users]
+    for ref in outside[:_SHOWN]:
+        user = users[ref]
+        reason = f"its pod runs as {user}" if user else "there is no pod of that name"
+        advice = (
+            "run the shard in a pod with its name, under an account of the fence: "
+            f"{', '.join(proof.users)}"
+        )
+        message = f"the fence does not cover the shard of Lease {ref}: {reason}"
+        yield warn(FENCE, message, advice, ring=ring.name)
+    if len(outside) > _SHOWN:
+        more = f"it does not cover {len(outside) - _SHOWN} more shards"
+        yield warn(FENCE, more, "correct these, and check again", ring=ring.name)
+    if not outside:
+        message = f"the API server enforces the fence; it covers {counted(len(users), 'shard')}"
+        yield ok(FENCE, message, ring=ring.name)

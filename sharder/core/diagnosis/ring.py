@@ -1,0 +1,137 @@
+"""Rings by their conditions, and the Leases of their shards."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from sharder.core.api.lease import Lease, parse_time
+from sharder.core.api.ring import ControllerRing, UnreadableRing
+from sharder.core.diagnosis.finding import Finding, Level, fail, ok, warn
+from sharder.core.diagnosis.installation import MAX_SKEW
+from sharder.core.leases.membership import Members, ring_of
+from sharder.core.leases.state import ShardState, is_held, state_of
+from sharder.core.names import RingName
+from sharder.core.status.conditions import (
+    COVERED,
+    EXHAUSTED,
+    NO_SHARDS,
+    PAUSED,
+    READY,
+    WATCHED,
+    condition_of,
+)
+
+RING, SHARDS = "ring", "shards"
+
+_SHOWN: Final = 10
+
+
+class _Fault(NamedTuple):
+    """What a condition says when it has the wrong status."""
+
+    type: str
+    status: str
+    level: Level
+    advice: str
+
+
+_FAULTS: Final = (
+    _Fault(
+        READY, "False", Level.FAIL, "do what the message says; docs/troubleshooting.md has more"
+    ),
+    _Fault(COVERED, "False", Level.WARN, "see why: sharder plan {ring}, sharder shards {ring}"),
+    _Fault(EXHAUSTED, "True", Level.WARN, "add shards, or raise their capacity"),
+    _Fault(WATCHED, "False", Level.WARN, "grant the rule; until then objects are assigned late"),
+    _Fault(PAUSED, "True", Level.WARN, "continue: sharder resume {ring}"),
+)
+
+
+def ring(ring: ControllerRing) -> Iterator[Finding]:
+    """Yield the faults of a ring by its conditions, or that it has none."""
+    name = ring.name
+    if isinstance(ring, UnreadableRing):
+        advice = "correct the ring, or upgrade sharder: it is of a later version"
+        yield fail(RING, f"the ring cannot be decoded: {ring.problem}", advice, ring=name)
+        return
+    if condition_of(ring.status, READY) is None:
+        advice = "check that a replica leads"
+        yield fail(RING, "the ring has no status: no leader has seen it", advice, ring=name)
+        return
+    findings = [*_by_conditions(ring)]
+    if ring.status.observed_generation < ring.metadata.generation:
+        advice = "check that a replica leads; this takes a moment after an edit"
+        findings.append(warn(RING, "no leader has seen the last edit", advice, ring=name))
+    yield from findings
+    if not findings:
+        message = f"ready, {ring.status.available_shards} of {ring.status.shards} shards available"
+        yield ok(RING, message, ring=name)
+
+
+def shards(ring: ControllerRing, members: Members, now: datetime) -> Iterator[Finding]:
+    """Yield the faults of a ring's Leases: ignored, not renewed, or from the future."""
+    validity, problems = members.validity, members.validity.problems
+    findings = list[Finding]()
+    for lease in sorted((*validity.leases, *validity.foreign), key=lambda each: each.metadata.ref):
+        if lease.metadata.ref in problems:
+            message = f"Lease {lease.metadata.ref} is ignored: {problems[lease.metadata.ref]}"
+            advice = "correct the shard that holds it, or delete the Lease"
+            findings.append(warn(SHARDS, message, advice, ring=ring.name))
+        else:
+            findings += _late(ring.name, lease, now)
+    yield from _first(findings, ring.name)
+    if not members.available:
+        advice = f"start shards; if they run: sharder shards {ring.name}"
+        yield fail(SHARDS, "no shard is available", advice, ring=ring.name)
+    elif not findings:
+        many = len(members.available)
+        message = f"{many} shard{'' if many == 1 else 's'} available, all Leases valid and renewed"
+        yield ok(SHARDS, message, ring=ring.name)
+
+
+def strangers(leases: Iterable[Lease], rings: Mapping[RingName, ControllerRing]) -> list[Finding]:
+    """Return a finding for each held Lease of a ring that does not exist."""
+    unknown = [
+        warn(
+            SHARDS,
+            f"Lease {lease.metadata.ref} is of the ring {ring_of(lease)}, which does not exist",
+            "create the ring, or correct the name of the ring in the shard's settings",
+        )
+        for lease in sorted(leases, key=lambda lease: lease.metadata.ref)
+        if ring_of(lease) not in rings and is_held(lease)
+    ]
+    return [*_first(unknown, None)]
+
+
+def _by_conditions(ring: ControllerRing) -> Iterator[Finding]:
+    for fault in _FAULTS:
+        found = condition_of(ring.status, fault.type)
+        if found is None or found.status != fault.status:
+            continue
+        yield Finding(
+            level=Level.FAIL if found.reason == NO_SHARDS else fault.level,
+            check=RING,
+            ring=ring.name,
+            message=f"{fault.type} is {found.status}: {found.message or found.reason}",
+            advice=fault.advice.format(ring=ring.name),
+        )
+
+
+def _late(ring: RingName, lease: Lease, now: datetime) -> Iterator[Finding]:
+    renewed, name = parse_time(lease.spec.renew_time), lease.metadata.name
+    if renewed is None or not is_held(lease):
+        return  # a shard that has left: its Lease is deleted by the leader
+    age = now - renewed
+    if age < -MAX_SKEW:
+        message = f"{name} renewed its Lease {-age.total_seconds():.0f}s in the future"
+        yield warn(SHARDS, message, "correct the clock of its node", ring=ring)
+    elif (state := state_of(lease, now)) is not ShardState.READY:
+        message = f"{name} has not renewed its Lease for {age.total_seconds():.0f}s: it is {state}"
+        advice = "check that the shard runs, has CPU, and reaches the API server"
+        yield warn(SHARDS, message, advice, ring=ring)
+
+
+def _first(findings: list[Finding], ring: RingName | None) -> Iterator[Finding]:
+    yield from findings[:_SHOWN]
+    if len(findings) > _SHOWN:
+        more = f"{len(findings) - _SHOWN} more Leases have faults"
+        yield warn(SHARDS, more, "fix these, and check again", ring=ring)

@@ -1,0 +1,123 @@
+"""Whether the API server calls the webhook of a ring.
+
+The API server admits objects without an answer of the webhook, so an object without owner shows
+little.  A probe is a request with an owner label that no shard has: the webhook always replaces
+or removes it, so if it comes back the webhook was not called.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.api.ring import ControllerRing
+from sharder.core.diagnosis.finding import Finding, Unread, fail, ok, unknown, warn
+from sharder.core.names import GroupResource, owner_label, webhook_configuration
+from sharder.core.ring.build import roles_of
+from sharder.core.ring.snapshot import Role
+
+CONFIGURATION, WEBHOOK = "configuration", "webhook"
+
+NO_SHARD: Final = "sharder-check"
+"""The owner in a probe."""
+
+_KINDS: Final = {"configmaps": "ConfigMap", "secrets": "Secret"}
+"""Resources of the core group whose objects need no content."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """The webhook configuration of a ring."""
+
+    has_ca: bool
+    """Whether every webhook has a caBundle."""
+    trusts: bool | Unread
+    """Whether each has the authority that issued the serving certificate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back for a probe."""
+
+    request: str
+    """What was tried, for people."""
+    owner: str
+    """The owner label of the answer, empty without one."""
+
+
+def probe_of(ring: ControllerRing) -> tuple[GroupResource, Json] | None:
+    """Return an object of the ring that can be created in a dry run, and its resource.
+
+    None if there is no such kind, or its labels cannot be told from the objectSelector.
+    """
+    selector = ring.spec.object_selector
+    labels = {} if selector is None else dict(selector.match_labels)
+    if selector is not None and not selector.matches(labels):
+        return None
+    for resource, role in sorted(roles_of(ring).items()):
+        if role is not Role.CONTROLLED and not resource.group and resource.resource in _KINDS:
+            return resource, {
+                "apiVersion": "v1",
+                "kind": _KINDS[resource.resource],
+                "metadata": {
+                    "generateName": f"{NO_SHARD}-",
+                    "labels": {**labels, owner_label(ring.name): NO_SHARD},
+                },
+            }
+    return None
+
+
+def relabelled(ring: ControllerRing) -> Json:
+    """Return the patch of an object with an owner that is tried where none can be created."""
+    return {"metadata": {"labels": {owner_label(ring.name): NO_SHARD}}}
+
+
+def answer_of(ring: ControllerRing, request: str, obj: PartialObject) -> Answer:
+    """Return the answer to a probe by the object that came back."""
+    return Answer(request=request, owner=obj.metadata.label(owner_label(ring.name)))
+
+
+def configuration(ring: ControllerRing, found: Configuration | Unread | None) -> Finding:
+    """Return whether the webhook configuration of the ring is there, with the right CA."""
+    if isinstance(found, Unread):
+        return unknown(CONFIGURATION, found, ring=ring.name)
+    name = f"MutatingWebhookConfiguration {webhook_configuration(ring.name)}"
+    if found is None:
+        advice = (
+            "the leader applies it within 30s: check that a replica leads, and the condition Ready"
+        )
+        return fail(CONFIGURATION, f"there is no {name}", advice, ring=ring.name)
+    if isinstance(found.trusts, Unread):
+        return unknown(CONFIGURATION, found.trusts, ring=ring.name)
+    if found.trusts:
+        message = f"{name} trusts the serving certificate"
+        return ok(CONFIGURATION, message, ring=ring.name)
+    if not found.has_ca:
+        advice = "set webhook.config.clientConfig.caBundle, or let cert-manager inject it"
+        return warn(CONFIGURATION, f"{name} has no caBundle", advice, ring=ring.name)
+    message = f"the caBundle of {name} lacks the authority of the serving certificate"
+    advice = "the leader corrects it within 30s: check whether another client writes it"
+    return fail(CONFIGURATION, message, advice, ring=ring.name)
+
+
+def webhook(ring: ControllerRing, found: Answer | Unread, *, available: int) -> Finding:
+    """Return whether the API server reached the webhook; `available` shards could be assigned."""
+    if isinstance(found, Unread):
+        return unknown(WEBHOOK, found, ring=ring.name)
+    if found.owner == NO_SHARD:
+        advice = (
+            f'look for "failing open" in the log of the API server, and at the findings of '
+            f"{CONFIGURATION}, certificates and replicas; the API server must reach port 9443 of "
+            "the pods"
+        )
+        message = f"the API server got no answer from the webhook for {found.request}"
+        return fail(WEBHOOK, message, advice, ring=ring.name)
+    if found.owner:
+        return ok(WEBHOOK, f"{found.request} was answered: {found.owner} owns it", ring=ring.name)
+    message = f"{found.request} was answered, without an owner"
+    if not available:
+        return ok(WEBHOOK, f"{message}, because no shard is available", ring=ring.name)
+    advice = (
+        f"see whether shards have room: sharder shards {ring.name}; in the first seconds after "
+        "its start the webhook leaves objects to the leader"
+    )
+    return warn(WEBHOOK, message, advice, ring=ring.name)

@@ -1,0 +1,91 @@
+"""The condition that says whether the fence of a ring stands (docs/security.md, "The fence")."""
+
+from typing import Final
+
+from sharder.core.api.ring import ControllerRing, RingStatus
+from sharder.core.fence.policy import digest_of, how_to_apply
+from sharder.core.fence.probe import Fence, NoFence, Proof, UnknownFence
+from sharder.core.leases.membership import Members
+from sharder.core.names import ObjectRef, is_subdomain
+from sharder.core.plurals import counted
+from sharder.core.status.conditions import DesiredCondition, condition_of
+
+FENCED: Final = "Fenced"
+ENFORCED, NOT_INSTALLED, OUTDATED, UNKNOWN = "Enforced", "NotInstalled", "Outdated", "Unknown"
+
+_SHOWN: Final = 3
+"""Accounts in the message."""
+
+
+def fenced(
+    before: RingStatus, proof: Proof | None, ring: ControllerRing, members: Members
+) -> DesiredCondition | None:
+    """Return whether the ring's fence stands, None to keep the condition as it is.
+
+    A ring that never had a fence has no such condition.
+
+    Args:
+        before: The status that the ring has.
+        proof: The result of the last dry run, None before the first.
+        ring: For the rules that its fence should have.
+        members: The available shards have to be such that the fence can recognize them.
+    """
+    had_fence = condition_of(before, FENCED) is not None
+    match proof:
+        case Fence():
+            return _by(proof, ring, members)
+        case NoFence() if had_fence:
+            advice = how_to_apply(ring.name)
+            return _false(NOT_INSTALLED, f"the API server no longer enforces the fence; {advice}")
+        case UnknownFence(why) if had_fence:
+            return _unknown(f"cannot try whether the fence stands: {why}")
+        case _:
+            return None
+
+
+def _by(fence: Fence, ring: ControllerRing, members: Members) -> DesiredCondition:
+    expected = digest_of(ring)
+    if fence.digest != expected:
+        return _false(
+            OUTDATED,
+            f"the fence has the rules {fence.digest}, but the resources of the ring and this "
+            f"version need {expected}; {how_to_apply(ring.name)}",
+        )
+    strangers = _strangers(fence, members)
+    if strangers:
+        first = f"e.g. Lease {strangers[0]}" if len(strangers) > 1 else f"Lease {strangers[0]}"
+        return _unknown(
+            f"the fence cannot be shown to cover {counted(len(strangers), 'shard')}, {first}: it "
+            "has the name of no pod, or is in a namespace without an account of the fence"
+        )
+    more = f" and {len(fence.users) - _SHOWN} more" if len(fence.users) > _SHOWN else ""
+    return DesiredCondition(
+        type=FENCED,
+        holds=True,
+        reason=ENFORCED,
+        message="the API server refuses writes to objects of other shards by "
+        f"{', '.join(fence.users[:_SHOWN])}{more}",
+    )
+
+
+def _strangers(fence: Fence, members: Members) -> list[ObjectRef]:
+    """Return the Leases of available shards that cannot belong to a pod under the accounts.
+
+    Another name than that of the pod is refused by the fence itself.
+    """
+    leases = (ObjectRef(members.namespaces[shard], shard) for shard in members.available)
+    return sorted(
+        ref
+        for ref in leases
+        if ref.namespace not in fence.namespaces or not is_subdomain(ref.name)
+    )
+
+
+def _false(reason: str, message: str) -> DesiredCondition:
+    return DesiredCondition(type=FENCED, holds=False, reason=reason, message=message)
+
+
+def _unknown(message: str) -> DesiredCondition:
+    return DesiredCondition(
+        type=FENCED, holds=False, is_unknown=True, reason=UNKNOWN, message=message
+    )

@@ -1,0 +1,72 @@
+"""What each shard of a ring does at the moment, in one word."""
+
+from collections.abc import Collection
+from enum import StrEnum
+
+from sharder.core.api.lease import Lease
+from sharder.core.leases.membership import Members, Standing
+from sharder.core.leases.shard import Shard
+from sharder.core.leases.state import is_held
+from sharder.core.names import SHARDER_IDENTITY, ShardName
+
+
+class ShardPhase(StrEnum):
+    """What a shard does at the moment."""
+
+    READY = "ready"
+    LATE = "late"
+    """It owns its objects, but has not renewed its Lease in time."""
+    LEAVING = "leaving"
+    """Its Lease is invalid: its objects are drained."""
+    MISSING = "missing"
+    """It may be working, but holds no Lease: its objects stay until that is certain."""
+    LOST = "lost"
+    """It stopped renewing, and the sharder took its Lease."""
+    LEFT = "left"
+    """It released its Lease."""
+
+    @property
+    def owns(self) -> bool:
+        """Whether objects on it have an available owner."""
+        return self in {ShardPhase.READY, ShardPhase.LATE}
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its objects move at once."""
+        return self in {ShardPhase.LOST, ShardPhase.LEFT}
+
+
+def phases_of(members: Members, before: Collection[ShardName] = ()) -> dict[ShardName, ShardPhase]:
+    """Return the phase of every shard: those with a valid Lease, and those that might work.
+
+    The shards of `before` might work too, unless it is known that they do not.
+    """
+    leases = leases_of(members)
+    present = {
+        shard
+        for shard in {*members.standings, *before}
+        if members.standing_of(shard) is not Standing.GONE
+    }
+    return {
+        name: _phase(members.standing_of(name), leases.get(name), members.shards.get(name))
+        for name in sorted({*leases, *present})
+    }
+
+
+def leases_of(members: Members) -> dict[ShardName, Lease]:
+    """Return the valid Lease of each shard: of several, the one that is held."""
+    valid = sorted(members.validity.valid, key=is_held)
+    return {ShardName(lease.metadata.name): lease for lease in valid}
+
+
+def _phase(standing: Standing, lease: Lease | None, shard: Shard | None) -> ShardPhase:
+    match standing:
+        case Standing.AVAILABLE:
+            return ShardPhase.READY if shard is None or shard.ready else ShardPhase.LATE
+        case Standing.LEAVING:
+            return ShardPhase.LEAVING
+        case Standing.MISSING:
+            return ShardPhase.MISSING
+        case Standing.GONE:  # pragma: no branch: there is no other standing, as mypy checks
+            was_taken = lease is None or lease.spec.holder_identity == SHARDER_IDENTITY
+            return ShardPhase.LOST if was_taken else ShardPhase.LEFT

@@ -1,0 +1,195 @@
+"""What happened to a ring, in sentences for Events and logs.
+
+Many transitions of one kind make one sentence, and an `Allowance` bounds how many sentences there
+are: any client that can write Leases can cause transitions.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from sharder.core.names import ShardName
+from sharder.core.plurals import counted
+
+NAMED: Final = 3
+"""Shards that a sentence names; the others are counted."""
+
+Number: TypeAlias = int | float
+
+
+class Kind(StrEnum):
+    """The kinds of transitions, the most important first; the value is the reason of the Event."""
+
+    LOST = "ShardLost"
+    EXHAUSTED = "CapacityExhausted"
+    MISSING = "ShardMissing"
+    INVALID = "ShardInvalid"
+    LEFT = "ShardLeft"
+    REASSIGNED = "ObjectsReassigned"
+    JOINED = "ShardJoined"
+    LATE = "ShardLate"
+    READY = "ShardReady"
+    EVACUATING = "ShardEvacuating"
+    EVACUATED = "ShardEvacuated"
+    PAUSED = "MovementPaused"
+    RESUMED = "MovementResumed"
+    SUFFICIENT = "CapacitySufficient"
+    CORDONED = "ShardCordoned"
+    UNCORDONED = "ShardUncordoned"
+    REBALANCED = "Rebalanced"
+    LEADER = "LeaderElection"
+    """Of no ring; client-go records it under this name, too."""
+
+    @property
+    def words(self) -> str:
+        """The message of a log record: `shard lost` for `ShardLost`."""
+        return "".join(f" {c.lower()}" if c.isupper() else c for c in self).strip()
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether a person should look at the ring."""
+        return self in {Kind.LOST, Kind.EXHAUSTED, Kind.MISSING, Kind.INVALID}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """What happened to a ring once, or several times in a row."""
+
+    kind: Kind
+    shards: Mapping[ShardName, int] = field(default_factory=dict)
+    """The shards with their numbers of objects: at most `NAMED`, the fullest first."""
+    more: int = 0
+    """Further shards."""
+    objects: int | None = None
+    """The objects of all these shards, or of the ring; None: not known, or not of interest."""
+    available: int | None = None
+    """The ring's available shards afterwards; None: not of interest."""
+    seconds: float | None = None
+    """The longest time that one of the objects was without an owner."""
+    detail: str = ""
+    """The result of a rebalance; the identity of a leader."""
+
+    @property
+    def numbers(self) -> dict[str, Number]:
+        """All known numbers, as fields of a log record."""
+        known = {
+            "shards": len(self.shards) + self.more or None,
+            "objects": self.objects,
+            "available": self.available,
+            "seconds": None if self.seconds is None else round(self.seconds, 1),
+        }
+        return {name: number for name, number in known.items() if number is not None}
+
+    @property
+    def who(self) -> str:
+        """The shards in words, empty if it is not about shards."""
+        names: Sequence[str] = list(self.shards)
+        if self.more:
+            return f"{', '.join(names)} and {self.more} more"
+        return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def of_shards(
+    kind: Kind,
+    shards: Mapping[ShardName, int],
+    *,
+    counted: bool,
+    available: int | None = None,
+    seconds: float | None = None,
+) -> Transition:
+    """Return the transition of at least one shard; `counted` says whether objects are known."""
+    named = sorted(shards, key=lambda shard: (-shards[shard], shard))[:NAMED]
+    return Transition(
+        kind=kind,
+        shards={shard: shards[shard] for shard in named},
+        more=len(shards) - len(named),
+        objects=sum(shards.values()) if counted else None,
+        available=available,
+        seconds=seconds,
+    )
+
+
+def merge(first: Transition, second: Transition) -> Transition:
+    """Return two transitions of one kind as one; a shard that is in both counts twice."""
+    both = {**first.shards, **second.shards}
+    named = sorted(both, key=lambda shard: (-both[shard], shard))[:NAMED]
+    happened = len(first.shards) + first.more + len(second.shards) + second.more
+    is_of_shards = bool(both)
+    return Transition(
+        kind=first.kind,
+        shards={shard: both[shard] for shard in named},
+        more=happened - len(named),
+        objects=_sum(first.objects, second.objects) if is_of_shards else second.objects,
+        available=second.available,
+        seconds=max((s for s in (first.seconds, second.seconds) if s is not None), default=None),
+        detail=second.detail,
+    )
+
+
+_SENTENCES: Final[Mapping[Kind, str]] = {
+    Kind.LOST: "{who} {was} lost{having}{rest}",
+    Kind.EXHAUSTED: "{objects} cannot be assigned: all shards are at capacity",
+    Kind.MISSING: "{who} {has} no Lease, but might be working: no object is taken for now",
+    Kind.INVALID: "{who} {has} an invalid Lease: the objects are drained",
+    Kind.LEFT: "{who} {has} left{having}{rest}",
+    Kind.REASSIGNED: "{objects} of {who} reassigned; without an owner for up to {seconds:.1f}s",
+    Kind.JOINED: "{who} {has} joined{rest}",
+    Kind.LATE: "{who} {has} not renewed the Lease in time",
+    Kind.READY: "{who} {are} ready again",
+    Kind.EVACUATING: "{who} {are} being evacuated{having}",
+    Kind.EVACUATED: "{who} {are} evacuated: {objects} moved",
+    Kind.PAUSED: "movement is paused; only objects whose shard is gone are reassigned",
+    Kind.RESUMED: "movement is no longer paused",
+    Kind.SUFFICIENT: "no object waits for capacity any more",
+    Kind.CORDONED: "{who} {are} cordoned: no new objects",
+    Kind.UNCORDONED: "{who} {are} no longer cordoned or evacuated",
+    Kind.REBALANCED: "{detail}",
+    Kind.LEADER: "{detail} became leader",
+}
+
+
+def sentence(of: Transition) -> str:
+    """Return what happened, as the message of an Event."""
+    is_one = len(of.shards) + of.more == 1
+    objects = counted(of.objects or 0, "object")
+    return _SENTENCES[of.kind].format(
+        who=f"shard {of.who}" if is_one else f"shards {of.who}",
+        was="was" if is_one else "were",
+        has="has" if is_one else "have",
+        are="is" if is_one else "are",
+        objects=objects,
+        having="" if of.objects is None else f" with {objects}",
+        rest="" if of.available is None else f"; {_available(of.available)}",
+        seconds=of.seconds or 0.0,
+        detail=of.detail,
+    )
+
+
+class Allowance:
+    """A token bucket: some sentences at once, further ones at a bounded pace."""
+
+    def __init__(self, burst: int, seconds: float) -> None:
+        """`burst` at once, and then one more every so many `seconds`."""
+        self._burst, self._seconds = burst, seconds
+        self._left, self._at = float(burst), 0.0
+
+    def allows(self, now: float) -> bool:
+        """Return whether there is room for one more."""
+        self._left = min(self._burst, self._left + max(0.0, now - self._at) / self._seconds)
+        self._at = now
+        return self._left >= 1
+
+    def take(self) -> None:
+        """Use what `allows` has found."""
+        self._left -= 1
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
+
+
+def _available(number: int) -> str:
+    if number > 1:
+        return f"{number} shards are available"
+    return f"{'1' if number else 'no'} shard is available"

@@ -1,0 +1,139 @@
+"""Draining objects of this shard, seen beside kopf: what takes too long is cancelled or repeated.
+
+kopf acknowledges a drain when it handles the event that brings it.  It does not see the event
+while a handler runs, and it does not repeat a write that has failed or that a webhook reverted.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.errors import ApiError, Conflict, NotFound
+from sharder.ports import Changed, Listed, Removed, Store
+from sharder.runtime.backoff import Rng
+from sharder.runtime.clock import Clock
+from sharder.runtime.reflector import follow
+from sharder.sdk.documents import guarded
+
+POLL_SECONDS: Final = 1.0
+"""Between two looks at the draining objects."""
+FIRST_TOUCH: Final = 2.0
+"""Age in seconds of a drain that kopf is reminded of; it acknowledges most in far less."""
+LONGEST_PAUSE: Final = 60.0
+"""Seconds between two reminders; each is a write that calls every webhook."""
+
+Touch: TypeAlias = Callable[[PartialObject, str], Mapping[str, Json]]
+"""Returns the merge patch with which kopf touches an object, for a value that is new each time."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Drain:
+    """A draining object, and when (monotonic seconds) it was first seen."""
+
+    obj: PartialObject
+    since: float
+    next_touch: float = FIRST_TOUCH
+    touches: int = 0
+
+
+class Drains:
+    """The draining objects of one resource."""
+
+    def __init__(
+        self,
+        objects: Store[PartialObject],
+        *,
+        touch: Touch,
+        is_running: Callable[[str], bool],
+        cancel: Callable[[str], None],
+        grace: float,
+        clock: Clock,
+        rng: Rng,
+    ) -> None:
+        """Wire it.
+
+        Args:
+            objects: The shard's objects that have the drain label.
+            touch: How kopf is reminded of an object.
+            is_running: Whether a handler runs on the object of this uid.
+            cancel: Cancels what runs on it.
+            grace: How long (seconds) it can continue before that.
+            clock: To measure and wait by.
+            rng: For the back-off of the watch.
+        """
+        self._objects = objects
+        self._touch = touch
+        self._is_running = is_running
+        self._cancel = cancel
+        self._grace = grace
+        self._clock = clock
+        self._rng = rng
+        self._drains: dict[str, Drain] = {}
+
+    async def run(self) -> None:
+        """Follow the objects until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow(), name="follow drains")
+            group.create_task(self._poll(), name="poll drains")
+
+    async def _follow(self) -> None:
+        events = follow(
+            self._objects, doing="follow draining objects", clock=self._clock, rng=self._rng
+        )
+        async with aclosing(events):
+            async for event in events:
+                self._update(event)
+
+    def _update(
+        self, event: Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
+    ) -> None:
+        match event:
+            case Listed(items):
+                before, self._drains = self._drains, {}
+                for obj in items:
+                    self._drains[obj.metadata.uid] = self._drain(obj, before)
+            case Changed(obj):
+                self._drains[obj.metadata.uid] = self._drain(obj, self._drains)
+            case Removed(obj):
+                self._drains.pop(obj.metadata.uid, None)
+
+    def _drain(self, obj: PartialObject, known: Mapping[str, Drain]) -> Drain:
+        drain = known.get(obj.metadata.uid) or Drain(obj, self._clock.monotonic())
+        drain.obj = obj
+        return drain
+
+    async def _poll(self) -> None:
+        while True:
+            await self._clock.sleep(POLL_SECONDS)
+            for uid, drain in list(self._drains.items()):
+                age = self._clock.monotonic() - drain.since
+                if age >= self._grace:
+                    self._cancel(uid)
+                if age >= drain.next_touch and not self._is_running(uid):
+                    drain.next_touch = age + min(age / 2, LONGEST_PAUSE)
+                    await self._remind(drain)
+
+    async def _remind(self, drain: Drain) -> None:
+        """Touch the object, so that kopf handles it once more."""
+        ref = drain.obj.metadata.ref
+        drain.touches += 1
+        if drain.touches == 3:
+            # Not a constant message: an operator's log may show no fields.
+            _log.warning(
+                "%s still drains: a daemon has not stopped, or the write that acknowledges the "
+                "drain fails or is reverted by a webhook",
+                ref,
+            )
+        patch = self._touch(drain.obj, self._clock.now().isoformat())
+        try:
+            await self._objects.patch(ref, guarded(patch, drain.obj.metadata))
+        except (Conflict, NotFound):
+            pass  # kopf sees that change
+        except ApiError as error:
+            _log.warning("failed to touch %s: %s", ref, error)

@@ -1,0 +1,212 @@
+"""The thread that holds the Lease of a kopf process.
+
+It has an event loop of its own: a handler that blocks kopf's loop does not cost the Lease.  If
+the Lease is lost, the thread ends the process at once, because a handler that runs in a thread
+cannot be stopped otherwise.
+"""
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from datetime import timedelta
+from random import SystemRandom  # noqa: TID251 - the composition root of a kopf process
+from typing import Final
+
+from sharder.core.errors import LeaseLost
+from sharder.core.names import GroupResource, ObjectRef
+from sharder.kopf.drains import Drains, Touch
+from sharder.kopf.work import Work
+from sharder.kube.client import Client, connect
+from sharder.kube.objects import KubeObjects
+from sharder.kube.stores import leases
+from sharder.runtime.clock import SystemClock
+from sharder.runtime.lease_lock import LeaseHolder
+from sharder.sdk.cluster import KubeCluster
+from sharder.sdk.lifecycle import lease_holder, serve_until_stopped
+from sharder.sdk.owned import Identity
+from sharder.sdk.permissions import needed_rights
+from sharder.sdk.preparation import Preparation, alone_on
+from sharder.sdk.reconciler import Handled
+from sharder.sdk.ring_check import RingCheck
+from sharder.sdk.settings import Settings
+
+_EMPTY_POLL_SECONDS: Final = 0.2
+
+_log = logging.getLogger(__name__)
+
+
+class LeaseThread:
+    """Holds the Lease from `acquire` to `release`, for the kopf that runs on the current loop."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        resources: Sequence[GroupResource],
+        settings: Settings,
+        work: Work,
+        *,
+        touch: Touch,
+        end_kopf: Callable[[], None],
+    ) -> None:
+        """Start nothing yet.
+
+        `end_kopf` is called in the thread when the shard is evacuated, after `evacuate`.
+        """
+        self._identity = identity
+        self._resources = resources
+        self._settings = settings
+        self._work = work
+        self._touch = touch
+        self._end_kopf = end_kopf
+        self._clock = SystemClock()
+        self._rng = SystemRandom()
+        self._kopf_loop = asyncio.get_running_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._holder: LeaseHolder | None = None
+        self._drains: tuple[Drains, ...] = ()
+        self._acquired = Future[None]()
+        self._thread = threading.Thread(target=self._run, name="sharder lease", daemon=True)
+
+    def holds(self) -> bool:
+        """Return whether the Lease is certainly ours now; from any thread."""
+        return self._holder is not None and self._holder.valid(self._clock.monotonic())
+
+    async def acquire(self) -> None:
+        """Return when the Lease is ours; if this is cancelled the thread ends.
+
+        Raises:
+            SharderError: the shard cannot work here; the message says why.
+        """
+        self._thread.start()
+        try:
+            await asyncio.shield(asyncio.wrap_future(self._acquired))
+        except asyncio.CancelledError:
+            await self.release()
+            raise
+
+    def evacuate(self) -> None:
+        """Have other shards take the objects, up to `drain_on_stop`, and then end kopf."""
+        self._set(self._stop)
+
+    async def release(self) -> None:
+        """Release the Lease; call it when kopf has ended and nothing runs any more."""
+        self._set(self._ended, self._stop)
+        await asyncio.to_thread(self._thread.join)
+
+    def _set(self, *events: asyncio.Event) -> None:
+        def set_all() -> None:
+            for event in events:
+                event.set()
+
+        if self._loop is None:
+            set_all()  # the thread has not come so far
+            return
+        with suppress(RuntimeError):  # it has ended
+            self._loop.call_soon_threadsafe(set_all)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception as error:
+            if self._acquired.done():
+                raise
+            self._acquired.set_exception(error)
+        else:
+            self._acquired.cancel()  # no effect once it is done
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        lease = ObjectRef(self._settings.namespace, self._settings.name)
+        with alone_on(lease, self._settings.kubeconfig):
+            client = await connect(self._settings.kubeconfig or None)
+            try:
+                await self._serve_on(client, lease)
+            finally:
+                await client.close()
+
+    async def _serve_on(self, client: Client, lease: ObjectRef) -> None:
+        settings, clock, rng = self._settings, self._clock, self._rng
+        # Before the Lease, so that a shard that cannot work gets no objects.
+        cluster = KubeCluster(client)
+        preparation = Preparation(cluster, self._stop, clock=clock, rng=rng)
+        found = await preparation.discover(self._resources, pause=settings.lease.retry_period)
+        if found is None:
+            return
+        handled: Handled = dict.fromkeys(self._resources, ())
+        check = RingCheck(cluster, self._identity.ring, handled, clock=clock)
+        if not await preparation.until_suitable(check, needed_rights(handled, lease)):
+            return
+        draining = f"{self._identity.selector},{self._identity.drain_label}"
+        self._drains = tuple(
+            Drains(
+                KubeObjects(client).of(resource, draining),
+                touch=self._touch,
+                is_running=self._work.is_running,
+                cancel=self._cancel,
+                grace=settings.drain_grace.total_seconds(),
+                clock=clock,
+                rng=rng,
+            )
+            for resource in found.values()
+        )
+        self._holder = lease_holder(
+            leases(client), self._identity.ring, settings, clock=clock, rng=rng
+        )
+        try:
+            await serve_until_stopped(
+                self._holder,
+                self,
+                self._stop,
+                drain_on_stop=settings.drain_on_stop_seconds,
+                stop_grace=settings.stop_grace,
+                clock=clock,
+            )
+        except Exception as error:
+            if not self._acquired.done():
+                raise
+            # Nothing renews the Lease from now on: not a moment is left to clean up.
+            _log.error("ending the process: %s", error, exc_info=not isinstance(error, LeaseLost))
+            os._exit(1)
+
+    def _cancel(self, uid: str) -> None:
+        with suppress(RuntimeError):  # kopf's loop has ended
+            self._kopf_loop.call_soon_threadsafe(self._work.cancel, uid)
+
+    # What `serve_until_stopped` calls while the Lease is held.
+
+    @property
+    def objects(self) -> int:
+        """How many objects the shard has."""
+        return self._work.objects
+
+    @property
+    def blocked(self) -> str:
+        """What has blocked the event loop: nothing, because no handler runs on it."""
+        return ""
+
+    async def until_empty(self) -> None:
+        """Return when the shard has no objects, or kopf has ended."""
+        while self._work.objects and not self._ended.is_set():
+            await self._clock.sleep(_EMPTY_POLL_SECONDS)
+
+    async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
+        """Let kopf work until `stop` is set, end it, and return when it has ended.
+
+        kopf itself waits `stop_grace` for its handlers.
+        """
+        del stop_grace
+        self._acquired.set_result(None)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each.run(), name="drains") for each in self._drains]
+            await stop.wait()
+            if not self._ended.is_set():
+                self._end_kopf()
+                await self._ended.wait()
+            for task in tasks:
+                task.cancel()

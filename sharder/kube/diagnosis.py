@@ -1,0 +1,106 @@
+"""What only `sharder check` asks the API server: a schema, Deployments, rights, dry runs."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from sharder.core.api.cluster import Deployment, Pod, Schema, User
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.errors import NotFound
+from sharder.core.names import API_GROUP, API_VERSION, GroupResource, ObjectRef
+from sharder.kube.client import MERGE_PATCH, Client
+from sharder.kube.errors import understand
+from sharder.kube.reviews import is_allowed
+from sharder.kube.stores import RINGS
+
+_OPENAPI: Final = f"/openapi/v3/apis/{API_GROUP}/{API_VERSION}"
+"""Every authenticated client can read it (system:discovery); the CRD itself takes a right."""
+_DRY_RUN: Final = {"dryRun": "All"}
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+class _Named(Schema, frozen=True, kw_only=True):
+    kinds: tuple[_Kind, ...] = msgspec.field(default=(), name="x-kubernetes-group-version-kind")
+
+
+class _Components(msgspec.Struct, frozen=True):
+    schemas: dict[str, _Named] = {}
+
+
+class _OpenApi(msgspec.Struct, frozen=True):
+    components: _Components = _Components()
+
+
+class _Deployments(msgspec.Struct, frozen=True):
+    items: tuple[Deployment, ...] = ()
+
+
+async def ring_schema(client: Client) -> Schema | None:
+    """Return the schema of ControllerRings, None if the server does not serve them."""
+    try:
+        answer = await client.request("GET", _OPENAPI)
+    except NotFound:
+        return None
+    schemas = understand(answer, _OpenApi, _OPENAPI).components.schemas.values()
+    return next((each for each in schemas if _Kind(RINGS.kind) in each.kinds), None)
+
+
+async def deployments(client: Client, namespace: str) -> tuple[Deployment, ...]:
+    """Return the Deployments of a namespace."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    return understand(await client.request("GET", path), _Deployments, path).items
+
+
+async def pod(client: Client, ref: ObjectRef) -> Pod:
+    """Return a pod."""
+    path = f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}"
+    return understand(await client.request("GET", path), Pod, path)
+
+
+async def is_user_allowed(
+    client: Client, user: User, verb: str, resource: GroupResource, ref: ObjectRef
+) -> bool:
+    """Return whether a user has a right; an empty namespace or name stands for all.
+
+    The resource can have a subresource: `controllerrings/status`.
+    """
+    name, _, subresource = resource.resource.partition("/")
+    attributes: Mapping[str, Json] = {
+        "verb": verb,
+        "group": resource.group,
+        "resource": name,
+        "subresource": subresource,
+        "namespace": ref.namespace,
+        "name": ref.name,
+    }
+    return await is_allowed(client, user, {"resourceAttributes": attributes})
+
+
+async def try_create(
+    client: Client, resource: Resource, namespace: str, body: Json
+) -> PartialObject:
+    """Return what an object would be if it were created."""
+    path = _path(resource, namespace)
+    answer = await client.request("POST", path, query=_DRY_RUN, body=body)
+    return understand(answer, PartialObject, path)
+
+
+async def try_patch(
+    client: Client, resource: Resource, ref: ObjectRef, body: Json
+) -> PartialObject:
+    """Return what an object would be if `body` were merged into it."""
+    path = f"{_path(resource, ref.namespace)}/{ref.name}"
+    answer = await client.request(
+        "PATCH", path, query=_DRY_RUN, body=body, content_type=MERGE_PATCH
+    )
+    return understand(answer, PartialObject, path)
+
+
+def _path(resource: Resource, namespace: str) -> str:
+    root = f"/apis/{resource.id.group}" if resource.id.group else "/api"
+    place = f"/namespaces/{namespace}" if namespace else ""
+    return f"{root}/{resource.version}{place}/{resource.id.resource}"

@@ -1,0 +1,69 @@
+"""What one replica shows of itself: its watches, leadership, certificates, ports and loop."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from sharder.metrics.collectors import Times
+from sharder.metrics.ring_gauges import NewGauge
+
+LAG_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+"""Seconds: from the target of an answer to the API server's timeout."""
+
+
+NewTimes = Callable[[str, str, Sequence[float], Sequence[str]], Times]
+"""Registers a histogram by name, help text, buckets and labels."""
+
+
+class ReplicaMetrics:
+    """The metrics of one process that concern no ring."""
+
+    def __init__(self, gauge: NewGauge, times: NewTimes, *, version: str) -> None:
+        """Register them with the running version."""
+        self._watch_healthy = gauge(
+            "watch_healthy",
+            "1 while this replica's watch of rings, Leases or namespaces works, else 0",
+            ("watch",),
+        )
+        self._leading = gauge("leader", "1 while this replica leads, else 0", ())
+        self._certificate_expiry = gauge(
+            "certificate_expiry_timestamp_seconds",
+            "Unix time at which the serving certificate, or the CA that signed it, expires",
+            ("certificate",),
+        )
+        self._connections = gauge(
+            "connections",
+            "Open connections of a port of this replica, TLS handshakes included",
+            ("port",),
+        )
+        gauge("build_info", "1, with the running version", ("version",)).labels(version).set(1)
+        self._lag_seconds = times(
+            "event_loop_lag_seconds",
+            "Seconds by which the event loop is late, sampled ten times a second; admission "
+            "waits as long",
+            LAG_BUCKETS,
+            (),
+        )
+
+    def lagged(self, seconds: float) -> None:
+        """Record a delay of the event loop."""
+        self._lag_seconds.observe(seconds)
+
+    def set_leading(self, *, leading: bool) -> None:
+        """Show whether this process leads."""
+        self._leading.set(leading)
+
+    def show_watch(self, watch: str, is_healthy: Callable[[], bool]) -> None:
+        """Show whether a watch works, as it is at each scrape."""
+        self._watch_healthy.labels(watch).set_function(is_healthy)
+
+    def show_connections(self, port: str, count: Callable[[], float]) -> None:
+        """Show the connections of a port, as they are at each scrape."""
+        self._connections.labels(port).set_function(count)
+
+    def set_certificate_expiry(
+        self, *, serving: datetime | None, authority: datetime | None
+    ) -> None:
+        """Show the expiry of the serving certificate and its CA; None is not shown."""
+        for name, end in (("serving", serving), ("authority", authority)):
+            if end is not None:
+                self._certificate_expiry.labels(name).set(end.timestamp())

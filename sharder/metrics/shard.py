@@ -1,0 +1,171 @@
+"""The metrics of a shard, by the names of controller-runtime and client-go where they have them.
+
+They are on the process' default registry, beside those of the author.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Final, TypeVar
+
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.registry import Collector
+
+from sharder.core.names import GroupResource, RingName
+from sharder.metrics.client_go import ClientGoMetrics
+from sharder.metrics.collectors import Counts, Readings, Times
+
+PREFIX: Final = "controller_sharding_"
+
+RECONCILE_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+"""Seconds: some of those of controller-runtime."""
+
+HANDOFF_BUCKETS: Final = (0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+"""Seconds: from one write to a queue of many objects."""
+
+_CONTROLLER: Final = ("controller",)
+_RESOURCE: Final = ("controllerring", "group", "resource")
+
+C = TypeVar("C", bound=Collector)
+
+
+class PrometheusShardMetrics(ClientGoMetrics):
+    """The metrics of the shards of one process, on the caller's registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Register all metrics."""
+        super().__init__(registry)
+        self._registry = registry
+        self._running: dict[str, int] = {}
+
+        def register(collector: C) -> C:
+            registry.register(collector)
+            return collector
+
+        self._reconciles = register(
+            Counts(
+                "controller_runtime_reconcile_total",
+                "Reconciles by result: `success`, `requeue_after`, `error`, or `cancelled` when "
+                "the object or the shard had to go",
+                (*_CONTROLLER, "result"),
+            )
+        )
+        self._errors = register(
+            Counts(
+                "controller_runtime_reconcile_errors_total", "Reconciles that failed", _CONTROLLER
+            )
+        )
+        self._permanent = register(
+            Counts(
+                "controller_runtime_terminal_reconcile_errors_total",
+                "Reconciles that failed and are not retried",
+                _CONTROLLER,
+            )
+        )
+        self._seconds = register(
+            Times(
+                "controller_runtime_reconcile_time_seconds",
+                "Time of a reconcile",
+                RECONCILE_BUCKETS,
+                _CONTROLLER,
+            )
+        )
+        self._active = register(
+            Readings("controller_runtime_active_workers", "Reconciles that run now", _CONTROLLER)
+        )
+        self._limit = register(
+            Readings(
+                "controller_runtime_max_concurrent_reconciles",
+                "How many reconciles can run at a time",
+                _CONTROLLER,
+            )
+        )
+        self._objects = register(
+            Readings(PREFIX + "owned_objects", "Main objects that this shard owns", _RESOURCE)
+        )
+        self._drains = register(
+            Times(
+                PREFIX + "drain_seconds",
+                "Time from when this shard sees a drain until it has acknowledged it",
+                HANDOFF_BUCKETS,
+                _RESOURCE,
+            )
+        )
+        self._takeovers = register(
+            Times(
+                PREFIX + "takeover_seconds",
+                "Time from when this shard first sees an object as its own until its first "
+                "reconcile begins",
+                HANDOFF_BUCKETS,
+                _RESOURCE,
+            )
+        )
+        self._renewals = register(
+            Counts(
+                PREFIX + "lease_renewals_total",
+                "Attempts of this shard to take or renew its Lease, by result: `success`, or "
+                "`error` without an answer in time",
+                ("controllerring", "result"),
+            )
+        )
+
+    def renewed(self, ring: RingName, *, succeeded: bool) -> None:
+        """Count an attempt to take or to renew the Lease."""
+        self._renewals.add(ring, "success" if succeeded else "error")
+
+    def show_controller(
+        self,
+        ring: RingName,
+        resource: GroupResource,
+        *,
+        objects: Callable[[], int],
+        workers: int,
+    ) -> None:
+        """Show a controller that works."""
+        name = str(resource)
+        self._objects.show(objects, ring, resource.group, resource.resource)
+        self._limit.show(lambda: workers, name)
+        self._active.show(lambda: self._running.get(name, 0), name)
+
+    def hide_controller(self, ring: RingName, resource: GroupResource) -> None:
+        """Hide it."""
+        name = str(resource)
+        self._objects.hide(ring, resource.group, resource.resource)
+        self._limit.hide(name)
+        self._active.hide(name)
+
+    def began(self, resource: GroupResource) -> None:
+        """Count a reconcile as running."""
+        name = str(resource)
+        self._running[name] = self._running.get(name, 0) + 1
+
+    def ended(self, resource: GroupResource, result: str, seconds: float) -> None:
+        """Count a reconcile that has ended, and record how long it took."""
+        name = str(resource)
+        self._running[name] -= 1
+        self._reconciles.add(name, result)
+        self._seconds.observe(seconds, name)
+        if result == "error":
+            self._errors.add(name)
+
+    def gave_up(self, resource: GroupResource) -> None:
+        """Count a reconcile that is not retried."""
+        self._permanent.add(str(resource))
+
+    def drained(self, ring: RingName, resource: GroupResource, seconds: float) -> None:
+        """Record how long a drain was open."""
+        self._drains.observe(seconds, ring, resource.group, resource.resource)
+
+    def taken_over(self, ring: RingName, resource: GroupResource, seconds: float) -> None:
+        """Record how long an object waited for its first reconcile."""
+        self._takeovers.observe(seconds, ring, resource.group, resource.resource)
+
+    def render(self) -> tuple[bytes, str]:
+        """Return all metrics of the registry in Prometheus' text format, and its content type."""
+        return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4
+
+
+@cache
+def process_metrics() -> PrometheusShardMetrics:
+    """Return the metrics of this process, on the library's default registry."""
+    return PrometheusShardMetrics(REGISTRY)

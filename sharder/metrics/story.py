@@ -1,0 +1,108 @@
+"""The story of rings: handovers, rescues, transitions and conditions."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from sharder.core.names import RingName
+from sharder.core.status.story import Transition
+from sharder.metrics.collectors import Counts, Times
+
+HANDOVER_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 45, 60, 120, 300)
+"""Seconds: from one watch event to several Lease durations."""
+
+_RING: Final = "controllerring"
+
+STATUSES: Final = ("True", "False", "Unknown")
+
+
+class Series(Protocol):
+    """Series of which those of one ring can be removed."""
+
+    def remove(self, ring: RingName) -> None:
+        """Forget the series of a ring; no error if there are none."""
+        ...
+
+
+class Conditions(Collector):
+    """One series for each condition of a ring and each possible status, 1 for the present one."""
+
+    def __init__(self, prefix: str) -> None:
+        self._name = prefix + "controllerring_condition"
+        self._shown: dict[RingName, Mapping[str, str]] = {}
+
+    def show(self, ring: RingName, conditions: Mapping[str, str]) -> None:
+        """Show these, with their statuses, and no others of the ring."""
+        self._shown[ring] = dict(conditions)
+
+    def remove(self, ring: RingName) -> None:
+        """Forget the series of a ring; no error if there are none."""
+        self._shown.pop(ring, None)
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        """Return what is shown at a scrape."""
+        family = GaugeMetricFamily(
+            self._name,
+            "1 for the status that the condition of the ring has, on the leader",
+            labels=(_RING, "condition", "status"),
+        )
+        for ring, conditions in list(self._shown.items()):
+            for name, present in conditions.items():
+                for status in STATUSES:
+                    family.add_metric((ring, name, status), float(status == present))
+        yield family
+
+
+class StoryMetrics:
+    """What happens to rings and their objects."""
+
+    def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
+        self._handovers = Times(
+            prefix + "handover_seconds",
+            "Time that an object has no live owner: drained is from the acknowledgement of the "
+            "drain, lost from the last renewal or the release of the shard's Lease, to the write "
+            "of the new owner",
+            HANDOVER_BUCKETS,
+            (_RING, "reason"),
+        )
+        self._rescues = Times(
+            prefix + "rescue_seconds",
+            "Time from the end of a shard to the last of its objects on another one",
+            HANDOVER_BUCKETS,
+            (_RING,),
+        )
+        self._transitions = Counts(
+            prefix + "transitions_total",
+            "Sentences about the ring by the reason of their Events",
+            (_RING, "reason"),
+        )
+        self._conditions = Conditions(prefix)
+        collectors = (self._handovers, self._rescues, self._transitions, self._conditions)
+        for collector in collectors:
+            registry.register(collector)
+        self.series: tuple[Series, ...] = collectors
+
+    def handed_over(self, ring: RingName, reason: str, seconds: float) -> None:
+        """Record how long an object had no live owner; the reason is a fixed word."""
+        self._handovers.observe(seconds, ring, reason)
+
+    def rescued(self, ring: RingName, seconds: float) -> None:
+        """Record how long the objects of an ended shard took to get other shards."""
+        self._rescues.observe(seconds, ring)
+
+    def happened(self, ring: RingName, transition: Transition) -> None:
+        """Count a transition."""
+        self._transitions.add(ring, transition.kind)
+
+    def show_conditions(self, ring: RingName, conditions: Mapping[str, str]) -> None:
+        """Show the conditions of the ring with their statuses."""
+        self._conditions.show(ring, conditions)
+
+    def hide_conditions(self, ring: RingName) -> None:
+        """Hide them; no error if they are not shown."""
+        self._conditions.remove(ring)

@@ -1,0 +1,110 @@
+"""Put the work on one resource together: watches, caches, requests and the author's functions."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.names import GroupResource
+from sharder.runtime.backoff import Rng
+from sharder.runtime.clock import Clock
+from sharder.sdk.cache import ObjectCache, everything
+from sharder.sdk.cluster import Cluster
+from sharder.sdk.events import EVENTS, EventRecorder
+from sharder.sdk.handoff import Cached, Handoff
+from sharder.sdk.measures import Measures, ShardMetrics
+from sharder.sdk.owned import Identity, OwnedObjects
+from sharder.sdk.progress import Progress
+from sharder.sdk.reconciler import Reconciler
+from sharder.sdk.recorded import RecordedDocuments
+from sharder.sdk.runner import Runner
+from sharder.sdk.settings import Settings
+from sharder.sdk.watchdog import Activity
+from sharder.sdk.work import OwnObjects, Work
+from sharder.sdk.workplace import Collected, Workplace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """What the work on all resources of a shard shares."""
+
+    cluster: Cluster
+    found: Mapping[GroupResource, Resource]
+    identity: Identity
+    settings: Settings
+    holds_lease: Callable[[], bool]
+    clock: Clock
+    rng: Rng
+    metrics: ShardMetrics
+    activity: Activity
+
+    def work(self, reconciler: Reconciler) -> Work:
+        """Return the work on the reconciler's resource; nothing seen before counts in it."""
+        resource = self.found[reconciler.resource]
+        main = self._collected(resource, reconciler)
+        children = tuple(
+            self._collected(self.found[child], reconciler, of=resource)
+            for child in reconciler.owns
+        )
+        statuses = self.cluster.statuses(resource)
+        measures = Measures(
+            self.identity.ring, resource.id, self.metrics, self.clock, self.activity
+        )
+        workplace = Workplace(
+            identity=self.identity,
+            owned=OwnedObjects(self.identity, when=reconciler.when),
+            main=main,
+            status=RecordedDocuments(statuses, main.progress, main.cache),
+            children=children,
+            holds_lease=self.holds_lease,
+            clock=self.clock,
+            events=EventRecorder(self.cluster.documents(EVENTS), self.identity, clock=self.clock),
+        )
+        return Work(
+            workplace,
+            Runner(
+                reconciler.handlers, workplace, measures=measures, clock=self.clock, rng=self.rng
+            ),
+            objects=self._objects(main),
+            children=[self._objects(child) for child in children],
+            handoff=Handoff(
+                main=self._cached(main) if main.cache else None,
+                children=[self._cached(child) for child in children if child.cache],
+            ),
+            measures=measures,
+            workers=self.settings.workers,
+            drain_grace=self.settings.drain_grace,
+            clock=self.clock,
+            rng=self.rng,
+        )
+
+    def _collected(
+        self, resource: Resource, reconciler: Reconciler, *, of: Resource | None = None
+    ) -> Collected:
+        """Return a resource; if it is that of children, only those of objects of `of` count."""
+        progress, cache = Progress(self.clock), None
+        if resource.id in reconciler.cache:
+            cache = ObjectCache(progress, keep=everything if of is None else controlled_by(of))
+        return Collected(
+            resource=resource,
+            documents=RecordedDocuments(self.cluster.documents(resource), progress, cache),
+            progress=progress,
+            cache=cache,
+        )
+
+    def _objects(self, collected: Collected) -> OwnObjects:
+        view = self.cluster.objects if collected.cache is None else self.cluster.whole
+        return view(collected.resource, self.identity.selector)
+
+    def _cached(self, collected: Collected) -> Cached:
+        now = self.cluster.objects(collected.resource, self.identity.selector)
+        return Cached(now=now, progress=collected.progress)
+
+
+def controlled_by(main: Resource) -> Callable[[PartialObject], bool]:
+    """Return whether an object of this resource controls another one."""
+
+    def is_child(obj: PartialObject) -> bool:
+        parent = obj.metadata.controller
+        return parent is not None and (parent.group, parent.kind) == (main.id.group, main.kind)
+
+    return is_child

@@ -1,0 +1,138 @@
+"""Whole objects of one resource in memory, as their watch last showed them."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from sharder.core.api.meta import PartialObject
+from sharder.core.errors import Unavailable
+from sharder.core.names import ObjectRef
+from sharder.ports import Changed, Listed, Removed
+from sharder.sdk.metadata import OwnMeta, OwnObject
+from sharder.sdk.progress import Progress
+from sharder.sdk.versions import is_reached
+
+Event: TypeAlias = Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
+
+
+class Whole(OwnObject, frozen=True, kw_only=True):
+    """An object with its metadata decoded, and all of it as JSON but `managedFields`."""
+
+    raw: bytes = b""
+
+
+_ENCODER = msgspec.json.Encoder()
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_META = msgspec.json.Decoder(OwnMeta)
+
+
+def whole(raw: bytes | msgspec.Raw, *, api_version: str, kind: str) -> Whole:
+    """Decode an object of a list or a watch; items of lists lack `apiVersion` and `kind`.
+
+    Raises:
+        msgspec.DecodeError: it is no Kubernetes object.
+    """
+    fields = _FIELDS.decode(raw)
+    metadata = _FIELDS.decode(fields.get("metadata", b"{}"))
+    metadata.pop("managedFields", None)
+    encoded = msgspec.json.encode(metadata)
+    typed = {"apiVersion": api_version, "kind": kind, **fields, "metadata": msgspec.Raw(encoded)}
+    buffer = bytearray()
+    _ENCODER.encode_into(typed, buffer)
+    return Whole(
+        api_version=api_version,
+        kind=kind,
+        metadata=_META.decode(encoded),
+        raw=bytes(buffer),  # no larger than it must be
+    )
+
+
+def everything(_: PartialObject) -> bool:
+    """Keep every object."""
+    return True
+
+
+class ObjectCache:
+    """The objects for which `keep` holds, indexed by what controls them.
+
+    It is fed by one watch, so states arrive in order; answers to this shard's own requests are
+    never mixed in.  Reads wait until that watch has shown this shard's writes.
+    """
+
+    def __init__(
+        self, progress: Progress, *, keep: Callable[[PartialObject], bool] = everything
+    ) -> None:
+        self._progress = progress
+        self._keep = keep
+        self._objects: dict[ObjectRef, Whole] = {}
+        self._children: dict[str, dict[ObjectRef, Whole]] = {}
+        """By the uid of what controls them."""
+        self._deleted: dict[ObjectRef, str] = {}
+        """The versions of objects that this shard has deleted, and the watch still shows."""
+
+    def update(self, event: Event) -> None:
+        """Store what the watch has shown."""
+        match event:
+            case Listed(items):
+                self._objects, self._children, self._deleted = {}, {}, {}
+                for obj in items:
+                    self._put(obj)
+            case Changed(obj):
+                self._drop(obj.metadata.ref)
+                self._put(obj)
+            case Removed(obj):
+                self._drop(obj.metadata.ref)
+
+    def deleted(self, ref: ObjectRef, version: str) -> None:
+        """Expect the watch to show what became of an object that was deleted in this version."""
+        found = self._objects.get(ref)
+        if found is not None and is_reached(version, found.metadata.resource_version):
+            self._deleted[ref] = version
+
+    async def get(self, ref: ObjectRef) -> msgspec.Raw | None:
+        """Return the object; None if it is not there, or if only the API server knows.
+
+        Raises:
+            Unavailable: the watch does not show this shard's writes.
+        """
+        if self._progress.is_doubted:
+            return None
+        await self._progress.until_shown(ref)
+        await self._progress.until_true(lambda: ref not in self._deleted)
+        found = self._objects.get(ref)
+        return None if found is None else msgspec.Raw(found.raw)
+
+    async def controlled_by(self, uid: str) -> list[msgspec.Raw]:
+        """Return the objects that the object with this uid controls, by namespace and name.
+
+        Raises:
+            Unavailable: the watch does not show this shard's writes, or one had no answer.
+        """
+        if self._progress.is_doubted:
+            raise Unavailable("a write had no answer: the children have to be listed again")
+        await self._progress.until_children_shown(uid)
+        await self._progress.until_true(
+            lambda: self._deleted.keys().isdisjoint(self._children.get(uid, {}))
+        )
+        children = self._children.get(uid, {})
+        return [msgspec.Raw(children[ref].raw) for ref in sorted(children)]
+
+    def _put(self, obj: PartialObject) -> None:
+        if not isinstance(obj, Whole) or not self._keep(obj):
+            return
+        self._objects[obj.metadata.ref] = obj
+        if obj.metadata.controller is not None:
+            siblings = self._children.setdefault(obj.metadata.controller.uid, {})
+            siblings[obj.metadata.ref] = obj
+
+    def _drop(self, ref: ObjectRef) -> None:
+        self._deleted.pop(ref, None)
+        before = self._objects.pop(ref, None)
+        if before is None or before.metadata.controller is None:
+            return
+        uid = before.metadata.controller.uid
+        siblings = self._children[uid]
+        del siblings[ref]
+        if not siblings:
+            del self._children[uid]

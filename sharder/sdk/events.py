@@ -1,0 +1,138 @@
+"""Events (core/v1) on a shard's objects; the same Event again raises the count of the first."""
+
+import logging
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from sharder.core.api.lease import to_the_second
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
+from sharder.core.errors import ApiError, Conflict, Forbidden, InvalidObject, NotFound
+from sharder.core.names import GroupResource, ObjectRef
+from sharder.kube.events import event_body, event_namespace
+from sharder.runtime.clock import Clock
+from sharder.sdk.owned import Identity
+
+EVENTS: Final = Resource(
+    id=GroupResource("", "events"), version="v1", kind="Event", namespaced=True
+)
+REFRESH_SECONDS: Final = 60.0
+"""Between two writes of a count: a reconcile that fails again and again sends few requests."""
+MAX_SERIES: Final = 4096
+"""Events whose count can still be raised (client-go v0.36.3, tools/record/events_cache.go)."""
+
+_RULE: Final = (
+    'add {apiGroups: [""], resources: [events], verbs: [create, patch]} to its ClusterRole'
+)
+
+_log = logging.getLogger(__name__)
+
+
+class EventStore(Protocol):
+    """The Events of the cluster, undecoded."""
+
+    async def create(self, namespace: str, body: Json) -> msgspec.Raw:
+        """Create an Event."""
+        ...
+
+    async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
+        """Merge `body` into the Event, guarded by its `metadata.resourceVersion`."""
+        ...
+
+
+class _Key(NamedTuple):
+    uid: str
+    warning: bool
+    reason: str
+    note: str
+
+
+@dataclass(slots=True)
+class _Series:
+    """An Event that was recorded, as it was written last."""
+
+    ref: ObjectRef
+    resource_version: str
+    count: int
+    written_at: float
+    """Monotonic seconds."""
+
+
+class EventRecorder:
+    """Records Events for one shard; a failure is logged and never raised."""
+
+    def __init__(self, store: EventStore, identity: Identity, *, clock: Clock) -> None:
+        self._store = store
+        self._identity = identity
+        self._clock = clock
+        self._series: dict[_Key, _Series] = {}
+        self._has_failed = False
+
+    async def record(self, about: PartialObject, reason: str, note: str, *, warning: bool) -> None:
+        """Record what happened to an object; an Event that was recorded before is counted."""
+        key = _Key(about.metadata.uid, warning, reason, note)
+        series = self._series.pop(key, None)
+        try:
+            if series is None or not await self._count(series):
+                series = await self._create(about, key)
+        except (ApiError, InvalidObject) as error:
+            self._log_failure(about, error)
+            if series is None:
+                return
+        else:
+            self._has_failed = False
+        # The last one is the one that was used last.
+        self._series[key] = series
+        if len(self._series) > MAX_SERIES:
+            del self._series[next(iter(self._series))]
+
+    async def _count(self, series: _Series) -> bool:
+        """Count an Event once more; return False if it is gone and a new one is needed."""
+        series.count += 1
+        now = self._clock.monotonic()
+        if now - series.written_at < REFRESH_SECONDS:
+            return True
+        body: Json = {
+            "metadata": {"resourceVersion": series.resource_version},
+            "count": series.count,
+            "lastTimestamp": to_the_second(self._clock.now()),
+        }
+        series.written_at = now
+        try:
+            written = _metadata(await self._store.patch(series.ref, body))
+        except (NotFound, Conflict):
+            # The server deletes Events after an hour; after a lost answer the version is unknown.
+            return False
+        series.resource_version = written.resource_version
+        return True
+
+    async def _create(self, about: PartialObject, key: _Key) -> _Series:
+        body = event_body(
+            about,
+            key.reason,
+            key.note,
+            warning=key.warning,
+            component=self._identity.ring,
+            instance=self._identity.shard,
+            now=self._clock.now(),
+        )
+        created = _metadata(await self._store.create(event_namespace(about), body))
+        return _Series(created.ref, created.resource_version, 1, self._clock.monotonic())
+
+    def _log_failure(self, about: PartialObject, error: ApiError | InvalidObject) -> None:
+        """Log the first of failures in a row."""
+        if self._has_failed:
+            return
+        self._has_failed = True
+        text = f"{error}; {_RULE}" if isinstance(error, Forbidden) else str(error)
+        fields = {"object": str(about.metadata.ref), "error": str(error)}
+        # Not a constant message: an author's program may show no fields.
+        _log.warning("event not recorded: %s: %s", about.metadata.ref, text, extra=fields)
+
+
+def _metadata(raw: msgspec.Raw) -> ObjectMeta:
+    try:
+        return msgspec.json.decode(raw, type=PartialObject).metadata
+    except msgspec.ValidationError as error:
+        raise InvalidObject(f"the Event does not have the expected shape: {error}") from error

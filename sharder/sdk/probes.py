@@ -1,0 +1,92 @@
+"""The HTTP port of a shard: `/healthz`, `/readyz` and `/metrics`."""
+
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+
+from sharder.config.settings import Address
+from sharder.core.errors import ConfigError
+from sharder.runtime.clock import Clock
+from sharder.sdk.measures import ShardMetrics
+
+METRICS_MISSING: Final = "the Python package prometheus-client is not installed\n"
+
+_log = logging.getLogger(__name__)
+
+
+class Readiness:
+    """Whether a shard does its work."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._judges: tuple[Callable[[float], bool], Callable[[], bool]] | None = None
+
+    def follow(self, holds_lease: Callable[[float], bool], is_listed: Callable[[], bool]) -> None:
+        """Judge from now on by whether the Lease is held at a time, and the objects are known."""
+        self._judges = holds_lease, is_listed
+
+    def reason(self) -> str:
+        """Return why the shard is not ready, empty if it is."""
+        if self._judges is None:
+            return "resources and rights are not checked yet"
+        holds_lease, is_listed = self._judges
+        if not holds_lease(self._clock.monotonic()):
+            return "the Lease is not held"
+        return "" if is_listed() else "the objects are not listed yet"
+
+
+@asynccontextmanager
+async def probes(
+    address: Address | None, *, not_ready: Callable[[], str], metrics: ShardMetrics
+) -> AsyncGenerator[int, None]:
+    """Serve, and yield the port; without an address do nothing, and yield 0.
+
+    The event loop answers, so a shard whose loop is blocked is not alive.
+
+    Raises:
+        ConfigError: the address cannot be listened on.
+    """
+    if address is None:
+        yield 0
+        return
+    # No access log: probes would be most of it.
+    runner = web.AppRunner(_app(not_ready, metrics), access_log=None)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, address.host or None, address.port).start()
+        except OSError as error:
+            why = error.strerror or error
+            raise ConfigError(f"cannot listen on {address.host}:{address.port}: {why}") from error
+        port = int(runner.addresses[0][1])
+        _log.info("serving health and metrics on port %d", port)
+        yield port
+    finally:
+        await runner.cleanup()
+
+
+def _app(not_ready: Callable[[], str], metrics: ShardMetrics) -> web.Application:
+    async def healthz(_: web.Request) -> web.Response:
+        return web.json_response({"alive": True})
+
+    async def readyz(_: web.Request) -> web.Response:
+        reason = not_ready()
+        status = HTTPStatus.SERVICE_UNAVAILABLE if reason else HTTPStatus.OK
+        return web.json_response({"ready": not reason, "reason": reason}, status=status)
+
+    async def scrape(_: web.Request) -> web.Response:
+        rendered = metrics.render()
+        if rendered is None:
+            return web.Response(text=METRICS_MISSING, status=HTTPStatus.NOT_FOUND)
+        body, content_type = rendered
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    app = web.Application()
+    app.router.add_get("/healthz", healthz)
+    app.router.add_get("/readyz", readyz)
+    app.router.add_get("/metrics", scrape)
+    return app

@@ -1,0 +1,85 @@
+"""How far the watch of one resource has come, and waiting for what this shard wrote."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from sharder.core.api.meta import ObjectMeta
+from sharder.core.errors import Unavailable
+from sharder.core.names import ObjectRef
+from sharder.runtime.clock import Clock
+from sharder.sdk.versions import Writes, is_reached
+
+WAIT_SECONDS: Final = 30.0
+"""A watch that shows nothing for so long is broken: the reconcile fails, and is retried."""
+
+
+class Progress:
+    """The position of a watch, and this shard's writes that it has not shown yet."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._position = ""
+        self._writes = Writes()
+        self._moved = asyncio.Event()
+        self._is_doubted = False
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether a write had no answer: it might have happened at any version."""
+        return self._is_doubted
+
+    def wrote(self, written: ObjectMeta) -> None:
+        """Expect the watch to show what the API server answered to a write."""
+        self._writes.add(written)
+        self._writes.shown(self._position)
+
+    def doubt(self) -> None:
+        """Note that a write had no answer."""
+        self._is_doubted = True
+
+    def trust(self) -> None:
+        """Note that a list begins that shows what became of writes without an answer."""
+        self._is_doubted = False
+
+    def move(self, position: str) -> None:
+        """Note that the watch has shown everything up to `position`."""
+        self._position = position
+        self._writes.shown(position)
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+    async def until(self, version: str) -> None:
+        """Return when the watch has shown `version`, or has begun if that is empty.
+
+        Raises:
+            Unavailable: it has not for `WAIT_SECONDS`.
+        """
+        await self.until_true(lambda: is_reached(self._position, version))
+
+    async def until_true(self, holds: Callable[[], bool]) -> None:
+        """Return when what the watch has shown makes `holds` true; likewise."""
+        if holds():
+            return
+        async with asyncio.TaskGroup() as group:
+            showing = group.create_task(self._moves_until(holds), name="wait for watch")
+            timer = group.create_task(self._clock.sleep(WAIT_SECONDS), name="watch timer")
+            await asyncio.wait({showing, timer}, return_when=asyncio.FIRST_COMPLETED)
+            showing.cancel()
+            timer.cancel()
+        if showing.cancelled():
+            raise Unavailable(
+                f"the watch has not shown this shard's writes for {WAIT_SECONDS:.0f} s"
+            )
+
+    async def _moves_until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            await self._moved.wait()
+
+    async def until_shown(self, ref: ObjectRef) -> None:
+        """Return when the watch has shown this shard's writes to the object."""
+        await self.until(self._writes.to(ref))
+
+    async def until_children_shown(self, uid: str) -> None:
+        """Return when the watch has shown this shard's writes to the object's children."""
+        await self.until(self._writes.to_children_of(uid))

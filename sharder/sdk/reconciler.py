@@ -1,0 +1,67 @@
+"""A main resource of a shard, its function, and the resources of its children.  Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sharder.core.errors import ConfigError
+from sharder.core.names import GroupResource
+from sharder.sdk.handlers import Handlers
+from sharder.sdk.predicates import Predicate, any_change
+
+Handled: TypeAlias = Mapping[GroupResource, Sequence[GroupResource]]
+"""The main resources that a shard reconciles, and the resources of the children of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciler:
+    """How a shard handles one main resource."""
+
+    resource: GroupResource
+    owns: tuple[GroupResource, ...]
+    handlers: Handlers
+    when: Predicate = any_change
+    """Which changes of an object need a reconcile."""
+    cache: frozenset[GroupResource] = frozenset()
+    """Resources whose objects are kept in memory."""
+
+    def check(self) -> None:
+        """Do nothing if this can work; `ConfigError` otherwise."""
+        self.handlers.check()
+        if strange := self.cache - {self.resource, *self.owns}:
+            raise ConfigError(
+                f"`cache` has {', '.join(sorted(map(str, strange)))}, which is neither "
+                f"{self.resource} nor in its `owns`"
+            )
+
+
+def children_of(handled: Handled) -> Sequence[GroupResource]:
+    """Return the resources of children, each once."""
+    return tuple(dict.fromkeys(child for owns in handled.values() for child in owns))
+
+
+def resources_of(handled: Handled) -> Sequence[GroupResource]:
+    """Return all resources, each once."""
+    return (*handled, *children_of(handled))
+
+
+def require_apart(reconcilers: Iterable[Reconciler]) -> None:
+    """Do nothing if no resource is handled twice.
+
+    Raises:
+        ConfigError: two reconcilers have one main resource, or a main resource is in an `owns`.
+            A ring places an object by itself or with what controls it, never both, so children
+            of a main resource would be on other shards than their parents.
+    """
+    mains = [each.resource for each in reconcilers]
+    for main in mains:
+        if mains.count(main) > 1:
+            raise ConfigError(f"{main} has two reconcilers: a shard runs one for each resource")
+    for each in reconcilers:
+        for child in each.owns:
+            if child in mains:
+                raise ConfigError(
+                    f"{child} has a reconciler and is in `owns` of {each.resource}: a ring places "
+                    "its objects by themselves, not with their parents; use another resource for "
+                    "children"
+                )

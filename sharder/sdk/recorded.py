@@ -1,0 +1,58 @@
+"""Writes of this shard, which its watch is expected to show."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.errors import Unavailable
+from sharder.core.names import ObjectRef
+from sharder.sdk.cache import ObjectCache
+from sharder.sdk.progress import Progress
+from sharder.sdk.workplace import Documents
+
+_OBJECTS = msgspec.json.Decoder(PartialObject)
+
+
+class RecordedDocuments:
+    """Whole objects of one resource; each write is noted, also one that had no answer."""
+
+    def __init__(self, inner: Documents, progress: Progress, cache: ObjectCache | None) -> None:
+        self._inner = inner
+        self._progress = progress
+        self._cache = cache
+
+    async def get(self, ref: ObjectRef) -> msgspec.Raw:
+        """Return the object as it is now (a quorum read)."""
+        return await self._inner.get(ref)
+
+    async def create(self, namespace: str, body: Json) -> msgspec.Raw:
+        """Create an object; `Conflict` if the name is taken."""
+        with self._doubted_without_answer():
+            return self._noted(await self._inner.create(namespace, body))
+
+    async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
+        """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
+        with self._doubted_without_answer():
+            return self._noted(await self._inner.patch(ref, body))
+
+    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
+        """Delete exactly this object in exactly this state; `Conflict` if it is another."""
+        with self._doubted_without_answer():
+            await self._inner.delete(ref, uid=uid, resource_version=resource_version)
+        if self._cache is not None:
+            self._cache.deleted(ref, resource_version)
+
+    @contextmanager
+    def _doubted_without_answer(self) -> Iterator[None]:
+        try:
+            yield
+        except (Unavailable, asyncio.CancelledError):
+            self._progress.doubt()
+            raise
+
+    def _noted(self, answer: msgspec.Raw) -> msgspec.Raw:
+        self._progress.wrote(_OBJECTS.decode(answer).metadata)
+        return answer

@@ -1,0 +1,115 @@
+"""Compare a shard with its ring: a ring must not assign what its shards do not handle."""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from sharder.core.api.ring import RingResource
+from sharder.core.errors import ApiError, Forbidden, InvalidObject, NotFound
+from sharder.core.names import RingName
+from sharder.runtime.clock import Clock
+from sharder.runtime.error_log import Once
+from sharder.sdk.cluster import Cluster
+from sharder.sdk.reconciler import Handled
+
+CHECK_SECONDS: Final = 60.0
+"""Between two checks while the shard works."""
+
+_log = logging.getLogger(__name__)
+
+
+class RingCheck:
+    """Compares a ring with what a shard handles; needs the right to get the ring."""
+
+    def __init__(
+        self, cluster: Cluster, ring: RingName, handled: Handled, *, clock: Clock
+    ) -> None:
+        self._cluster = cluster
+        self._ring = ring
+        self._handled = handled
+        self._clock = clock
+        self._logged = Once[RingName]()
+
+    async def problem(self) -> str:
+        """Return which of the ring's resources the shard does not handle, empty if none.
+
+        Other differences, and a ring that cannot be read, are logged, once.
+        """
+        resources = await self._resources()
+        if resources is None:
+            return ""
+        if foreign := unhandled(resources, self._handled):
+            return f"ControllerRing {self._ring} also assigns {foreign}"
+        problems = "; ".join(mismatches(resources, self._handled))
+        if self._logged.is_new(self._ring, problems) and problems:
+            # Not a constant message: an author's program may show no fields.
+            _log.warning("ControllerRing %s does not fit this shard: %s", self._ring, problems)
+        return ""
+
+    async def run(self) -> None:
+        """Log, until cancelled, when the ring begins to assign what the shard does not handle."""
+        known = ""
+        while True:
+            await self._clock.sleep(CHECK_SECONDS)
+            problem = await self.problem()
+            if problem and problem != known:
+                # Not a constant message, as above.
+                _log.warning("working on a part of the ring's objects only: %s", problem)
+            known = problem
+
+    async def _resources(self) -> Sequence[RingResource] | None:
+        """Return the ring's main resources; None, and the reason in the log once, if unknown."""
+        try:
+            return (await self._cluster.ring(self._ring)).spec.resources
+        except (ApiError, InvalidObject) as error:
+            if self._logged.is_new(self._ring, repr(error)):
+                _log_unreadable(self._ring, error)
+            return None
+
+
+def _log_unreadable(ring: RingName, error: ApiError | InvalidObject) -> None:
+    # No constant messages, as above.
+    match error:
+        case NotFound():
+            _log.warning("there is no ControllerRing %s: the shard gets no objects yet", ring)
+        case Forbidden():
+            _log.info(
+                "cannot compare ControllerRing %s with this shard: %s; add {apiGroups: "
+                '["sharding.timebertt.dev"], resources: [controllerrings], verbs: [get]} '
+                "to its ClusterRole",
+                ring,
+                error,
+            )
+        case _:
+            _log.warning("cannot compare ControllerRing %s with this shard: %s", ring, error)
+
+
+def unhandled(resources: Sequence[RingResource], handled: Handled) -> str:
+    """Return which main resources of a ring a shard has no reconciler for, and what to do."""
+    foreign = sorted(str(each.id) for each in resources if each.id not in handled)
+    if not foreign:
+        return ""
+    return (
+        f"{', '.join(foreign)}, which this shard would neither reconcile nor release: add a "
+        "reconciler, or create a ring with shards of its own"
+    )
+
+
+def mismatches(resources: Sequence[RingResource], handled: Handled) -> list[str]:
+    """Return what a shard handles and its ring does not, as sentences."""
+    controlled = {each.id: {child.id for child in each.controlled_resources} for each in resources}
+    listed = controlled.keys() | set().union(*controlled.values())
+    problems: list[str] = []
+    for main, children in handled.items():
+        if main not in listed:
+            problems.append(
+                f"it does not list {main} as a resource, so the shard gets no objects of it"
+            )
+        elif unlisted := sorted(
+            str(child) for child in children if child not in controlled.get(main, ())
+        ):
+            problems.append(
+                f"it does not list {', '.join(unlisted)} in the controlledResources of {main}, so "
+                "children do not move with their owners"
+            )
+    return problems

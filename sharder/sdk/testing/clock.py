@@ -1,0 +1,76 @@
+"""A clock that stands still until the test moves it, and chance that always falls the same way."""
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Sized
+from datetime import UTC, datetime, timedelta
+
+_SETTLE_ROUNDS = 50
+"""Turns of the event loop that tasks get which always have something to do at once."""
+
+
+async def settle() -> None:
+    """Let all tasks run until they wait for the clock or for each other."""
+    # asyncio has no public name for what is ready to run.
+    ready: Sized = vars(asyncio.get_running_loop())["_ready"]
+    for _ in range(_SETTLE_ROUNDS):
+        await asyncio.sleep(0)
+        if not ready:
+            return
+
+
+class FakeClock:
+    """Wall and monotonic time move together; `sleep` ends when `advance` has come so far."""
+
+    def __init__(self, now: datetime = datetime(2026, 3, 1, 12, tzinfo=UTC)) -> None:
+        self._start = now
+        self._elapsed = 0.0
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._sequence = itertools.count()
+
+    def now(self) -> datetime:
+        """Return the wall time."""
+        return self._start + timedelta(seconds=self._elapsed)
+
+    def monotonic(self) -> float:
+        """Return the seconds that have passed."""
+        return self._elapsed
+
+    def set_ahead(self, by: timedelta) -> None:
+        """Move the wall clock alone, as a correction of it does."""
+        self._start += by
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait until the test has let so much time pass."""
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        awake = asyncio.get_running_loop().create_future()
+        due = self._elapsed + seconds
+        heapq.heappush(self._sleepers, (due, next(self._sequence), awake))
+        await awake
+
+    async def advance(self, seconds: float) -> None:
+        """Let so much time pass; sleepers wake in the order of their times, each at its own."""
+        end = self._elapsed + seconds
+        await settle()
+        while self._sleepers and self._sleepers[0][0] <= end:
+            due, _, awake = heapq.heappop(self._sleepers)
+            self._elapsed = max(self._elapsed, due)
+            if not awake.done():
+                awake.set_result(None)
+                await settle()
+        self._elapsed = end
+        await settle()
+
+
+class FixedRng:
+    """Chance that always falls the same way, by default in the middle."""
+
+    def __init__(self, value: float = 0.5) -> None:
+        self._value = value
+
+    def random(self) -> float:
+        """Return the value."""
+        return self._value

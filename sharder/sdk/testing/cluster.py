@@ -1,0 +1,208 @@
+"""A cluster in memory: what the API server keeps, and what other clients do."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import ConfigError, NotFound, Unavailable
+from sharder.core.names import GroupResource, ObjectRef, RingName
+from sharder.kube.stores import LEASES
+from sharder.sdk.documents import Document
+from sharder.sdk.metadata import OwnObject
+from sharder.sdk.permissions import Right
+from sharder.sdk.testing.clock import FakeClock, settle
+from sharder.sdk.testing.documents import FakeDocuments, WholeStore
+from sharder.sdk.testing.resources import BUILT_IN
+from sharder.sdk.testing.rules import Rules, Tree, as_tree, meta_of, owner_uids, rules_of
+from sharder.sdk.testing.store import FakeStore, Versions
+from sharder.sdk.work import OwnObjects
+from sharder.sdk.workplace import parse_resource
+
+
+class FakeCluster:
+    """A cluster that serves the usual resources of Kubernetes, and others that a test adds.
+
+    It keeps the rules of the API server: resource versions and conflicts, watches, finalizers,
+    generations, and the status apart from the rest.  It runs no controllers and no webhooks.
+
+    `create`, `patch` and `delete` act as another client does, and return when the shards have
+    nothing left to do.  Objects are named `namespace/name`; the namespace is `default` if it is
+    left out.
+    """
+
+    def __init__(self, *resources: Resource, clock: FakeClock | None = None) -> None:
+        """Begin empty; `resources` are custom ones, made by `custom`."""
+        self.clock = clock or FakeClock()
+        self.lease_store = FakeStore(Lease, LEASES, rules=Rules(now=self._now))
+        self.rings: dict[RingName, ControllerRing] = {}
+        """The rings that shards find."""
+        self.denied: set[Right] = set()
+        """The rights that shards lack."""
+        self.requests: list[str] = []
+        """Reads of whole objects, such as `get demo`: those from a cache are none."""
+        self._versions = Versions()
+        self._resources: Mapping[GroupResource, Resource] = {
+            **BUILT_IN,
+            **{each.id: each for each in resources},
+        }
+        self._stores: dict[GroupResource, FakeStore[Tree]] = {}
+        self._is_away = False
+        self.lease_store.guard(request=self._require_answers, answer=self._require_answers)
+
+    def leases(self) -> FakeStore[Lease]:
+        """Return the Leases of all shards."""
+        return self.lease_store
+
+    async def find(self, resource: GroupResource) -> Resource:
+        """Return the resource; `NotFound` if it is not served."""
+        try:
+            return self._resources[resource]
+        except KeyError:
+            raise NotFound(f"the API server does not serve {resource}") from None
+
+    async def ring(self, name: RingName) -> ControllerRing:
+        """Return the ring; `NotFound` if there is none."""
+        try:
+            return self.rings[name]
+        except KeyError:
+            raise NotFound(f"there is no ControllerRing {name}") from None
+
+    async def may(self, right: Right) -> bool:
+        """Return whether shards have the right."""
+        return right not in self.denied
+
+    def objects(self, resource: Resource, labels: str) -> OwnObjects:
+        """Return the metadata of the objects that match the label selector."""
+        return self._store(resource).decoding(OwnObject, labels)
+
+    def whole(self, resource: Resource, labels: str) -> OwnObjects:
+        """Return the same objects with all that they hold."""
+        return WholeStore(self._store(resource), resource, labels)
+
+    def documents(self, resource: Resource) -> FakeDocuments:
+        """Return the whole objects."""
+        return FakeDocuments(self._store(resource), self.requests)
+
+    def statuses(self, resource: Resource) -> FakeDocuments:
+        """Return the whole objects; patches go to their status."""
+        return FakeDocuments(self._store(resource).status())
+
+    def store(self, resource: str) -> FakeStore[Tree]:
+        """Return the objects of a resource, such as `secrets` or `deployments.apps`.
+
+        By it a test lets requests fail, loses answers, or ends watches.
+        """
+        return self._store(self._named(resource))
+
+    async def create(self, body: Mapping[str, object]) -> Document:
+        """Create the object, and return it as it is stored."""
+        tree = as_tree(body)
+        partial = msgspec.convert(tree, PartialObject)
+        resource = self._of_kind(partial)
+        namespace = (partial.metadata.namespace or "default") if resource.namespaced else ""
+        created = await self._store(resource).create(namespace, tree)
+        await settle()
+        return created
+
+    async def get(self, resource: str, name: str) -> Document:
+        """Return the object; `NotFound` if there is none."""
+        return await self.store(resource).get(self.ref(resource, name))
+
+    async def list(self, resource: str, labels: str = "") -> Sequence[Document]:
+        """Return the objects that match the label selector, by name."""
+        return (await self.store(resource).selecting(labels).list()).items
+
+    async def patch(self, resource: str, name: str, body: Mapping[str, object]) -> Document:
+        """Merge `body` into the object, and return it."""
+        patched = await self.store(resource).patch(self.ref(resource, name), as_tree(body))
+        await settle()
+        return patched
+
+    async def patch_status(self, resource: str, name: str, body: Mapping[str, object]) -> Document:
+        """Do the same for the status; `body` is `{"status": {…}}`."""
+        patched = (
+            await self.store(resource).status().patch(self.ref(resource, name), as_tree(body))
+        )
+        await settle()
+        return patched
+
+    async def delete(self, resource: str, name: str) -> None:
+        """Delete the object; one with finalizers stays until they are removed."""
+        store, ref = self.store(resource), self.ref(resource, name)
+        meta = meta_of(await store.get(ref))
+        await store.delete(ref, uid=meta.uid, resource_version=meta.resource_version)
+        await settle()
+
+    async def collect_garbage(self) -> None:
+        """Delete all objects whose owners are all gone, as Kubernetes does some time later."""
+        while orphans := self._orphans():
+            for store, ref in orphans:
+                meta = meta_of(await store.get(ref))
+                await store.delete(ref, uid=meta.uid, resource_version=meta.resource_version)
+        await settle()
+
+    def disconnect(self) -> None:
+        """Let no request of anyone through, until `connect`; open watches show nothing."""
+        self._is_away = True
+
+    async def connect(self) -> None:
+        """Answer again."""
+        self._is_away = False
+        await settle()
+
+    async def advance(self, seconds: float) -> None:
+        """Let so much time pass, with all that shards do meanwhile."""
+        await self.clock.advance(seconds)
+
+    def ref(self, resource: str, name: str) -> ObjectRef:
+        """Return what `namespace/name` names."""
+        namespace, slash, bare = name.rpartition("/")
+        if not self._named(resource).namespaced:
+            return ObjectRef("", name)
+        return ObjectRef(namespace if slash else "default", bare)
+
+    def _orphans(self) -> Sequence[tuple[FakeStore[Tree], ObjectRef]]:
+        trees = [(store, tree) for store in self._stores.values() for tree in store.now()]
+        uids = {meta_of(tree).uid for _, tree in trees}
+        return [
+            (store, meta_of(tree).ref)
+            for store, tree in trees
+            if owner_uids(tree)
+            and not owner_uids(tree) & uids
+            and not meta_of(tree).deletion_timestamp
+        ]
+
+    def _named(self, resource: str) -> Resource:
+        try:
+            return self._resources[parse_resource(resource)]
+        except KeyError:
+            raise ConfigError(
+                f"this cluster does not serve {resource}: make it with "
+                f'FakeCluster(custom("{resource}", kind=…))'
+            ) from None
+
+    def _of_kind(self, partial: PartialObject) -> Resource:
+        for each in self._resources.values():
+            if (each.id.group, each.kind) == (partial.group, partial.kind):
+                return each
+        raise ConfigError(
+            f"this cluster does not serve {partial.kind!r} of group {partial.group!r}"
+        )
+
+    def _store(self, resource: Resource) -> FakeStore[Tree]:
+        if resource.id not in self._stores:
+            rules = rules_of(resource, self._now)
+            store = FakeStore(dict, resource, versions=self._versions, rules=rules)
+            store.guard(request=self._require_answers, answer=self._require_answers)
+            self._stores[resource.id] = store
+        return self._stores[resource.id]
+
+    def _require_answers(self) -> None:
+        if self._is_away:
+            raise Unavailable("the API server does not answer")
+
+    def _now(self) -> str:
+        return self.clock.now().isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,54 @@
+"""Whole objects of a store, as a shard reads and keeps them."""
+
+import msgspec
+from typing_extensions import override
+
+from sharder.core.api.meta import Json, Resource
+from sharder.core.names import ObjectRef
+from sharder.sdk.cache import Whole, whole
+from sharder.sdk.metadata import OwnObject
+from sharder.sdk.testing.rules import Tree
+from sharder.sdk.testing.store import FakeStore
+
+
+class FakeDocuments:
+    """Whole objects of a store, as bytes."""
+
+    def __init__(self, store: FakeStore[Tree], reads: list[str] | None = None) -> None:
+        """`reads` gets a line for each object that is read."""
+        self._store = store
+        self._reads = [] if reads is None else reads
+
+    async def get(self, ref: ObjectRef) -> msgspec.Raw:
+        """Return the object as it is now."""
+        self._reads.append(f"get {ref.name}")
+        return _raw(await self._store.get(ref))
+
+    async def create(self, namespace: str, body: Json) -> msgspec.Raw:
+        """Create an object; `Conflict` if the name is taken."""
+        return _raw(await self._store.create(namespace, body))
+
+    async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
+        """Merge `body` into the object; `Conflict` if it names another version."""
+        return _raw(await self._store.patch(ref, body))
+
+    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
+        """Delete exactly this object in exactly this state."""
+        await self._store.delete(ref, uid=uid, resource_version=resource_version)
+
+
+class WholeStore(FakeStore[OwnObject]):
+    """A view of a store with all that the objects hold, as the caches of a shard see it."""
+
+    def __init__(self, store: FakeStore[Tree], resource: Resource, labels: str) -> None:
+        super().__init__(OwnObject, resource, labels=labels)
+        self._state = store._state  # noqa: SLF001 - of the same class
+
+    @override
+    def _decode(self, tree: Tree) -> Whole:
+        kind, version = str(tree["kind"]), str(tree["apiVersion"])
+        return whole(msgspec.json.encode(tree), api_version=version, kind=kind)
+
+
+def _raw(tree: Tree) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(tree))

@@ -1,0 +1,114 @@
+"""What the API server does to an object when it is written.  Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import msgspec
+
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
+from sharder.core.errors import Rejected
+from sharder.sdk.testing.merge_patch import apply_merge_patch
+
+Tree: TypeAlias = dict[str, Json]
+"""A whole object as JSON."""
+
+_WITH_GENERATION: Final = frozenset(
+    {"admissionregistration.k8s.io", "apps", "batch", "networking.k8s.io", "policy"}
+)
+"""Groups of Kubernetes whose objects have a generation; all custom resources have one."""
+
+
+def _at_the_start() -> str:
+    return "2026-03-01T12:00:00Z"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What holds for the objects of a resource."""
+
+    has_generation: bool = False
+    """Whether a change outside of metadata and status raises `metadata.generation`."""
+    has_status: bool = False
+    """Whether the status is written through its subresource only."""
+    now: Callable[[], str] = _at_the_start
+    """The server's time, for timestamps."""
+
+    def created(self, body: Json) -> Tree:
+        """Return what is stored of the body of a creation."""
+        tree = merged(body, {"metadata": {}})
+        if self.has_status:
+            tree.pop("status", None)
+        return merged(tree, {"metadata": {"generation": 1}}) if self.has_generation else tree
+
+    def updated(self, current: Tree, wanted: Tree) -> Tree:
+        """Return what is stored of an update that does not go to the status.
+
+        Raises:
+            Rejected: it adds a finalizer to a deleted object.
+        """
+        if self.has_status:
+            wanted = {key: value for key, value in wanted.items() if key != "status"}
+            wanted |= {"status": current["status"]} if "status" in current else {}
+        if meta_of(current).deletion_timestamp and set(finalizers(wanted)) - set(
+            finalizers(current)
+        ):
+            raise Rejected(
+                "metadata.finalizers: Forbidden: no new finalizers can be added if the object is "
+                "being deleted"
+            )
+        is_same = _without_metadata(wanted) == _without_metadata(current)
+        return wanted if is_same or not self.has_generation else self._raised(wanted)
+
+    def deleted(self, current: Tree) -> Tree:
+        """Return what is stored of a deleted object that has finalizers."""
+        tree = merged(current, {"metadata": {"deletionTimestamp": self.now()}})
+        return self._raised(tree) if self.has_generation else tree
+
+    @staticmethod
+    def _raised(tree: Tree) -> Tree:
+        return merged(tree, {"metadata": {"generation": meta_of(tree).generation + 1}})
+
+
+def rules_of(resource: Resource, now: Callable[[], str]) -> Rules:
+    """Return the rules of a resource of Kubernetes, or of a custom one."""
+    group = resource.id.group
+    is_custom = "." in group and not group.endswith(".k8s.io")
+    return Rules(has_generation=is_custom or group in _WITH_GENERATION, has_status=True, now=now)
+
+
+def as_tree(body: Mapping[str, object]) -> Tree:
+    """Return the body as the API server decodes it; no change of `body` shows later."""
+    tree: Tree = msgspec.json.decode(msgspec.json.encode(body))
+    return tree
+
+
+def meta_of(tree: Tree) -> ObjectMeta:
+    """Return the object's metadata."""
+    return msgspec.convert(tree, PartialObject).metadata
+
+
+def finalizers(tree: Tree) -> Sequence[str]:
+    """Return the object's finalizers."""
+    metadata = tree["metadata"]
+    found = metadata.get("finalizers") if isinstance(metadata, Mapping) else None
+    return [str(each) for each in found] if isinstance(found, Sequence) else ()
+
+
+def owner_uids(tree: Tree) -> frozenset[str]:
+    """Return the uids of the object's owners."""
+    return frozenset(owner.uid for owner in meta_of(tree).owner_references or ())
+
+
+def merged(target: Json, patch: Json) -> Tree:
+    """Apply a merge patch to an object; the server keeps no empty labels or annotations."""
+    result = apply_merge_patch(target, patch)
+    metadata = result.get("metadata") if isinstance(result, Mapping) else None
+    if not isinstance(result, Mapping) or not isinstance(metadata, Mapping):
+        raise Rejected("an object needs metadata")
+    kept = {key: value for key, value in metadata.items() if value not in ({}, [])}
+    return {**result, "metadata": kept}
+
+
+def _without_metadata(tree: Tree) -> Tree:
+    return {key: value for key, value in tree.items() if key not in {"metadata", "status"}}

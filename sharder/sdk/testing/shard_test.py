@@ -1,0 +1,141 @@
+"""A shard on a cluster in memory, and a test that plays the sharder."""
+
+import asyncio
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Final, Self
+
+from sharder.core.api.meta import Json, ObjectMeta
+from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
+from sharder.core.errors import SharderError
+from sharder.core.leases.election import LeaseTiming
+from sharder.core.names import SHARDER_IDENTITY, ObjectRef, drain_label, owner_label
+from sharder.sdk.documents import Document
+from sharder.sdk.settings import Settings
+from sharder.sdk.shard import Shard
+from sharder.sdk.testing.clock import FixedRng, settle
+from sharder.sdk.testing.cluster import FakeCluster
+from sharder.sdk.testing.rules import as_tree, meta_of
+
+SETTINGS: Final = Settings(name="shard-a", namespace="default", lease=LeaseTiming())
+"""Settings of a shard that need no environment."""
+
+
+class ShardTest:
+    """Runs a shard on a cluster in memory while the `async with` block lasts.
+
+        async with ShardTest(shard) as test:
+            await test.create({"kind": "Secret", "metadata": {"name": "demo"}})
+            child = await test.cluster.get("configmaps", "demo-checksums")
+
+    The block is the sharder and all other clients: it creates objects, drains them, takes the
+    Lease away, and lets time pass.  Each of its calls returns when the shard has nothing left to
+    do, so a test never sleeps.
+    """
+
+    __test__ = False  # for pytest: it is no test itself
+
+    def __init__(self, shard: Shard, cluster: FakeCluster | None = None) -> None:
+        """Describe the test; several shards can work on one cluster."""
+        self.shard = shard
+        self.cluster = cluster or FakeCluster()
+        settings = shard.settings
+        self.name: Final = settings.name
+        """The shard's name, which is the owner label of its objects."""
+        self._lease = ObjectRef(settings.namespace, settings.name)
+        self._owner, self._drain = owner_label(shard.ring), drain_label(shard.ring)
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self.cluster.rings.setdefault(self.shard.ring, self._ring())
+        running = self.shard.serve_on(self.cluster, clock=self.cluster.clock, rng=FixedRng())
+        self._task = asyncio.create_task(running, name="shard")  # noqa: TID251 - ends with the block
+        await settle()
+        return self
+
+    async def __aexit__(
+        self,
+        type_: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        """End the shard at once; raise what ended it before, unless the block failed itself."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.wait({self._task})
+        if type_ is None and not self._task.cancelled() and self._task.exception() is not None:
+            self._task.result()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the shard has not ended."""
+        return self._task is not None and not self._task.done()
+
+    async def create(self, body: Mapping[str, object], *, owner: str | None = None) -> Document:
+        """Create an object that this shard owns, or the shard `owner`: empty for none yet."""
+        tree = as_tree(body)
+        metadata = tree.get("metadata")
+        fields = metadata if isinstance(metadata, Mapping) else {}
+        labels = fields.get("labels")
+        shard = self.name if owner is None else owner
+        owned = {**(labels if isinstance(labels, Mapping) else {})} | (
+            {self._owner: shard} if shard else {}
+        )
+        return await self.cluster.create({**tree, "metadata": {**fields, "labels": owned}})
+
+    async def owner(self, resource: str, name: str) -> str:
+        """Return the shard that owns the object, empty if none does."""
+        return meta_of(await self.cluster.get(resource, name)).label(self._owner)
+
+    async def assign(self, resource: str, name: str, shard: str | None = None) -> None:
+        """Assign the object to this shard, or to another, without asking its owner."""
+        await self._label(resource, name, {self._owner: shard or self.name, self._drain: None})
+
+    async def drain(self, resource: str, name: str) -> None:
+        """Ask the owner to release the object; `owner` is empty when it has acknowledged."""
+        await self._label(resource, name, {self._drain: "true"})
+
+    async def lose_lease(self) -> None:
+        """Take the Lease as the sharder does when it has given the shard up, and let it notice."""
+        body: Json = {"spec": {"holderIdentity": SHARDER_IDENTITY}}
+        await self.cluster.lease_store.patch(self._lease, body)
+        await self.cluster.advance(self.shard.settings.lease.retry_period)
+
+    async def ended(self) -> SharderError | None:
+        """Return how the shard has ended: with an error, or cleanly (None).
+
+        Raises:
+            TimeoutError: it is still running.
+        """
+        if self._task is None or not self._task.done():
+            raise TimeoutError(f"shard {self.name} is still running")
+        task, self._task = self._task, None
+        error = task.exception()
+        if error is not None and not isinstance(error, SharderError):
+            raise error
+        return error
+
+    async def stop(self) -> None:
+        """Request a clean stop, as SIGTERM does."""
+        self.shard.stop()
+        await settle()
+
+    async def _label(self, resource: str, name: str, labels: Mapping[str, str | None]) -> None:
+        await self.cluster.patch(resource, name, {"metadata": {"labels": labels}})
+
+    def _ring(self) -> ControllerRing:
+        resources = tuple(
+            RingResource(
+                group=main.group,
+                resource=main.resource,
+                controlled_resources=tuple(
+                    ControlledResource(group=child.group, resource=child.resource)
+                    for child in children
+                ),
+            )
+            for main, children in self.shard.handled.items()
+        )
+        return ControllerRing(
+            metadata=ObjectMeta(name=self.shard.ring), spec=RingSpec(resources=resources)
+        )

@@ -1,0 +1,296 @@
+"""A collection of objects in memory that behaves like one of the API server.
+
+It does what the API server does as far as the contract tests say (tests/contract and
+tests/integration/contract run the same facts against both).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import msgspec
+
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.errors import ApiError, Conflict, Expired, NotFound
+from sharder.core.names import ObjectRef
+from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
+from sharder.sdk.testing.rules import Rules, Tree, finalizers, merged, meta_of
+from sharder.sdk.testing.selectors import matches
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+class Versions:
+    """The counter of resource versions, one for all stores that stand for one server."""
+
+    def __init__(self) -> None:
+        self.now = 100
+
+    def next(self) -> int:
+        """Return a version that no other has."""
+        self.now += 1
+        return self.now
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    version: int
+    before: Tree | None
+    after: Tree | None
+
+
+def _pass() -> None:
+    """Let it through."""
+
+
+@dataclass(slots=True)
+class _State:
+    """What all views of one collection share."""
+
+    versions: Versions
+    objects: dict[ObjectRef, Tree] = field(default_factory=dict)
+    history: list[_Change] = field(default_factory=list)
+    oldest: int = 0
+    hang_ups: int = 0
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    faults: deque[ApiError] = field(default_factory=deque)
+    losses: deque[ApiError] = field(default_factory=deque)
+    request: Callable[[], None] = _pass
+    answer: Callable[[], None] = _pass
+
+    def commit(self, ref: ObjectRef, after: Tree | None) -> Tree:
+        """Store the object, or remove it, and tell the watches."""
+        before = self.objects.pop(ref, None)
+        version = self.versions.next()
+        stamped = merged(after or before, {"metadata": {"resourceVersion": str(version)}})
+        if after is not None:
+            self.objects[ref] = stamped
+        self.history.append(_Change(version, before, stamped if after is not None else None))
+        self.tell()
+        self.answer()
+        if self.losses:
+            raise self.losses.popleft()
+        return stamped
+
+    def tell(self) -> None:
+        news, self.news = self.news, asyncio.Event()
+        news.set()
+
+
+class FakeStore(Generic[T]):
+    """A `sharder.ports.Store` in memory; views with other selectors share the objects."""
+
+    def __init__(
+        self,
+        of: type[T],
+        resource: Resource,
+        *,
+        versions: Versions | None = None,
+        labels: str = "",
+        namespace: str = "",
+        fields: str = "",
+        rules: Rules | None = None,
+    ) -> None:
+        """Begin empty; `of` is what objects are decoded as."""
+        self._of = of
+        self._resource = resource
+        self._labels = labels
+        self._namespace = namespace
+        self._fields = fields
+        self._rules = rules or Rules()
+        self._status_only = False
+        self._state = _State(versions or Versions())
+
+    def selecting(self, labels: str, *, namespace: str = "", fields: str = "") -> "FakeStore[T]":
+        """Return a view of the objects that match."""
+        return self.decoding(self._of, labels, namespace=namespace, fields=fields)
+
+    def decoding(
+        self, of: type[D], labels: str = "", *, namespace: str = "", fields: str = ""
+    ) -> "FakeStore[D]":
+        """Return a view of the objects that match, decoded as `of`."""
+        view = FakeStore(
+            of,
+            self._resource,
+            labels=labels,
+            namespace=namespace,
+            fields=fields,
+            rules=self._rules,
+        )
+        view._state = self._state
+        return view
+
+    def status(self) -> "FakeStore[T]":
+        """Return a view through which `patch` changes the status and nothing else."""
+        view = self.selecting(self._labels)
+        view._status_only = True  # noqa: SLF001 - of the same class
+        return view
+
+    def fail(self, *errors: ApiError) -> None:
+        """Let the next calls fail, one each, without any effect."""
+        self._state.faults.extend(errors)
+
+    def lose(self, *errors: ApiError) -> None:
+        """Let the next writes get through and their answers be lost."""
+        self._state.losses.extend(errors)
+
+    def guard(self, *, request: Callable[[], None], answer: Callable[[], None]) -> None:
+        """Ask before each request, and before the answer to what was written; both may raise."""
+        self._state.request, self._state.answer = request, answer
+
+    def changes(self) -> Iterator[tuple[T, T]]:
+        """Yield what each write has found and left, but for the first and the last."""
+        for change in self._state.history:
+            if change.before and change.after:
+                yield self._decode(change.before), self._decode(change.after)
+
+    def now(self) -> Sequence[T]:
+        """Return the objects that match, whatever is set to fail."""
+        return self._matching(self._labels)
+
+    def compact(self) -> None:
+        """Forget the history: older versions are expired."""
+        self._state.history.clear()
+        self._state.oldest = self._state.versions.now
+
+    def hang_up(self) -> None:
+        """End all watches in good order, as the server does after a while."""
+        self._state.hang_ups += 1
+        self._state.tell()
+
+    async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
+        """Return the objects that match, and the version to watch from."""
+        self._stumble()
+        items = self._matching(self._labels)
+        return Listed(list(filter(keep, items)) if keep else items, str(self._state.versions.now))
+
+    async def stream(self, labels: str = "") -> AsyncGenerator[T, None]:
+        """Yield the objects that match this selector too."""
+        self._stumble()
+        for obj in self._matching(",".join(filter(None, (self._labels, labels)))):
+            yield obj
+
+    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
+        """Yield what happens after the version, until `hang_up`."""
+        self._stumble()
+        state, hang_ups, seen = self._state, self._state.hang_ups, int(resource_version)
+        if seen < state.oldest:
+            raise Expired(f"too old resource version: {seen} ({state.oldest})")
+        yield Bookmark(resource_version)
+        while state.hang_ups == hang_ups:
+            news = state.news
+            for change in [change for change in state.history if change.version > seen]:
+                seen = change.version
+                event = self._event(change)
+                if event is not None:
+                    yield event
+            if news is state.news:
+                await news.wait()
+            self._stumble()
+
+    async def get(self, ref: ObjectRef) -> T:
+        """Return the object as it is now."""
+        self._stumble()
+        return self._decode(self._find(ref))
+
+    async def create(self, namespace: str, body: Json) -> T:
+        """Create an object; `Conflict` if the name is taken."""
+        self._stumble()
+        meta = msgspec.convert(body, PartialObject).metadata
+        number = self._state.versions.now
+        ref = ObjectRef(namespace, meta.name or f"{meta.generate_name}{number:05}")
+        if ref in self._state.objects:
+            raise Conflict(f"{self._resource.id} {ref} already exists")
+        tree = self._rules.created(body)
+        identity: Tree = {
+            "apiVersion": "/".join(
+                filter(None, (self._resource.id.group, self._resource.version))
+            ),
+            "kind": self._resource.kind,
+            "metadata": {
+                "name": ref.name,
+                "namespace": namespace,
+                "uid": f"uid-{number}",
+                "creationTimestamp": meta.creation_timestamp or self._rules.now(),
+            },
+        }
+        return self._decode(self._state.commit(ref, merged(tree, identity)))
+
+    async def patch(self, ref: ObjectRef, body: Json) -> T:
+        """Merge `body` into the object; `Conflict` if it names another version."""
+        self._stumble()
+        current = self._find(ref)
+        version = meta_of(current).resource_version
+        wanted = merged(current, body)
+        if meta_of(wanted).resource_version != version:
+            raise Conflict(f"{self._resource.id} {ref} has been modified")
+        if self._status_only:
+            wanted = {**current, "status": wanted.get("status")}
+        else:
+            wanted = self._rules.updated(current, wanted)
+        if wanted == current:
+            return self._decode(current)
+        is_gone = meta_of(wanted).deletion_timestamp and not finalizers(wanted)
+        stored = self._state.commit(ref, None if is_gone else wanted)
+        return self._decode(wanted if is_gone else stored)
+
+    async def apply(self, ref: ObjectRef, body: Json) -> T:
+        """Merge `body` into the object, or create it."""
+        try:
+            return await self.patch(ref, body)
+        except NotFound:
+            return await self.create(ref.namespace, body)
+
+    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
+        """Delete exactly this object in exactly this state."""
+        self._stumble()
+        current = self._find(ref)
+        meta = meta_of(current)
+        if (meta.uid, meta.resource_version) != (uid, resource_version):
+            raise Conflict(f"{self._resource.id} {ref} is not the one to delete")
+        if not finalizers(current):
+            self._state.commit(ref, None)
+        elif meta.deletion_timestamp is None:
+            self._state.commit(ref, self._rules.deleted(current))
+
+    def _stumble(self) -> None:
+        self._state.request()
+        if self._state.faults:
+            raise self._state.faults.popleft()
+
+    def _find(self, ref: ObjectRef) -> Tree:
+        try:
+            return self._state.objects[ref]
+        except KeyError:
+            raise NotFound(f"{self._resource.id} {ref} not found") from None
+
+    def _matching(self, labels: str) -> Sequence[T]:
+        trees = [tree for _, tree in sorted(self._state.objects.items())]
+        return [self._decode(tree) for tree in trees if self._selects(tree, labels)]
+
+    def _event(self, change: _Change) -> WatchEvent[T] | None:
+        before, after = self._selected(change.before), self._selected(change.after)
+        if after is not None:
+            return Changed(self._decode(after))
+        if before is not None:
+            version = {"metadata": {"resourceVersion": str(change.version)}}
+            return Removed(self._decode(merged(before, version)))
+        return None
+
+    def _selected(self, tree: Tree | None) -> Tree | None:
+        return tree if tree and self._selects(tree, self._labels) else None
+
+    def _selects(self, tree: Tree, labels: str) -> bool:
+        meta = meta_of(tree)
+        fields = {"metadata.name": meta.name, "metadata.namespace": meta.namespace}
+        return (
+            matches(labels, meta.labels or {})
+            and matches(self._fields, fields)
+            and self._namespace in {"", meta.namespace}
+        )
+
+    def _decode(self, tree: Tree) -> T:
+        return msgspec.convert(tree, self._of)

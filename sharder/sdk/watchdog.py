@@ -1,0 +1,119 @@
+"""A thread that notices while the event loop is blocked, and says by what.
+
+`Runner` reports a step that was too long when it is over.  That is too late for a step that never
+ends, or that ends after the Lease was lost.
+"""
+
+import asyncio
+import logging
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+from sharder.runtime.clock import Clock
+
+BLOCKED_SECONDS: Final = 1.0
+"""After so long without a heartbeat the loop counts as blocked; half the renew deadline if that is
+shorter."""
+
+BEAT_SECONDS: Final = 0.2
+"""Between two heartbeats, and between two checks of them."""
+
+SHOWN_CALLS: Final = 3
+"""How many of the innermost calls a warning shows."""
+
+_log = logging.getLogger(__name__)
+
+
+class Activity:
+    """What the event loop does now; another thread may read it."""
+
+    def __init__(self) -> None:
+        self.step: tuple[str, Mapping[str, str]] | None = None
+        """A step of a reconcile: its name, and the fields of a log record about it."""
+
+
+class Watchdog:
+    """Compares the heartbeat of the event loop with the clock."""
+
+    def __init__(self, activity: Activity, clock: Clock, *, renew_deadline: float) -> None:
+        """Watch the event loop of the calling thread."""
+        self._activity = activity
+        self._clock = clock
+        self._deadline = renew_deadline
+        self._thread = threading.get_ident()
+        self._beat = clock.monotonic()
+        self._checked = self._beat
+        self._limit = self._first_limit = min(BLOCKED_SECONDS, renew_deadline / 2)
+
+    def beat(self) -> None:
+        """Note that the event loop runs."""
+        self._beat = self._clock.monotonic()
+        self._limit = self._first_limit
+
+    def check(self) -> None:
+        """Warn if the event loop is blocked; again whenever that time has doubled."""
+        now, before = self._clock.monotonic(), self._checked
+        self._checked = now
+        if now - before > self._first_limit:
+            # This thread was late too, so the process was paused.
+            self._beat = now
+        seconds = now - self._beat
+        if seconds >= self._limit:
+            self._limit *= 2
+            self._warn(seconds)
+
+    def _warn(self, seconds: float) -> None:
+        what, fields = self._activity.step or ("code outside of reconciles", {})
+        left = max(0.0, self._deadline - seconds)
+        frames = sys._current_frames()  # noqa: SLF001 - it has no other name
+        # Not a constant message: an author's program may show no fields.
+        _log.warning(
+            "event loop blocked for %s s by %s: the Lease is not renewed meanwhile, "
+            "%s s are left; now at %s",
+            f"{seconds:.1f}",
+            what,
+            f"{left:.1f}",
+            calls(frames.get(self._thread)),
+            extra=dict(fields),
+        )
+
+
+def calls(frame: FrameType | None) -> str:
+    """Return the innermost calls of a thread, such as `controller.py:42 in reconcile`."""
+    stack = traceback.extract_stack(frame)[-SHOWN_CALLS:] if frame else []
+    return ", called from ".join(
+        f"{each.filename.rpartition('/')[2]}:{each.lineno} in {each.name}"
+        for each in reversed(stack)
+    )
+
+
+@contextmanager
+def watched(activity: Activity, clock: Clock, *, renew_deadline: float) -> Iterator[None]:
+    """Watch the running event loop while the block lasts."""
+    watchdog = Watchdog(activity, clock, renew_deadline=renew_deadline)
+    loop, stop = asyncio.get_running_loop(), threading.Event()
+    timer = asyncio.Handle(watchdog.beat, (), loop)
+
+    def beat() -> None:
+        nonlocal timer
+        watchdog.beat()
+        timer = loop.call_later(BEAT_SECONDS, beat)
+
+    def check() -> None:
+        while not stop.wait(BEAT_SECONDS):
+            watchdog.check()
+
+    beat()
+    thread = threading.Thread(target=check, name="watch event loop", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        stop.set()
+        thread.join()

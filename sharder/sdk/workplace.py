@@ -1,0 +1,101 @@
+"""What the requests of one shard share: its identity, its Lease, and the cluster's objects."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from sharder.core.api.meta import Json, Resource, api_group
+from sharder.core.errors import ConfigError
+from sharder.core.names import GroupResource, ObjectRef
+from sharder.runtime.clock import Clock
+from sharder.sdk.cache import ObjectCache
+from sharder.sdk.children import Body
+from sharder.sdk.events import EventRecorder
+from sharder.sdk.owned import Identity, OwnedObjects
+from sharder.sdk.progress import Progress
+
+
+class Documents(Protocol):
+    """Whole objects of one resource, undecoded."""
+
+    async def get(self, ref: ObjectRef) -> msgspec.Raw:
+        """Return the object as it is now (a quorum read)."""
+        ...
+
+    async def create(self, namespace: str, body: Json) -> msgspec.Raw:
+        """Create an object; `Conflict` if the name is taken."""
+        ...
+
+    async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
+        """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
+        ...
+
+    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
+        """Delete exactly this object in exactly this state; `Conflict` if it is another."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """A resource and its objects."""
+
+    resource: Resource
+    documents: Documents
+    progress: Progress
+    """How far the shard's watch of them has come."""
+    cache: ObjectCache | None = None
+    """This shard's objects as the watch last showed them, if they are kept in memory."""
+
+    async def read(self, ref: ObjectRef) -> msgspec.Raw:
+        """Return the object from the cache; as it is now, if that does not have it."""
+        known = None if self.cache is None else await self.cache.get(ref)
+        return await self.documents.get(ref) if known is None else known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """What the requests of one shard share."""
+
+    identity: Identity
+    owned: OwnedObjects
+    main: Collected
+    status: Documents
+    """The main objects; patches go to their status."""
+    children: tuple[Collected, ...]
+    holds_lease: Callable[[], bool]
+    """Whether the Lease is certainly ours now."""
+    clock: Clock
+    events: EventRecorder
+
+    def fields(self, ref: ObjectRef, **more: str) -> dict[str, str]:
+        """Return the fields of a log record about a main object, and `more`."""
+        return {
+            "ring": self.identity.ring,
+            "shard": self.identity.shard,
+            "resource": str(self.main.resource.id),
+            "object": str(ref),
+            **more,
+        }
+
+    def children_like(self, body: Body) -> Collected:
+        """Return the collection of a child; `ConfigError` if its resource is not in `owns`."""
+        wanted = (api_group(str(body.get("apiVersion", ""))), body.get("kind"))
+        for kind in self.children:
+            if wanted == (kind.resource.id.group, kind.resource.kind):
+                return kind
+        raise ConfigError(f"{wanted[1]} of group {wanted[0]!r} is not in `owns`")
+
+    def cached_children(self, resource: GroupResource) -> ObjectCache:
+        """Return the cache of children; `ConfigError` if they are not in `owns` and `cache`."""
+        for kind in self.children:
+            if kind.resource.id == resource and kind.cache is not None:
+                return kind.cache
+        raise ConfigError(f"{resource} is not in `owns` and in `cache` of the reconciler")
+
+
+def parse_resource(text: str) -> GroupResource:
+    """Return what `secrets` or `deployments.apps` names."""
+    resource, _, group = text.partition(".")
+    return GroupResource(group, resource)

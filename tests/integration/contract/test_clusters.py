@@ -1,0 +1,13 @@
+"""The cluster of a shard keeps the contract of clusters, on a real API server."""
+
+import pytest
+
+from sharder.kube.client import Client
+from sharder.sdk.cluster import KubeCluster
+from tests.support.cluster_contract import ClusterContract, Place
+
+
+class TestKubeCluster(ClusterContract):
+    @pytest.fixture
+    def place(self, client: Client, own_namespace: str) -> Place:
+        return Place(cluster=KubeCluster(client), namespace=own_namespace)

@@ -1,0 +1,351 @@
+"""`sharder check`, `dump` and `top` beside a running sharder, healthy and with one fault each."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+
+from hack.control_plane import ControlPlane
+from hack.playground import MANIFESTS, NAMESPACE, RING, SHARDS, SYSTEM, Playground
+from sharder.core.api.lease import format_time
+from sharder.core.api.meta import Json
+from sharder.core.diagnosis.finding import Finding, Level
+from sharder.core.diagnosis.report import CheckReport
+from sharder.core.names import RING_LABEL
+from tests.support.documents import blocks, commands, section
+from tests.support.eventually import eventually
+from tests.support.users import WITHIN
+
+SHARDER: Final = Path(sys.executable).with_name("sharder")
+CLI: Final = Path("docs/cli.md")
+CONFIGURATION: Final = f"mutatingwebhookconfiguration/controllerring-{RING}"
+HELD: Final = ("shard-a", "shard-b")
+
+
+class Cluster:
+    """A playground with a sharder, two shards that hold their Leases, and some Secrets."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.playground = Playground(plane)
+
+    def install(self) -> None:
+        self.playground.install()
+        self.plane.apply(json.dumps(deployment()))
+        self.kubectl(
+            *("patch", "deployment", "sharder", "-n", SYSTEM, "--subresource=status"),
+            *("--type=merge", "-p", '{"status": {"replicas": 1, "readyReplicas": 1}}'),
+        )
+        for name in HELD:
+            self.plane.apply(json.dumps(lease(name, seconds=3600)))
+        self.playground.start_sharder(gracefulShutDown="0s")
+
+    def kubectl(self, *words: str) -> str:
+        return self.plane.kubectl(*words)
+
+    def run(self, *words: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
+        return self.shell(f"sharder {' '.join(words)}", kubeconfig)
+
+    def shell(
+        self, command: str, kubeconfig: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-c", command],
+            env={
+                **os.environ,
+                "PATH": os.pathsep.join([str(SHARDER.parent), os.environ["PATH"]]),
+                "KUBECONFIG": str(kubeconfig or self.plane.admin_kubeconfig),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def check(self, *words: str, kubeconfig: Path | None = None) -> CheckReport:
+        """Return the findings; the exit code has to fit them."""
+        done = self.run("check", *words, "-o", "json", kubeconfig=kubeconfig)
+        assert done.stdout, done.stderr
+        report = msgspec.json.decode(done.stdout, type=CheckReport)
+        assert done.returncode == (1 if report.failed else 0), done.stderr
+        return report
+
+    def faults(self, *words: str, kubeconfig: Path | None = None) -> dict[str, list[Finding]]:
+        """Return what is not OK, by check."""
+        found: dict[str, list[Finding]] = {}
+        for each in self.check(*words, kubeconfig=kubeconfig).findings:
+            if each.level is not Level.OK:
+                found.setdefault(each.check, []).append(each)
+        return found
+
+    async def until_healthy(self) -> None:
+        async def healthy() -> None:
+            faults = self.faults()
+            assert not faults, faults
+
+        await eventually(healthy, within=2 * WITHIN)
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Keep the sharder from repairing what the body breaks; it repairs that in the end."""
+        self.playground.pause("sharder-0")
+        try:
+            yield
+        finally:
+            self.playground.resume("sharder-0")
+            await self.until_healthy()
+
+
+def deployment() -> Json:
+    """Return what the chart would install; without nodes it makes no pods."""
+    labels = {"app.kubernetes.io/name": "sharder"}
+    container = {"name": "sharder", "image": "registry.example.com/none"}
+    template: Json = {
+        "metadata": {"labels": labels},
+        "spec": {"serviceAccountName": "sharder", "containers": [container]},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "sharder", "namespace": SYSTEM},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def lease(name: str, *, seconds: int, age: timedelta = timedelta(), ring: str = RING) -> Json:
+    """Return the Lease of a shard that renewed it so long ago."""
+    renewed = format_time(datetime.now(UTC) - age)
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": SHARDS, "labels": {RING_LABEL: ring}},
+        "spec": {
+            "holderIdentity": name,
+            "leaseDurationSeconds": seconds,
+            "acquireTime": renewed,
+            "renewTime": renewed,
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with ControlPlane() as plane:
+        cluster = Cluster(plane)
+        cluster.install()
+        asyncio.run(cluster.until_healthy())
+        yield cluster
+
+
+async def test_a_healthy_installation_passes_every_check(cluster: Cluster) -> None:
+    report = cluster.check()
+
+    assert (report.failed, report.warned) == (0, 0)
+    webhook = next(each for each in report.findings if each.check == "webhook")
+    assert f"a dry-run create of a Secret in {NAMESPACE}" in webhook.message
+    assert webhook.message.endswith(tuple(f"{shard} owns it" for shard in HELD))
+
+
+async def test_the_check_writes_nothing(cluster: Cluster) -> None:
+    def stored() -> str:
+        return cluster.kubectl("get", "secrets,configmaps,namespaces", "-A", "-o", "name")
+
+    before = stored()
+    cluster.check()
+
+    assert stored() == before
+
+
+async def test_every_command_of_the_document_works(cluster: Cluster) -> None:
+    sections = (section(CLI, f"sharder {name}") for name in ("check", "top"))
+    typed = [command for text in sections for command in commands(text)]
+    assert len(typed) >= 4
+
+    for command in typed:
+        done = cluster.shell(command.replace("my-ring", RING))
+        assert (done.returncode, done.stderr, bool(done.stdout)) == (0, "", True), command
+
+
+async def test_a_webhook_configuration_that_is_deleted_is_noticed(cluster: Cluster) -> None:
+    async with cluster.paused():
+        cluster.kubectl("delete", CONFIGURATION)
+
+        faults = cluster.faults()
+
+    assert [each.level for each in faults["configuration"]] == [Level.FAIL]
+    assert [each.level for each in faults["webhook"]] == [Level.FAIL]
+
+
+async def test_a_ca_that_did_not_sign_the_certificate_is_noticed(cluster: Cluster) -> None:
+    other = cluster.kubectl(
+        *("config", "view", "--raw", "--minify"),
+        *("-o", "jsonpath={.clusters[0].cluster.certificate-authority-data}"),
+    )
+    path = "/webhooks/0/clientConfig/caBundle"
+    change = [{"op": "replace", "path": path, "value": other}]
+    async with cluster.paused():
+        cluster.kubectl("patch", CONFIGURATION, "--type=json", "-p", json.dumps(change))
+
+        (found,) = cluster.faults()["configuration"]
+
+    assert found.level is Level.FAIL
+    assert "lacks the authority of the serving certificate" in found.message
+
+
+async def test_a_sharder_that_has_ended_is_noticed(cluster: Cluster) -> None:
+    cluster.playground.stop("sharder-0")
+    try:
+        faults = cluster.faults()
+    finally:
+        cluster.playground.start_sharder(gracefulShutDown="0s")
+        await cluster.until_healthy()
+
+    assert faults.keys() == {"leader", "webhook"}
+    assert "no replica leads" in faults["leader"][0].message
+
+
+async def test_a_missing_right_is_named_with_its_rule(cluster: Cluster) -> None:
+    with without_right(cluster):
+
+        async def noticed() -> None:
+            (found,) = cluster.faults()["rights"]
+            assert found.level is Level.FAIL
+            assert found.advice is not None
+            assert found.advice.startswith(
+                'add {apiGroups: [""], resources: [secrets], verbs: [patch]}'
+            )
+
+        await eventually(noticed, within=WITHIN)
+    await cluster.until_healthy()
+
+
+@contextmanager
+def without_right(cluster: Cluster) -> Iterator[None]:
+    """Take the right to patch Secrets from the sharder."""
+    watching = ["get", "list", "watch"]
+    rules = [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": [*watching, "patch"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": watching},
+    ]
+    role = "clusterrole/sharder-sharded-resources"
+    cluster.kubectl("patch", role, "--type=merge", "-p", json.dumps({"rules": rules}))
+    try:
+        yield
+    finally:
+        cluster.plane.apply(MANIFESTS / "sharder.yaml")
+
+
+async def test_a_shard_that_does_not_renew_its_lease_is_noticed(cluster: Cluster) -> None:
+    silent = lease("shard-c", seconds=15, age=timedelta(seconds=20))
+    cluster.plane.apply(json.dumps(silent))
+    try:
+        (found,) = cluster.faults()["shards"]
+    finally:
+        cluster.kubectl("delete", "lease", "shard-c", "-n", SHARDS)
+
+    assert found.level is Level.WARN
+    assert found.message.startswith("shard-c has not renewed its Lease for")
+
+
+async def test_a_lease_of_an_unknown_ring_is_noticed(cluster: Cluster) -> None:
+    cluster.plane.apply(json.dumps(lease("shard-d", seconds=3600, ring="no-such-ring")))
+    try:
+        (found,) = cluster.faults()["shards"]
+    finally:
+        cluster.kubectl("delete", "lease", "shard-d", "-n", SHARDS)
+
+    assert (found.level, found.ring) == (Level.WARN, None)
+    assert "no-such-ring, which does not exist" in found.message
+
+
+async def test_those_on_call_learn_what_they_cannot_see_and_see_the_rest(
+    cluster: Cluster,
+) -> None:
+    (rights,) = (block.text for block in blocks("yaml") if "sharder-on-call" in block.text)
+    cluster.plane.apply(rights.replace("my-controller", SHARDS))
+    on_call = cluster.plane.kubeconfig("alice", groups=["on-call"])
+    cluster.kubectl("create", "secret", "generic", "held", "-n", NAMESPACE)
+
+    async def told() -> None:
+        report = cluster.check(kubeconfig=on_call)
+        levels = {each.check: each.level for each in report.findings}
+        assert levels.pop("rights") is levels.pop("replicas") is Level.WARN
+        assert set(levels.values()) == {Level.OK}
+        webhook = next(each for each in report.findings if each.check == "webhook")
+        assert f"a dry-run update of the Secret {NAMESPACE}/" in webhook.message
+
+    await eventually(told, within=WITHIN)
+
+
+async def test_a_ring_that_does_not_exist_is_an_error(cluster: Cluster) -> None:
+    done = cluster.run("check", "no-such-ring")
+
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert f"existing rings: {RING}" in done.stderr
+
+
+async def test_a_cluster_without_the_crd_fails_in_every_line_that_says_why(
+    cluster: Cluster,
+) -> None:
+    with ControlPlane() as empty:
+        other = Cluster(empty)
+
+        levels = {each.check: each.level for each in other.check().findings}
+
+    assert levels["crd"] is levels["leader"] is Level.FAIL
+
+
+async def test_a_plan_from_a_dump_that_is_piped_is_that_of_the_cluster(cluster: Cluster) -> None:
+    piped = cluster.shell(f"sharder dump {RING} | sharder plan --file - -o json")
+
+    assert (piped.returncode, piped.stderr) == (0, "")
+    assert piped.stdout == cluster.run("plan", RING, "-o", "json").stdout
+
+
+async def test_top_shows_the_shards_as_the_leader_counts_them(cluster: Cluster) -> None:
+    async def counted() -> None:
+        done = cluster.run("top", RING)
+        lines = done.stdout.splitlines()
+        assert (done.returncode, done.stderr) == (0, "")
+        assert lines[0].startswith(f"{RING}: 2 of 2 shards available, ")
+        assert sorted(line.split()[0] for line in lines[2:4]) == [*HELD]
+
+    await eventually(counted, within=WITHIN)
+
+
+async def test_a_fence_is_proven_and_the_shards_outside_of_it_are_named(cluster: Cluster) -> None:
+    account = "my-controller"
+    cluster.kubectl("create", "serviceaccount", account, "-n", SHARDS)
+    printed = cluster.run("fence", RING, "--service-account", f"{SHARDS}/{account}")
+    assert cluster.faults(RING) == {}
+
+    cluster.plane.apply(printed.stdout)
+    enforced = ("wait", f"controllerring/{RING}", "--for=condition=Fenced", "--timeout=120s")
+    cluster.kubectl(*enforced)
+
+    uncovered = [each.message for each in cluster.faults(RING)["fence"]]
+    assert uncovered == [
+        f"the fence does not cover the shard of Lease {SHARDS}/{name}: "
+        "there is no pod of that name"
+        for name in HELD
+    ]
+
+    for name in HELD:
+        cluster.plane.token_kubeconfig(SHARDS, account, pod=name)
+    assert cluster.faults(RING) == {}
+
+    cluster.kubectl("delete", "validatingadmissionpolicybinding", f"controllerring-{RING}-fence")
+
+    async def gone() -> None:
+        (finding,) = cluster.faults(RING)["fence"]
+        assert finding.message == "the API server enforces no fence"
+
+    await eventually(gone, within=WITHIN)

@@ -1,0 +1,50 @@
+"""Requests to the webhook, and what is stored after its answer."""
+
+from sharder.core.admission import Decision, Review, decide
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.movement.acknowledgement import Writer
+from sharder.core.names import GroupResource
+from sharder.core.ring.snapshot import RingSnapshot
+from tests.support.json_patch import admitted
+from tests.support.values import SECRETS, WIDGETS, A, B, available, named, snapshot
+
+SHARDER = "system:serviceaccount:sharding-system:sharder"
+PERSON = Writer(username="alice")
+OWNERS_POD = Writer(username="system:serviceaccount:elsewhere:operator", pod_name=A)
+OWNERS_ACCOUNT = Writer(username="system:serviceaccount:default:operator")
+OTHER_POD = Writer(username="system:serviceaccount:elsewhere:operator", pod_name=B)
+STRANGE_ACCOUNT = Writer(username="system:serviceaccount:kube-system:gitops")
+RING = snapshot()
+EMPTY = snapshot(available())
+TO_B = named(WIDGETS, B, RING)
+"""A Widget that the ring wants on shard b."""
+
+
+SECRET_TO_B = named(SECRETS, B, RING)
+
+
+def create(
+    new: PartialObject,
+    *,
+    of: GroupResource = WIDGETS,
+    writer: Writer = PERSON,
+    by: RingSnapshot = RING,
+) -> Decision:
+    review = Review(operation="CREATE", resource=of, obj=new, old=None, writer=writer)
+    return decide(review, by, frozenset({SHARDER}))
+
+
+def update(
+    old: PartialObject,
+    new: PartialObject,
+    *,
+    of: GroupResource = WIDGETS,
+    writer: Writer = PERSON,
+    by: RingSnapshot = RING,
+) -> Decision:
+    review = Review(operation="UPDATE", resource=of, obj=new, old=old, writer=writer)
+    return decide(review, by, frozenset({SHARDER}))
+
+
+def stored(new: PartialObject, decision: Decision) -> ObjectMeta:
+    return admitted(new, decision.operations).metadata

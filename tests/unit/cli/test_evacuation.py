@@ -1,0 +1,235 @@
+"""Facts about `sharder evacuate`, and about waiting for its end."""
+
+import asyncio
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from sharder.cli.evacuation import begin, complete
+from sharder.cli.operations import ClusterAccess, Operate
+from sharder.cli.reports import OperationReport
+from sharder.core.errors import ApiError, SharderError, Unavailable
+from sharder.core.names import EVACUATE_ANNOTATION, ObjectRef
+from tests.support.steered_cluster import IS_CORDONED, IS_EVACUATED, Steered
+from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, obj
+
+
+@pytest.fixture
+async def cluster() -> Steered:
+    steered = Steered()
+    await steered.filled()
+    return steered
+
+
+def waiting(within: timedelta | None = None) -> Operate:
+    async def operate(access: ClusterAccess) -> OperationReport:
+        (report,) = (await complete(access, ring=DEMO, shards=(A,), within=within)).reports
+        return report
+
+    return operate
+
+
+async def test_shards_are_all_marked_before_the_first_is_waited_for(cluster: Steered) -> None:
+    await cluster.give(0, A)
+    marked = list[dict[str, str]]()
+
+    async def look() -> None:
+        marked.extend([await cluster.annotations(shard) for shard in (A, B)])
+        await cluster.move(0, "shard-c")
+
+    cluster.clock.script = [look]
+    done = await cluster.run(partial(complete, ring=DEMO, shards=(A, B), within=None))
+
+    assert marked == [IS_EVACUATED] * 2
+    assert [report.result for report in done.reports] == [
+        f"{shard} has no objects left" for shard in (A, B)
+    ]
+
+
+async def test_a_dry_run_of_an_evacuation_counts_what_would_leave(cluster: Steered) -> None:
+    for number in range(3):
+        await cluster.give(number)
+    await cluster.give(7, B)
+    await cluster.add(SECRETS, obj(SECRETS, "s", owner=A, drain="true"))
+    await cluster.add(CONFIGMAPS, obj(CONFIGMAPS, "of nobody", owner=A))
+    await cluster.add(WIDGETS, obj(WIDGETS, "out of scope", owner=A, namespace="elsewhere"))
+
+    report = await cluster.run(partial(begin, ring=DEMO, shard=A, dry_run=True))
+
+    assert report.objects == 4
+    assert report.result.endswith("gets no new objects; 4 objects would move")
+    assert await cluster.annotations() == {}
+
+
+def beginning() -> Operate:
+    return partial(begin, ring=DEMO, shard=A, dry_run=False)
+
+
+async def test_an_evacuation_that_has_only_begun_is_not_said_to_be_done(
+    cluster: Steered,
+) -> None:
+    await cluster.give(0)
+
+    report = await cluster.run(beginning())
+
+    assert report.result == (
+        "shard-a is marked for evacuation: it gets no new objects; 1 object will move"
+    )
+    assert report.objects == 1
+    assert await cluster.annotations() == IS_EVACUATED
+
+
+async def test_an_evacuation_in_a_paused_ring_is_said_to_move_nothing_yet(
+    cluster: Steered,
+) -> None:
+    await cluster.give(0)
+    await cluster.pause()
+
+    report = await cluster.run(beginning())
+
+    assert report.result.endswith("; it has 1 object; none moves while movement is paused")
+
+
+async def test_an_evacuation_of_the_last_open_shard_is_said_to_move_nothing_yet(
+    cluster: Steered,
+) -> None:
+    await cluster.give(0)
+    await cluster.annotate(B, {**IS_CORDONED})
+
+    report = await cluster.run(beginning())
+
+    assert report.result.endswith(
+        "; it has 1 object; none moves until another shard accepts objects"
+    )
+
+
+async def test_an_evacuation_of_an_empty_shard_says_that_it_is_empty(cluster: Steered) -> None:
+    assert (await cluster.run(beginning())).result.endswith("; it has no objects")
+
+
+async def test_an_evacuation_is_reported_also_where_objects_cannot_be_counted(
+    cluster: Steered,
+) -> None:
+    del cluster.objects._resources[SECRETS]
+
+    report = await cluster.run(beginning())
+
+    assert report.result.endswith("gets no new objects")
+    assert report.objects is None
+    assert await cluster.annotations() == IS_EVACUATED
+    with pytest.raises(ApiError):
+        await cluster.run(partial(begin, ring=DEMO, shard=A, dry_run=True))
+
+
+async def test_waiting_ends_when_the_shard_is_seen_empty_twice(cluster: Steered) -> None:
+    await cluster.give(0)
+    late = partial(cluster.give, 1)
+    cluster.clock.script = [
+        partial(cluster.move, 0),
+        late,
+        partial(cluster.move, 1),
+    ]
+
+    report = await cluster.run(waiting())
+
+    assert (report.result, report.objects) == ("shard-a has no objects left", 0)
+    assert await cluster.annotations() == IS_EVACUATED
+    assert cluster.clock.monotonic() == 5
+
+
+async def test_waiting_may_be_taken_up_again(cluster: Steered) -> None:
+    await cluster.annotate(A, {**IS_EVACUATED})
+
+    report = await cluster.run(waiting())
+
+    assert (report.changes, report.objects) == ((), 0)
+
+
+async def test_waiting_goes_on_when_the_shard_is_gone(cluster: Steered) -> None:
+    async def stop() -> None:
+        del cluster.leases._state.objects[ObjectRef("default", A)]
+
+    await cluster.give(0)
+    cluster.clock.script = [stop, partial(cluster.move, 0)]
+
+    assert (await cluster.run(waiting())).objects == 0
+
+
+async def test_time_that_is_up_is_reported_with_what_is_left(cluster: Steered) -> None:
+    for number in range(4):
+        await cluster.give(number)
+    await cluster.add(SECRETS, obj(SECRETS, "s", owner=A, drain="true"))
+
+    with pytest.raises(
+        SharderError,
+        match=r"^timed out after 3s: shard-a has 5 objects, 1 of them draining: "
+        r"widgets\.example\.com default/w0, .*w1, .*w2, …; the evacuation continues",
+    ):
+        await cluster.run(waiting(timedelta(seconds=3)))
+
+    assert await cluster.annotations() == IS_EVACUATED
+    assert cluster.clock.monotonic() == 3
+
+
+async def test_an_interrupt_is_said_to_end_the_waiting_alone(cluster: Steered) -> None:
+    async def interrupt() -> None:
+        raise asyncio.CancelledError
+
+    cluster.clock.script = [interrupt]
+
+    with pytest.raises(asyncio.CancelledError):
+        await cluster.run(waiting())
+
+    assert cluster.warnings() == [
+        "interrupted; an evacuation that has begun continues: wait again, or end it with "
+        '"sharder uncordon"'
+    ]
+    assert await cluster.annotations() == IS_EVACUATED
+
+
+async def test_an_outage_after_an_empty_look_proves_nothing(cluster: Steered) -> None:
+    async def break_down() -> None:
+        cluster.namespaces.fail(*(Unavailable("it is busy") for _ in range(5)))
+
+    cluster.clock.script = [break_down]
+
+    with pytest.raises(SharderError, match="after 2s: shard-a has 0 objects"):
+        await cluster.run(waiting(timedelta(seconds=2)))
+
+
+async def test_a_shard_that_is_empty_when_time_is_up_is_looked_at_once_more(
+    cluster: Steered,
+) -> None:
+    report = await cluster.run(waiting(timedelta()))
+
+    assert report.objects == 0
+
+
+async def test_an_evacuation_that_is_taken_back_is_not_waited_for(cluster: Steered) -> None:
+    await cluster.give(0)
+    cluster.clock.script = [partial(cluster.annotate, A, {EVACUATE_ANNOTATION: None})]
+
+    with pytest.raises(
+        SharderError, match=r"ended the evacuation: shard-a has 1 .*: widgets.* default/w0$"
+    ):
+        await cluster.run(waiting())
+
+
+async def test_an_outage_is_waited_through(cluster: Steered) -> None:
+    async def break_down() -> None:
+        cluster.namespaces.fail(Unavailable("it is busy"), Unavailable("it is busy"))
+
+    await cluster.give(0)
+    cluster.clock.script = [break_down, partial(cluster.move, 0)]
+
+    assert (await cluster.run(waiting())).objects == 0
+
+
+async def test_time_that_is_up_in_an_outage_is_reported_too(cluster: Steered) -> None:
+    cluster.objects.stores[WIDGETS].fail(Unavailable("it is busy"))
+
+    with pytest.raises(
+        SharderError, match="after 0s: the objects of shard-a could not be counted"
+    ):
+        await cluster.run(waiting(timedelta()))

@@ -1,0 +1,107 @@
+"""Facts about `sharder.cli.words`: the command line takes the words that kubectl takes."""
+
+import pytest
+
+from sharder.cli.words import Target, is_named, ring_in, shard_in, targets_of, the_one
+from sharder.core.api.meta import Resource
+from sharder.core.errors import ConfigError
+from sharder.core.names import GroupResource
+
+DEPLOYMENTS = Resource(
+    id=GroupResource("apps", "deployments"),
+    version="v1",
+    kind="Deployment",
+    namespaced=True,
+    singular="deployment",
+    short_names=("deploy",),
+)
+SECRETS = Resource(
+    id=GroupResource("", "secrets"),
+    version="v1",
+    kind="Secret",
+    namespaced=True,
+    singular="secret",
+)
+OTHER_SECRETS = Resource(
+    id=GroupResource("example.com", "secrets"),
+    version="v2",
+    kind="Secret",
+    namespaced=True,
+    singular="secret",
+)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("deployments", "deployment", "deploy", "Deployment", "DEPLOY"),
+        *("deployments.apps", "deploy.apps", "Deployment.apps", "deployments.v1.apps"),
+    ],
+)
+def test_plural_singular_short_name_and_kind_name_a_resource(word: str) -> None:
+    assert is_named(DEPLOYMENTS, word)
+
+
+@pytest.mark.parametrize("word", ["", "deploys", "deployments.batch", "deployments.v2.apps", "."])
+def test_other_words_do_not_name_it(word: str) -> None:
+    assert not is_named(DEPLOYMENTS, word)
+
+
+def test_a_word_for_two_resources_is_ambiguous_without_its_group() -> None:
+    both = (DEPLOYMENTS, SECRETS, OTHER_SECRETS)
+
+    assert the_one("secret.example.com", both) == OTHER_SECRETS
+    assert the_one("pods", both) is None
+    with pytest.raises(ConfigError, match=r"use one of secrets, secrets\.example\.com$"):
+        the_one("secret", both)
+
+
+@pytest.mark.parametrize(
+    ("words", "namespace", "targets"),
+    [
+        (["secrets", "a"], None, [("secrets", "a")]),
+        (["secrets", "a", "b"], "n", [("secrets", "n/a"), ("secrets", "n/b")]),
+        (["secrets", "n/a", "m/b"], None, [("secrets", "n/a"), ("secrets", "m/b")]),
+        (["secrets", "n/a"], "n", [("secrets", "n/a")]),
+        (["secret/a"], "n", [("secret", "n/a")]),
+        (["secret/a", "cm/b"], "n", [("secret", "n/a"), ("cm", "n/b")]),
+        (["secret/n/a"], None, [("secret", "n/a")]),
+    ],
+)
+def test_objects_are_named_as_for_kubectl(
+    words: list[str], namespace: str | None, targets: list[tuple[str, str]]
+) -> None:
+    assert targets_of(words, namespace) == [Target(*target) for target in targets]
+
+
+@pytest.mark.parametrize(
+    ("words", "namespace", "message"),
+    [
+        (["secrets"], "n", "secrets names no object"),
+        (["secret/"], "n", "secret/ names no object"),
+        (["secret/a", "b"], "n", "secret/a b names no object"),
+        (["secrets", ""], "n", "names no object"),
+        (["secrets", "m/a"], "n", "m/a is not in the namespace n of --namespace"),
+    ],
+)
+def test_other_words_name_no_object(words: list[str], namespace: str | None, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        targets_of(words, namespace)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["demo", "ring/demo", "ControllerRing/demo", "controllerring.sharding.timebertt.dev/demo"],
+)
+def test_a_ring_can_be_named_with_its_kind(word: str) -> None:
+    assert ring_in(word) == "demo"
+
+
+@pytest.mark.parametrize("word", ["a", "lease/a", "shard/a", "lease.coordination.k8s.io/a"])
+def test_a_shard_can_be_named_with_its_kind(word: str) -> None:
+    assert shard_in(word) == "a"
+
+
+@pytest.mark.parametrize("word", ["secret/demo", "lease.apps/demo"])
+def test_a_name_of_another_kind_stays_as_it_is(word: str) -> None:
+    assert ring_in(word) == shard_in(word) == word

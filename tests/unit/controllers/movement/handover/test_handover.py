@@ -1,0 +1,640 @@
+"""Facts about objects that their shard has let go."""
+
+import pytest
+from msgspec import structs
+
+from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
+from sharder.controllers.scope import ResourceKey
+from sharder.core.api.ring import (
+    ControlledResource,
+    PlacementSpec,
+    RingResource,
+    RingSpec,
+    StrategyName,
+)
+from sharder.core.errors import Expired, Forbidden, InvalidObject, NotFound, Rejected, Unavailable
+from sharder.core.keys import main_key
+from sharder.core.names import RingName
+from tests.support.cluster import Call, Cluster, on, once, raising
+from tests.support.counting import tally_of
+from tests.support.movement import SOON, moving, patched, resync
+from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, named, ring
+
+MAPS = ControlledResource(resource=CONFIGMAPS.resource)
+
+
+async def test_an_object_that_was_released_is_assigned_without_the_webhook() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        name = named(WIDGETS, B, cluster.snapshot)
+        widget = await cluster.add(WIDGETS, name, owner=A, draining=True)
+        await cluster.clock.advance(SOON)
+        draining = await cluster.owners(WIDGETS)
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(SOON)
+
+    assert draining == {name: A + "*"}
+    assert await cluster.owners(WIDGETS) == {name: B}
+
+
+async def test_an_object_that_the_webhook_assigned_needs_nothing() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.label(widget, WIDGETS, owner=C, drain=None)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(WIDGETS) == {"w": C}
+    assert patched(cluster) == []
+
+
+async def test_an_acknowledged_drain_counts_where_the_webhook_leads_it() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        name = named(WIDGETS, B, cluster.snapshot)
+        obj = await cluster.add(WIDGETS, name, owner=A, draining=True)
+        await cluster.settle()
+        await cluster.label(obj, WIDGETS, owner=B, drain=None)
+        await cluster.clock.advance(SOON)
+
+    assert cluster.arrivals == [(name, A, B)]
+
+
+async def test_a_withdrawn_drain_moves_nothing_in_the_counts() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        obj = await cluster.add(
+            WIDGETS, named(WIDGETS, A, cluster.snapshot), owner=A, draining=True
+        )
+        await cluster.settle()
+        await cluster.label(obj, WIDGETS, drain=None)
+        await cluster.clock.advance(SOON)
+
+    assert cluster.arrivals == []
+
+
+async def test_an_object_that_was_deleted_while_draining_needs_nothing() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.delete(widget, WIDGETS)
+        await cluster.clock.advance(SOON)
+
+    assert patched(cluster) == []
+
+
+async def test_an_object_out_of_scope_keeps_no_owner() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True, namespace="unknown")
+        await cluster.settle()
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(WIDGETS) == {"w": ""}
+
+
+async def test_what_it_controls_goes_first() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, owner=A, draining=True)
+        other = await cluster.add(SECRETS, "other", owner=A)
+        for number in range(3):
+            await cluster.add(CONFIGMAPS, f"c{number}", owner=A, controlled_by=owner)
+        await cluster.add(CONFIGMAPS, "of-other", owner=A, controlled_by=other)
+        await cluster.add(CONFIGMAPS, "of-nobody", owner=A)
+        await cluster.settle()
+        before = await cluster.owners(CONFIGMAPS)
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+
+    children = {"c0": B, "c1": B, "c2": B}
+    assert before == dict.fromkeys([*children, "of-other", "of-nobody"], A)
+    assert await cluster.owners(CONFIGMAPS) == children | {"of-other": A, "of-nobody": A}
+    assert await cluster.owners(SECRETS) == {name: B, "other": A}
+    assert patched(cluster)[-1] == (SECRETS, name)
+
+
+async def test_a_controlled_object_out_of_scope_is_left_alone() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        owner = await cluster.add(
+            SECRETS, named(SECRETS, B, cluster.snapshot), owner=A, draining=True, namespace=""
+        )
+        for namespace in ("default", "unknown"):
+            await cluster.add(
+                CONFIGMAPS, namespace, owner=A, controlled_by=owner, namespace=namespace
+            )
+        await cluster.settle()
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+        wanted = (await cluster.owners(SECRETS)).popitem()[1]
+
+    assert wanted in {A, B}
+    assert (await cluster.owners(CONFIGMAPS))["default"] == wanted
+    assert (await cluster.owners(CONFIGMAPS))["unknown"] == A
+
+
+async def test_a_controlled_object_that_another_client_controls_by_now_stays() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, owner=A, draining=True)
+        other = await cluster.add(SECRETS, "other", owner=A)
+        child = await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+
+        async def replace_it() -> None:
+            await cluster.delete(child, CONFIGMAPS)
+            await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=other)
+
+        cluster.objects.before.append(on("patch", CONFIGMAPS, once(replace_it)))
+        await cluster.settle()
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+    assert await cluster.owners(SECRETS) == {name: B, "other": A}
+
+
+async def test_what_is_main_as_well_is_not_moved_as_controlled() -> None:
+    of = RingSpec(resources=(RingResource(resource="configmaps"), *ring().spec.resources))
+    cluster = Cluster(type(ring())(metadata=ring().metadata, spec=of))
+
+    async with moving(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, owner=A, draining=True)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        await cluster.settle()
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
+async def test_a_shard_that_releases_it_in_two_writes_leaves_nothing_behind() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, owner=A, draining=True)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        await cluster.settle()
+        await cluster.label(owner, SECRETS, owner=None)
+        await cluster.settle()
+        await cluster.label(owner, SECRETS, drain=None)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
+async def test_a_drain_without_an_owner_leaves_nothing_behind() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, draining=True)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        await cluster.settle()
+        await cluster.label(owner, SECRETS, drain=None)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
+async def test_what_was_released_while_the_watch_was_broken_is_found() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        gone = await cluster.add(WIDGETS, named(WIDGETS, B, cluster.snapshot), owner=A)
+        gone = await cluster.label(gone, WIDGETS, drain="true")
+        await cluster.add(WIDGETS, "still", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.acknowledge(gone, WIDGETS)
+        cluster.store(WIDGETS).compact()
+        cluster.store(WIDGETS).fail(Expired("too old"))
+        await cluster.clock.advance(5)
+
+    assert await cluster.owners(WIDGETS) == {gone.metadata.name: B, "still": A + "*"}
+
+
+async def test_many_acknowledgements_are_carried_over_together() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        owners = [
+            await cluster.add(SECRETS, f"s{number}", owner=A, draining=True)
+            for number in range(20)
+        ]
+        await cluster.settle()
+        cluster.objects.calls.clear()
+        for owner in owners:
+            await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+
+    assert "" not in (await cluster.owners(SECRETS)).values()
+    assert cluster.objects.calls.count(Call("stream", CONFIGMAPS)) == 1
+
+
+async def test_without_shards_it_stays_without_owner_until_the_resync() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(60)
+
+    assert await cluster.owners(WIDGETS) == {"w": ""}
+    assert [call.verb for call in cluster.objects.calls].count("get") == 1
+
+
+async def test_a_snapshot_that_is_replaced_in_the_middle_begins_it_anew() -> None:
+    cluster = Cluster()
+
+    async def leave() -> None:
+        await cluster.leave(B)
+        await cluster.settle()
+
+    async with moving(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, owner=A, draining=True)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        await cluster.settle()
+        cluster.objects.before.append(on("stream", CONFIGMAPS, once(leave)))
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+        await cluster.settle()
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(SECRETS) == {name: A}
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+    assert patched(cluster) == [(SECRETS, name)]
+
+
+async def test_a_leader_that_lost_its_lease_writes_nothing() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        cluster.leads = False
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(1)
+
+    assert patched(cluster) == []
+
+
+@pytest.mark.parametrize("verb", ["get", "patch"])
+@pytest.mark.parametrize("error", [Rejected("denied"), InvalidObject("not an object")])
+async def test_a_poisoned_object_keeps_no_other_and_is_tried_again(
+    verb: str, error: Exception
+) -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A):
+        widgets = [
+            await cluster.add(WIDGETS, f"w{number}", owner=A, draining=True) for number in range(3)
+        ]
+        await cluster.settle()
+        cluster.objects.before.append(on(verb, WIDGETS, raising(error), name="w1"))
+        for widget in widgets:
+            await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(SOON)
+        at_first = await cluster.owners(WIDGETS)
+        cluster.objects.before.clear()
+        await cluster.clock.advance(3)
+
+    assert at_first == {"w0": A, "w1": "", "w2": A}
+    assert await cluster.owners(WIDGETS) == {"w0": A, "w1": A, "w2": A}
+
+
+async def test_a_poisoned_child_keeps_its_owner_back_and_no_other() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        owners = [
+            await cluster.add(SECRETS, name, owner=A, draining=True) for name in ("s0", "s1", "s2")
+        ]
+        target = {
+            o.metadata.name: str(cluster.snapshot.wanted(f"/Secret/default/{o.metadata.name}"))
+            for o in owners
+        }
+        for owner in owners:
+            await cluster.add(
+                CONFIGMAPS, f"of-{owner.metadata.name}", owner=C, controlled_by=owner
+            )
+            await cluster.add(CONFIGMAPS, f"x-{owner.metadata.name}", owner=A, controlled_by=owner)
+        await cluster.settle()
+        cluster.objects.before.append(on("patch", CONFIGMAPS, raising(Rejected("denied"))))
+        for owner in owners:
+            await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+        at_first = await cluster.owners(SECRETS)
+        cluster.objects.before.clear()
+        await cluster.clock.advance(3)
+
+    assert set(target.values()) == {A, B}
+    assert at_first == {name: "" if shard == B else A for name, shard in target.items()}
+    assert await cluster.owners(SECRETS) == target
+
+
+async def test_what_comes_later_does_not_wait_for_the_poisoned() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A):
+        first = await cluster.add(WIDGETS, "w1", owner=A, draining=True)
+        second = await cluster.add(WIDGETS, "w2", owner=A, draining=True)
+        await cluster.settle()
+        cluster.objects.before.append(on("patch", WIDGETS, raising(Rejected("no")), name="w1"))
+        await cluster.acknowledge(first, WIDGETS)
+        await cluster.clock.advance(1000)
+        await cluster.acknowledge(second, WIDGETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(WIDGETS) == {"w1": "", "w2": A}
+
+
+@pytest.mark.parametrize("verb", ["find", "stream"])
+async def test_controlled_objects_that_do_not_exist_keep_nobody(verb: str) -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A):
+        owner = await cluster.add(SECRETS, "s", owner=A, draining=True)
+        await cluster.settle()
+        cluster.objects.before.append(on(verb, CONFIGMAPS, raising(NotFound("not served"))))
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(SECRETS) == {"s": A}
+
+
+async def test_controlled_objects_that_cannot_be_read_keep_their_owners() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A):
+        owner = await cluster.add(SECRETS, "s", owner=A, draining=True)
+        await cluster.settle()
+        cluster.objects.before.append(on("stream", CONFIGMAPS, raising(Forbidden("no"))))
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(SOON)
+        at_first = await cluster.owners(SECRETS)
+        cluster.objects.before.clear()
+        await cluster.clock.advance(3)
+
+    assert at_first == {"s": ""}
+    assert await cluster.owners(SECRETS) == {"s": A}
+
+
+async def test_a_resource_that_is_served_later_is_watched_then() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("find", WIDGETS, raising(NotFound("not served"))))
+
+    async with moving(cluster, A):
+        await cluster.clock.advance(60)
+        cluster.objects.before.clear()
+        await cluster.clock.advance(300)
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(WIDGETS) == {"w": A}
+
+
+async def test_a_resource_that_is_served_in_another_version_is_looked_up_again() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A):
+        cluster.objects.calls.clear()
+        cluster.store(WIDGETS).fail(NotFound("the server does not serve this"))
+        cluster.store(WIDGETS).hang_up()
+        await cluster.clock.advance(5)
+
+    assert Call("find", WIDGETS) in cluster.objects.calls
+
+
+async def test_a_watch_that_breaks_is_resumed_where_it_was() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        cluster.objects.calls.clear()
+        cluster.store(WIDGETS).fail(Unavailable("reset"))
+        cluster.store(WIDGETS).hang_up()
+        await cluster.settle()
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(5)
+
+    assert await cluster.owners(WIDGETS) == {"w": A}
+    assert ("list", WIDGETS) not in {call[:2] for call in cluster.objects.calls}
+
+
+async def test_a_ring_is_watched_as_long_as_it_is_there() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A):
+        watched = set(cluster.tally.shown)
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.delete_ring()
+        await cluster.settle()
+        after = set(cluster.tally.shown)
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.clock.advance(5)
+
+    assert watched == {(DEMO, resource) for resource in (WIDGETS, SECRETS, CONFIGMAPS)}
+    assert after == set()
+    assert await cluster.owners(WIDGETS) == {"w": ""}
+
+
+async def test_what_was_released_right_before_the_ring_went_is_forgotten() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.settle()
+        await cluster.delete_ring()
+        await cluster.clock.advance(SOON)
+
+    assert patched(cluster) == []
+
+
+async def test_a_resource_that_left_the_ring_is_not_moved_any_more() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        await cluster.settle()
+        await cluster.acknowledge(widget, WIDGETS)
+        await cluster.settle()
+        less = RingSpec(resources=ring().spec.resources[1:])
+        meta = ring(generation=2).metadata
+        await cluster.put_ring(type(ring())(metadata=meta, spec=less))
+        await cluster.clock.advance(SOON)
+
+    assert patched(cluster) == []
+
+
+async def test_leading_objects_wait_for_the_resync_and_others_do_not() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A):
+        widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
+        secret = await cluster.add(SECRETS, "s", owner=A, draining=True)
+        await cluster.settle()
+        async with cluster.locks[DEMO]:
+            await cluster.acknowledge(widget, WIDGETS)
+            await cluster.acknowledge(secret, SECRETS)
+            await cluster.clock.advance(SOON)
+            meanwhile = (await cluster.owners(WIDGETS), await cluster.owners(SECRETS))
+        await cluster.clock.advance(SOON)
+
+    assert meanwhile == ({"w": A}, {"s": ""})
+    assert await cluster.owners(SECRETS) == {"s": A}
+
+
+async def test_rings_that_wait_for_their_resync_do_not_starve_the_others() -> None:
+    cluster = Cluster()
+    busy = [RingName(f"busy-{number}") for number in range(6)]
+    leading = RingSpec(resources=(RingResource(resource="secrets", controlled_resources=(MAPS,)),))
+
+    async with moving(cluster, A):
+        for name in busy:
+            await cluster.put_ring(type(ring())(metadata=ring(name).metadata, spec=leading))
+        await cluster.settle()
+        secret = await cluster.add(SECRETS, "s", owner=A, draining=True)
+        for name in busy:
+            await cluster.locks[name].acquire()
+            cluster.pending.add_released(ResourceKey(name, SECRETS), {secret.metadata.ref: A})
+        await cluster.clock.advance(SOON)
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(SECRETS) == {"s": A}
+
+
+async def test_the_resync_and_the_hand_over_do_not_disturb_each_other() -> None:
+    cluster = Cluster()
+    passes = resync(cluster)
+    async with moving(cluster, A, B):
+        owner = await cluster.add(SECRETS, named(SECRETS, B, cluster.snapshot), owner=A)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        await passes.reconcile(DEMO)
+        await cluster.settle()
+        cluster.objects.before.append(
+            on("stream", CONFIGMAPS, once(lambda: cluster.acknowledge(owner, SECRETS)))
+        )
+        await passes.reconcile(DEMO)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(SECRETS) == {owner.metadata.name: B}
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+    assert patched(cluster)[-2:] == [(CONFIGMAPS, "c"), (SECRETS, owner.metadata.name)]
+
+
+async def test_what_lies_on_a_shard_that_got_the_owner_later_and_is_gone_moves_too() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        owner = await cluster.add(SECRETS, "s", owner=C)
+        await cluster.add(CONFIGMAPS, "c", owner=C, controlled_by=owner)
+        now, resource = cluster.snapshot, await cluster.objects.find(SECRETS)
+        transfer = OwnerTransfer(
+            now, objects=cluster.objects, mover=cluster.mover(), failures=cluster.failures
+        )
+        # A let go of it first, and that waits to be looked at.
+        await transfer.run(resource, [owner], {owner.metadata.ref: A})
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": now.wanted(main_key(owner))}
+
+
+# What keeps all objects from being looked at
+
+
+async def asked_in_ten_seconds(cluster: Cluster, verb: str) -> int:
+    """The calls of one kind while ten seconds pass and all shards renew."""
+    before = [call.verb for call in cluster.objects.calls].count(verb)
+    for _ in range(10):
+        await cluster.clock.advance(1)
+        await cluster.renew(A)
+        await cluster.renew(B)
+    return [call.verb for call in cluster.objects.calls].count(verb) - before
+
+
+async def test_children_that_cannot_be_listed_are_asked_for_less_and_less_often() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("stream", CONFIGMAPS, raising(Unavailable("down"))))
+
+    async with moving(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, owner=A, draining=True)
+        await cluster.settle()
+        await cluster.acknowledge(owner, SECRETS)
+        asked = await asked_in_ten_seconds(cluster, "stream")
+
+    assert 1 <= asked <= 8
+
+
+async def test_objects_that_cannot_be_listed_are_asked_for_less_and_less_often() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        await cluster.clock.advance(1)
+        cluster.objects.before.append(on("list", WIDGETS, raising(Unavailable("down"))))
+        for number in range(12):
+            await cluster.add(WIDGETS, f"w{number}")
+        asked = await asked_in_ten_seconds(cluster, "list")
+
+    assert 1 <= asked <= 6
+
+
+async def test_while_the_leases_cannot_be_watched_objects_are_read_once_a_second() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        cluster.leases.fail(*[Unavailable("down")] * 100)
+        cluster.leases.hang_up()
+        await cluster.clock.advance(1)
+        await cluster.add(WIDGETS, "w")
+        await cluster.clock.advance(10)
+
+    assert 1 <= [call.verb for call in cluster.objects.calls].count("get") <= 11
+
+
+async def test_a_strategy_at_fault_is_reported_once_whatever_it_says_of_each_object() -> None:
+    placement = PlacementSpec(strategy=StrategyName.CUSTOM, custom="absent")
+    spec = structs.replace(ring().spec, placement=placement)
+    cluster = Cluster(structs.replace(ring(), spec=spec))
+
+    async with moving(cluster, A) as around:
+        tally_of(cluster).synced = True
+        for name in ("w1", "w2"):
+            await cluster.add(WIDGETS, name)
+            await cluster.clock.advance(SOON)
+        once_told = list(around.faults)
+        await cluster.join(B)
+        await cluster.settle()
+        await cluster.add(WIDGETS, "w3")
+        await cluster.clock.advance(SOON)
+
+    assert [ring for ring, _ in once_told] == [DEMO]
+    assert str(once_told[0][1]).startswith("the strategy 'absent' is not installed")
+    assert len(around.faults) == 2  # what a change of the shards was to mend

@@ -1,0 +1,100 @@
+"""Facts about owners that move after what they control."""
+
+import pytest
+
+from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
+from sharder.controllers.movement.waiting.pending import UNKNOWN
+from sharder.controllers.movement.writes.mover import Superseded
+from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.core.errors import InvalidObject, Rejected
+from tests.support.cluster import Cluster, on, raising
+from tests.support.counting import bounded, counted, tally_of
+from tests.support.movement import SOON
+from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, named
+
+
+def transfer_of(cluster: Cluster) -> OwnerTransfer:
+    return OwnerTransfer(
+        cluster.snapshot,
+        objects=cluster.objects,
+        mover=cluster.mover(),
+        failures=cluster.failures,
+    )
+
+
+async def test_an_object_that_is_left_alone_keeps_no_other_and_waits_its_time() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        held, free = [await cluster.add(WIDGETS, name) for name in ("w0", "w1")]
+        key = ObjectKey(ResourceKey(DEMO, WIDGETS), held.metadata.ref)
+        for _ in range(3):
+            await cluster.failures.failed(key, held, Rejected("a policy forbids it"))
+        left = await transfer_of(cluster).run(
+            await cluster.objects.find(WIDGETS),
+            [held, free],
+            {held.metadata.ref: A, free.metadata.ref: A},
+        )
+
+    assert await cluster.owners(WIDGETS) == {"w0": "", "w1": A}
+    assert left == {held.metadata.ref: cluster.failures.wait(key)}
+
+
+async def test_an_object_that_cannot_be_understood_keeps_no_other() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        broken, other = [await cluster.add(WIDGETS, name) for name in ("w0", "w1")]
+        wrong = raising(InvalidObject("no metadata"))
+        cluster.objects.before.append(on("patch", WIDGETS, wrong, name="w0"))
+        await transfer_of(cluster).run(
+            await cluster.objects.find(WIDGETS),
+            [broken, other],
+            {broken.metadata.ref: A, other.metadata.ref: A},
+        )
+
+    assert await cluster.owners(WIDGETS) == {"w0": "", "w1": A}
+
+
+async def test_what_lies_anywhere_is_found_though_it_is_known_of_others_where_they_lie() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        unknown, known = [await cluster.add(SECRETS, name) for name in ("s0", "s1")]
+        for name, shard, owner in (("c0", B, unknown), ("c1", A, known)):
+            await cluster.add(CONFIGMAPS, name, owner=shard, controlled_by=owner)
+        await cluster.delete_lease(B)
+        await cluster.clock.advance(SOON)
+        await transfer_of(cluster).run(
+            await cluster.objects.find(SECRETS),
+            [unknown, known],
+            {unknown.metadata.ref: UNKNOWN, known.metadata.ref: A},
+        )
+
+    assert await cluster.owners(CONFIGMAPS) == {"c0": A, "c1": A}
+
+
+async def test_what_is_released_while_it_is_written_waits_for_what_it_controls() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        name = named(SECRETS, A, cluster.snapshot)
+        seen = await cluster.add(SECRETS, name, owner=A, draining=True)
+        await cluster.acknowledge(seen, SECRETS)
+        resource = await cluster.objects.find(SECRETS)
+        await transfer_of(cluster).run(resource, [seen], {seen.metadata.ref: A})
+
+    assert await cluster.owners(SECRETS) == {name: ""}
+
+
+async def test_what_was_promised_is_given_back_where_it_could_not_be_written() -> None:
+    cluster = Cluster(bounded(5))
+
+    async with counted(cluster, A):
+        widget = await cluster.add(WIDGETS, "w")
+        transfer, resource = transfer_of(cluster), await cluster.objects.find(WIDGETS)
+        cluster.leads = False
+        with pytest.raises(Superseded):
+            await transfer.run(resource, [widget], {widget.metadata.ref: A})
+
+        assert tally_of(cluster).by_shard() == {}

@@ -1,0 +1,157 @@
+"""Facts about objects that wait for their next step."""
+
+import random
+from asyncio import TaskGroup
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from sharder.controllers.movement.waiting.pending import (
+    GATHER_SECONDS,
+    UNASSIGNED_SECONDS,
+    UNKNOWN,
+    PendingObjects,
+)
+from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.core.names import ObjectRef, ShardName
+from sharder.sdk.testing.clock import FakeClock
+from tests.support.values import DEMO, WIDGETS, A, B
+
+RESOURCE_KEY = ResourceKey(DEMO, WIDGETS)
+X, Y = ObjectRef("ns", "x"), ObjectRef("ns", "y")
+
+
+class Taker:
+    """Takes what is due, and keeps it with the time."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.waiting = PendingObjects(clock=self.clock, rng=random.Random(0))
+        self.taken: list[tuple[float, dict[ObjectRef, ShardName]]] = []
+
+    async def take(self, resource_key: ResourceKey) -> float | None:
+        taken = self.waiting.take(resource_key)
+        if taken:
+            self.taken.append((round(self.clock.monotonic(), 3), taken))
+        return self.waiting.next_in(resource_key)
+
+    @asynccontextmanager
+    async def taking(self) -> AsyncIterator[PendingObjects]:
+        async with TaskGroup() as group:
+            task = group.create_task(self.waiting.run(self.take))
+            await self.clock.advance(0)
+            yield self.waiting
+            task.cancel()
+
+
+async def test_what_is_released_together_is_taken_together() -> None:
+    taker = Taker()
+
+    async with taker.taking() as waiting:
+        waiting.add_released(RESOURCE_KEY, {X: A})
+        await taker.clock.advance(GATHER_SECONDS / 2)
+        waiting.add_released(RESOURCE_KEY, {Y: B})
+        await taker.clock.advance(1)
+
+    assert taker.taken == [(0.05, {X: A}), (0.075, {Y: B})]
+
+
+async def test_an_object_without_owner_is_looked_at_after_a_moment() -> None:
+    taker = Taker()
+
+    async with taker.taking() as waiting:
+        waiting.add_unassigned(RESOURCE_KEY, [X, Y])
+        await taker.clock.advance(1)
+
+    assert taker.taken == [(UNASSIGNED_SECONDS, {X: UNKNOWN, Y: UNKNOWN})]
+
+
+async def test_who_is_known_to_have_released_it_stays_known_whoever_comes_first() -> None:
+    taker = Taker()
+
+    async with taker.taking() as waiting:
+        waiting.add_unassigned(RESOURCE_KEY, [X])
+        waiting.add_released(RESOURCE_KEY, {X: A, Y: B})
+        waiting.add_unassigned(RESOURCE_KEY, [Y])
+        await taker.clock.advance(1)
+
+    assert taker.taken == [(GATHER_SECONDS, {X: A, Y: B})]
+
+
+async def test_what_is_written_all_the_time_comes_all_the_same() -> None:
+    taker = Taker()
+
+    async with taker.taking() as waiting:
+        for _ in range(10):
+            waiting.add_unassigned(RESOURCE_KEY, [X])
+            await taker.clock.advance(UNASSIGNED_SECONDS / 4)
+
+    assert [at for at, _ in taker.taken] == [UNASSIGNED_SECONDS, 2 * UNASSIGNED_SECONDS]
+
+
+async def test_what_is_held_back_does_not_come_before_its_time() -> None:
+    taker = Taker()
+
+    async with taker.taking() as waiting:
+        waiting.retry(ObjectKey(RESOURCE_KEY, X), 10)
+        for _ in range(20):
+            waiting.add_unassigned(RESOURCE_KEY, [X])
+            waiting.add_released(RESOURCE_KEY, {X: A})
+            await taker.clock.advance(1)
+
+    assert taker.taken[0] == (10.0, {X: A})
+
+
+async def test_what_waits_already_can_be_held_back() -> None:
+    taker = Taker()
+
+    async with taker.taking() as waiting:
+        waiting.add_released(RESOURCE_KEY, {X: A})
+        waiting.retry(ObjectKey(RESOURCE_KEY, X), 10)
+        await taker.clock.advance(20)
+
+    assert taker.taken == [(10.0, {X: A})]
+
+
+async def test_what_is_put_back_keeps_its_shard_and_gets_a_time() -> None:
+    taker = Taker()
+
+    async with taker.taking() as waiting:
+        waiting.put_back(RESOURCE_KEY, {X: A, Y: B}, {Y: 3.0})
+        await taker.clock.advance(20)
+
+    assert taker.taken == [(3.0, {Y: B})]
+
+
+async def test_nothing_is_left_of_a_resource_that_is_forgotten() -> None:
+    taker = Taker()
+
+    async with taker.taking() as waiting:
+        waiting.add_released(RESOURCE_KEY, {X: A})
+        waiting.forget(RESOURCE_KEY)
+        await taker.clock.advance(20)
+
+    assert taker.taken == []
+    assert taker.waiting.next_in(RESOURCE_KEY) is None
+
+
+async def test_what_has_an_owner_by_now_is_not_taken() -> None:
+    taker = Taker()
+
+    async with taker.taking() as waiting:
+        waiting.add_unassigned(RESOURCE_KEY, [X, Y])
+        waiting.settle(RESOURCE_KEY, [X, ObjectRef("ns", "unknown")])
+        await taker.clock.advance(1)
+
+    assert taker.taken == [(UNASSIGNED_SECONDS, {Y: UNKNOWN})]
+
+
+async def test_what_was_released_or_has_failed_is_taken_whatever_it_has_by_now() -> None:
+    taker = Taker()
+
+    async with taker.taking() as waiting:
+        waiting.add_released(RESOURCE_KEY, {X: A})
+        waiting.retry(ObjectKey(RESOURCE_KEY, Y), 2)
+        waiting.settle(RESOURCE_KEY, [X, Y])
+        await taker.clock.advance(5)
+
+    assert taker.taken == [(GATHER_SECONDS, {X: A}), (2.0, {Y: UNKNOWN})]

@@ -1,0 +1,110 @@
+"""Facts about single watches of unassigned and draining objects, and their rights."""
+
+import pytest
+
+from sharder.core.errors import Forbidden, NotFound
+from sharder.runtime.reflector import POLL_SECONDS
+from tests.support.cluster import Cluster, on, raising
+from tests.support.movement import moving, resync
+from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, named
+
+SECOND = 1.0
+
+
+@pytest.mark.parametrize("verb", ["find", "list"])
+async def test_a_resource_that_is_served_later_is_watched_then(verb: str) -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on(verb, WIDGETS, raising(NotFound("not served"))))
+
+    async with moving(cluster, A):
+        await cluster.add(WIDGETS, "w")
+        await cluster.clock.advance(60)
+        cluster.objects.before.clear()
+        await cluster.clock.advance(300)
+
+    assert await cluster.owners(WIDGETS) == {"w": A}
+
+
+async def test_with_the_rights_to_list_and_patch_alone_everything_is_found() -> None:
+    cluster = Cluster()
+    for resource in (WIDGETS, SECRETS, CONFIGMAPS):
+        for verb in ("get", "watch"):
+            cluster.objects.before.append(on(verb, resource, raising(Forbidden(f"no {verb}"))))
+
+    async with moving(cluster, A, B) as around:
+        name = named(SECRETS, B, cluster.snapshot)
+        secret = await cluster.add(SECRETS, name, owner=A, draining=True)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
+        await cluster.add(WIDGETS, "w")
+        await cluster.clock.advance(POLL_SECONDS)
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(POLL_SECONDS + SECOND)
+        refused = around.watching.refused(DEMO, cluster.snapshot.roles)
+
+    assert "" not in (await cluster.owners(WIDGETS)).values()
+    assert await cluster.owners(SECRETS) == {name: B}
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+    assert refused == (CONFIGMAPS, SECRETS, WIDGETS)
+    assert around.told == [DEMO] * 5
+
+
+async def test_without_the_right_to_watch_what_was_released_is_found_within_seconds() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
+
+    async with moving(cluster, A, B):
+        secret = await cluster.add(SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
+        await resync(cluster).reconcile(DEMO)
+        await cluster.clock.advance(POLL_SECONDS / 2)
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(2 * SECOND)
+
+    assert await cluster.owners(SECRETS) == {name: B}
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+
+
+async def test_without_the_right_to_watch_nothing_is_listed_often_while_nothing_moves() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
+
+    async with moving(cluster, A, B):
+        await cluster.clock.advance(2 * POLL_SECONDS)
+        cluster.objects.calls.clear()
+        await cluster.clock.advance(10 * POLL_SECONDS)
+    lists = [call for call in cluster.objects.calls if call[:2] == ("list", SECRETS)]
+
+    assert len(lists) <= 2 * 10  # of those without owner, and of those that are draining
+
+
+async def test_a_right_that_is_granted_is_reported() -> None:
+    cluster = Cluster()
+    cluster.objects.before.append(on("watch", WIDGETS, raising(Forbidden("no"))))
+
+    async with moving(cluster, A) as around:
+        before = around.watching.refused(DEMO, cluster.snapshot.roles)
+        cluster.objects.before.clear()
+        await cluster.clock.advance(POLL_SECONDS)
+        after = around.watching.refused(DEMO, cluster.snapshot.roles)
+
+    assert (before, after) == ((WIDGETS,), ())
+
+
+async def test_main_objects_that_begin_or_cease_to_be_exceptions_are_reported() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        widget = await cluster.add(WIDGETS, "w", owner=A)
+        await cluster.add(CONFIGMAPS, "nobody-controls-it")
+        await cluster.clock.advance(SECOND)
+        quiet = len(cluster.moved)
+        await cluster.label(widget, WIDGETS, drain="true")
+        await cluster.clock.advance(SECOND)
+        draining = len(cluster.moved)
+        await cluster.label(widget, WIDGETS, x="1")
+        await cluster.clock.advance(SECOND)
+        changed = len(cluster.moved)
+        await cluster.label(widget, WIDGETS, owner=B, drain=None)
+        await cluster.clock.advance(SECOND)
+
+    assert (quiet, draining, changed, len(cluster.moved)) == (0, 1, 1, 2)

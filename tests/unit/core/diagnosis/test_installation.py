@@ -1,0 +1,164 @@
+"""Facts about `sharder.core.diagnosis.installation`."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from sharder.core.api.cluster import Deployment
+from sharder.core.diagnosis.finding import Finding, Level, Unread
+from sharder.core.diagnosis.installation import (
+    Certificate,
+    Certificates,
+    certificates,
+    clock,
+    is_sharder,
+    leader,
+    replicas,
+)
+from sharder.core.names import ObjectRef
+from tests.support.values import NOW, lease
+from tests.unit.core.diagnosis.installed import deployment
+
+LEASE = ObjectRef("sharding-system", "sharder")
+SECRET = ObjectRef("sharding-system", "sharder-certificates")
+UNREAD = Unread("forbidden")
+
+
+def levels(findings: list[Finding]) -> list[Level]:
+    return [each.level for each in findings]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ready", "level"),
+    [(2, 2, Level.OK), (2, 1, Level.WARN), (2, 0, Level.FAIL), (0, 0, Level.FAIL)],
+)
+def test_replicas_are_judged_by_those_that_are_ready(
+    wanted: int, ready: int, level: Level
+) -> None:
+    (found,) = replicas([deployment(wanted=wanted, ready=ready)], "sharding-system")
+
+    assert found.level is level
+    assert (found.advice is None) is (level is Level.OK)
+
+
+def test_a_namespace_without_a_sharder_is_a_warning() -> None:
+    other = deployment(wanted=1, ready=1, container="nginx")
+
+    assert levels([*replicas([other], "sharding-system")]) == [Level.WARN]
+
+
+def test_deployments_that_cannot_be_read_are_a_warning() -> None:
+    assert levels([*replicas(UNREAD, "sharding-system")]) == [Level.WARN]
+
+
+def test_a_replica_that_renewed_its_lease_leads() -> None:
+    found = leader(lease("sharder"), LEASE, NOW + timedelta(seconds=2))
+
+    assert found.level is Level.OK
+    assert "sharder leads" in found.message
+
+
+@pytest.mark.parametrize(
+    ("changed", "age"),
+    [
+        (None, 0),
+        (lease("sharder", holder=""), 0),
+        (lease("sharder", renewed=None), 0),
+        (lease("sharder"), 15),
+    ],
+    ids=["no Lease", "released", "never renewed", "expired"],
+)
+def test_no_replica_leads(changed: object, age: int) -> None:
+    assert changed is None or isinstance(changed, type(lease()))
+
+    found = leader(changed, LEASE, NOW + timedelta(seconds=age))
+
+    assert (found.level, found.advice is None) == (Level.FAIL, False)
+
+
+def test_a_lease_that_cannot_be_read_is_a_warning() -> None:
+    assert leader(UNREAD, LEASE, NOW).level is Level.WARN
+
+
+def held(*ends: timedelta, problem: str | None = None, soon: bool = False) -> Certificates:
+    return Certificates(
+        secret=SECRET,
+        foreign=False,
+        problem=problem,
+        certificates=tuple(
+            Certificate(
+                role=role, not_before=NOW - timedelta(days=1), not_after=NOW + end, ends_soon=soon
+            )
+            for role, end in zip(("serving", "issuing"), ends, strict=False)
+        ),
+    )
+
+
+def test_certificates_that_last_are_fine_and_their_ends_are_told() -> None:
+    (found,) = certificates(held(timedelta(days=89, hours=3), timedelta(days=1)), NOW)
+
+    assert found.level is Level.OK
+    assert "serving ends in 89 days, issuing ends in 1 day" in found.message
+
+
+def test_a_certificate_that_ends_soon_is_a_warning() -> None:
+    (found,) = certificates(held(timedelta(hours=5), soon=True), NOW)
+
+    assert (found.level, found.message) == (Level.WARN, "the serving certificate ends in 5h")
+
+
+def test_a_certificate_that_has_ended_fails() -> None:
+    findings = [*certificates(held(timedelta(0), timedelta(days=9), soon=True), NOW)]
+
+    assert levels(findings) == [Level.FAIL, Level.WARN]
+
+
+def test_a_certificate_that_is_not_valid_yet_fails() -> None:
+    (found,) = certificates(held(timedelta(days=9)), NOW - timedelta(days=2))
+
+    assert found.level is Level.FAIL
+    assert "not valid before" in found.message
+
+
+def test_a_secret_that_cannot_serve_fails_once() -> None:
+    (found,) = certificates(held(timedelta(0), problem="they do not match"), NOW)
+
+    assert found.level is Level.FAIL
+    assert "they do not match" in found.message
+
+
+def test_a_foreign_certificate_is_renewed_by_its_issuer() -> None:
+    ended = held(timedelta(0))
+    foreign = Certificates(
+        secret=SECRET, foreign=True, problem=None, certificates=ended.certificates
+    )
+
+    (ours,), (theirs,) = certificates(ended, NOW), certificates(foreign, NOW)
+
+    assert ours.advice != theirs.advice == "renew it where it was issued"
+
+
+def test_certificates_that_cannot_be_read_are_a_warning() -> None:
+    assert levels([*certificates(UNREAD, NOW)]) == [Level.WARN]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(4, "agrees"), (60, "60s behind"), (-60, "60s ahead of")]
+)
+def test_a_clock_that_differs_is_a_warning(seconds: int, words: str) -> None:
+    found = clock(timedelta(seconds=seconds))
+
+    assert words in found.message
+    assert found.level is (Level.OK if words == "agrees" else Level.WARN)
+
+
+def test_a_deployment_is_decoded_as_it_is_on_the_wire() -> None:
+    text = b"""{"metadata": {"name": "sharder"}, "spec": {"replicas": 2, "template": {"spec":
+        {"serviceAccountName": "robot", "containers": [{"name": "sharder", "image": "x"}]}}},
+        "status": {"readyReplicas": 1}}"""
+
+    found = msgspec.json.decode(text, type=Deployment)
+
+    assert (is_sharder(found), found.spec.replicas, found.status.ready_replicas) == (True, 2, 1)
+    assert found.spec.template.spec.service_account_name == "robot"

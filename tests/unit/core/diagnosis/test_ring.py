@@ -1,0 +1,148 @@
+"""Facts about `sharder.core.diagnosis.ring`: rings by their conditions, shards by their Leases."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import Condition, ControllerRing, RingStatus, unreadable_ring
+from sharder.core.diagnosis.finding import Finding, Level
+from sharder.core.diagnosis.ring import ring as check_ring
+from sharder.core.diagnosis.ring import shards, strangers
+from sharder.core.names import RingName
+from sharder.core.preview.observe import members_of
+from tests.support.values import DEMO, NOW, A, B, lease, ring
+
+SOON = NOW + timedelta(seconds=2)
+
+
+def reported(*conditions: tuple[str, str, str], seen: int = 1) -> ControllerRing:
+    """A ring with conditions of these types, statuses and reasons."""
+    status = RingStatus(
+        observed_generation=seen,
+        shards=3,
+        available_shards=2,
+        conditions=tuple(
+            Condition(type=kind, status=status, reason=reason, message="because")
+            for kind, status, reason in conditions
+        ),
+    )
+    return msgspec.structs.replace(ring(), status=status)
+
+
+READY = ("Ready", "True", "ReconciliationSucceeded")
+
+
+def test_a_ring_without_faults_is_one_line() -> None:
+    (found,) = check_ring(reported(READY, ("Covered", "True", "AllOwned")))
+
+    assert found.level is Level.OK
+    assert "2 of 3 shards" in found.message
+
+
+@pytest.mark.parametrize(
+    ("condition", "level"),
+    [
+        (("Ready", "False", "ReconciliationFailed"), Level.FAIL),
+        (("Covered", "False", "ObjectsUnassigned"), Level.WARN),
+        (("Covered", "False", "NoShards"), Level.FAIL),
+        (("CapacityExhausted", "True", "InsufficientCapacity"), Level.WARN),
+        (("Watched", "False", "WatchMissing"), Level.WARN),
+        (("Paused", "True", "MovementPaused"), Level.WARN),
+    ],
+    ids=lambda value: value[2] if isinstance(value, tuple) else "",
+)
+def test_each_condition_with_a_fault_is_a_line_with_its_message(
+    condition: tuple[str, str, str], level: Level
+) -> None:
+    conditions = {each[0]: each for each in (READY, condition)}
+
+    (found,) = check_ring(reported(*conditions.values()))
+
+    assert found.level is level
+    assert "because" in found.message
+    assert found.advice is not None
+    assert "{" not in found.advice
+
+
+def test_an_edit_that_no_leader_has_seen_is_a_warning() -> None:
+    (found,) = check_ring(reported(READY, seen=0))
+
+    assert found.level is Level.WARN
+
+
+def test_a_ring_without_status_fails() -> None:
+    (found,) = check_ring(ring())
+
+    assert found.level is Level.FAIL
+
+
+def test_a_ring_that_cannot_be_decoded_fails() -> None:
+    unreadable = unreadable_ring(PartialObject(metadata=ring().metadata), "spec: wrong")
+
+    (found,) = check_ring(unreadable)
+
+    assert found.level is Level.FAIL
+    assert "spec: wrong" in found.message
+
+
+def of_shards(*leases: Lease, age: timedelta = timedelta(seconds=2)) -> list[Finding]:
+    return [*shards(ring(), members_of(ring(), leases), NOW + age)]
+
+
+def test_valid_leases_that_are_renewed_are_one_line() -> None:
+    assert [each.level for each in of_shards(lease(A), lease(B))] == [Level.OK]
+    assert "1 shard available" in of_shards(lease(A))[0].message
+
+
+def test_a_shard_that_has_left_is_no_fault() -> None:
+    assert [each.level for each in of_shards(lease(A), lease(B, holder=""))] == [Level.OK]
+
+
+def test_a_shard_that_renews_too_late_is_named() -> None:
+    late = lease(B, renewed=NOW - timedelta(seconds=60))
+
+    (found,) = of_shards(lease(A), late)
+
+    assert found.level is Level.WARN
+    assert found.message.startswith(f"{B} has not renewed its Lease for 62s")
+
+
+def test_a_lease_that_is_ignored_is_named_with_the_reason() -> None:
+    (found,) = of_shards(lease(A), lease(B, seconds=None))
+
+    assert found.level is Level.WARN
+    assert f"default/{B}" in found.message
+    assert "leaseDurationSeconds" in found.message
+
+
+def test_a_lease_that_was_renewed_in_the_future_is_named() -> None:
+    (found,) = of_shards(lease(A), lease(B, renewed=NOW + timedelta(seconds=62)))
+
+    assert found.level is Level.WARN
+    assert f"{B} renewed its Lease 60s in the future" in found.message
+
+
+def test_a_ring_without_an_available_shard_fails() -> None:
+    assert [each.level for each in of_shards()] == [Level.FAIL]
+    assert of_shards(lease(A, holder=""))[-1].level is Level.FAIL
+
+
+def test_of_many_faults_the_first_are_named_and_the_rest_counted() -> None:
+    many = [lease(f"shard-{number:02}", seconds=None) for number in range(12)]
+
+    findings = of_shards(lease(A), *many)
+
+    assert len(findings) == 11
+    assert findings[-1].message == "2 more Leases have faults"
+
+
+def test_a_held_lease_of_a_ring_that_does_not_exist_is_named() -> None:
+    others = [lease(A), lease(B, of="gone"), lease("left", of="gone", holder="")]
+
+    (found,) = strangers(others, {RingName(DEMO): ring()})
+
+    assert found.level is Level.WARN
+    assert f"default/{B} is of the ring gone" in found.message

@@ -1,0 +1,105 @@
+"""Facts about the condition `Fenced`."""
+
+import pytest
+
+from sharder.core.api.ring import Condition, RingStatus
+from sharder.core.fence.policy import digest_of
+from sharder.core.fence.probe import Fence, NoFence, Proof, UnknownFence
+from sharder.core.leases.membership import Members, Standing
+from sharder.core.names import ShardName
+from sharder.core.status.fence_condition import fenced
+from tests.support.values import A, B, ring
+
+NOTHING = RingStatus()
+ONCE_FENCED = RingStatus(conditions=(Condition(type="Fenced", status="True"),))
+USER = "system:serviceaccount:default:my-controller"
+
+
+def members(*shards: str, namespace: str = "default") -> Members:
+    names = [ShardName(shard) for shard in shards]
+    return Members(
+        standings=dict.fromkeys(names, Standing.AVAILABLE),
+        stranger=Standing.GONE,
+        namespaces=dict.fromkeys(names, namespace),
+    )
+
+
+def fence(*users: str) -> Fence:
+    return Fence(digest=digest_of(ring()), users=users or (USER,))
+
+
+def said(
+    proof: Proof | None, *, before: RingStatus = ONCE_FENCED, of: Members | None = None
+) -> tuple[str, str, str]:
+    condition = fenced(before, proof, ring(), of or members(A, B))
+    assert condition is not None
+    return condition.status, condition.reason, condition.message
+
+
+@pytest.mark.parametrize("proof", [None, NoFence(), UnknownFence("no answer")])
+def test_a_ring_that_never_had_a_fence_has_no_condition(proof: Proof | None) -> None:
+    assert fenced(NOTHING, proof, ring(), members(A)) is None
+
+
+def test_before_the_first_proof_the_condition_stays() -> None:
+    assert fenced(ONCE_FENCED, None, ring(), members(A)) is None
+
+
+@pytest.mark.parametrize("before", [NOTHING, ONCE_FENCED])
+def test_a_fence_with_the_right_rules_is_enforced(before: RingStatus) -> None:
+    status, reason, message = said(fence(), before=before)
+
+    assert (status, reason) == ("True", "Enforced")
+    assert message == f"the API server refuses writes to objects of other shards by {USER}"
+
+
+def test_of_many_accounts_some_are_named() -> None:
+    users = [f"system:serviceaccount:default:{index}" for index in range(5)]
+
+    assert said(fence(*users))[2].endswith(f"by {', '.join(users[:3])} and 2 more")
+
+
+def test_a_fence_with_other_rules_is_outdated() -> None:
+    status, reason, message = said(Fence(digest="0123456789ab", users=(USER,)))
+
+    assert (status, reason) == ("False", "Outdated")
+    assert "has the rules 0123456789ab, but" in message
+    assert f"need {digest_of(ring())}; apply it: sharder fence demo, or" in message
+
+
+def test_a_fence_that_is_gone_is_reported() -> None:
+    status, reason, message = said(NoFence())
+
+    assert (status, reason) == ("False", "NotInstalled")
+    assert message == (
+        "the API server no longer enforces the fence; apply it: sharder fence demo, or "
+        "serviceAccounts in the chart's value rings"
+    )
+
+
+def test_a_dry_run_without_an_answer_proves_nothing() -> None:
+    assert said(UnknownFence("no answer in time")) == (
+        "Unknown",
+        "Unknown",
+        "cannot try whether the fence stands: no answer in time",
+    )
+
+
+def test_a_shard_without_an_account_in_its_namespace_may_be_outside_of_the_fence() -> None:
+    status, reason, message = said(fence(), of=members(A, B, namespace="elsewhere"))
+
+    assert (status, reason) == ("Unknown", "Unknown")
+    assert message.startswith(
+        "the fence cannot be shown to cover 2 shards, e.g. Lease elsewhere/shard-a: it has"
+    )
+
+
+def test_a_shard_with_a_name_that_no_pod_can_have_is_outside_of_the_fence() -> None:
+    _, reason, message = said(fence(), of=members(A, "Shard_B"))
+
+    assert reason == "Unknown"
+    assert "cover 1 shard, Lease default/Shard_B: it has the name of no pod" in message
+
+
+def test_a_ring_without_shards_can_be_fenced() -> None:
+    assert said(fence(), of=members())[:2] == ("True", "Enforced")

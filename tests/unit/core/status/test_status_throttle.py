@@ -1,0 +1,97 @@
+"""Facts about how fast a status follows what is counted."""
+
+import pytest
+
+from sharder.core.api.ring import Condition
+from sharder.core.status.conditions import DesiredCondition
+from sharder.core.status.status import COUNTS_SECONDS, SETTLE_SECONDS, StatusThrottle
+
+OWNED = DesiredCondition(type="Covered", holds=True, reason="AllOwned", counted=True)
+UNASSIGNED = DesiredCondition(
+    type="Covered", holds=False, reason="ObjectsUnassigned", counted=True
+)
+NO_SHARDS = DesiredCondition(type="Covered", holds=False, reason="NoShards")
+KNOWN_OWNED = Condition(type="Covered", status="True", reason="AllOwned")
+
+
+def test_the_first_word_is_believed_at_once() -> None:
+    assert StatusThrottle().is_settled(UNASSIGNED, None, 100)
+
+
+def test_what_rests_on_more_than_counts_is_believed_at_once() -> None:
+    assert StatusThrottle().is_settled(NO_SHARDS, KNOWN_OWNED, 100)
+
+
+def test_what_is_said_already_is_believed() -> None:
+    pace = StatusThrottle()
+
+    assert pace.is_settled(OWNED, KNOWN_OWNED, 100)
+    assert pace.settles_in(100) is None
+
+
+def test_what_would_flip_a_condition_is_believed_once_it_has_lasted() -> None:
+    pace = StatusThrottle()
+
+    believed = [
+        pace.is_settled(UNASSIGNED, KNOWN_OWNED, 100 + seconds)
+        for seconds in (0, SETTLE_SECONDS - 0.1, SETTLE_SECONDS)
+    ]
+
+    assert believed == [False, False, True]
+
+
+def test_what_was_otherwise_in_between_has_not_lasted() -> None:
+    pace = StatusThrottle()
+
+    believed = [
+        pace.is_settled(claim, KNOWN_OWNED, 100 + seconds)
+        for claim, seconds in ((UNASSIGNED, 0), (OWNED, 3), (UNASSIGNED, 6), (UNASSIGNED, 10))
+    ]
+
+    assert believed == [False, True, False, False]
+
+
+def test_another_reason_is_another_doubt() -> None:
+    pace, known = StatusThrottle(), Condition(type="Covered", status="False", reason="NoShards")
+
+    believed = [
+        pace.is_settled(claim, known, 100 + seconds)
+        for claim, seconds in ((UNASSIGNED, 0), (OWNED, 4), (OWNED, 6), (OWNED, 9))
+    ]
+
+    assert believed == [False, False, False, True]
+
+
+def test_a_doubt_is_to_be_looked_at_when_it_may_be_right() -> None:
+    pace = StatusThrottle()
+    pace.is_settled(UNASSIGNED, KNOWN_OWNED, 100)
+
+    assert [pace.settles_in(at) for at in (100, 103, 105)] == [5, 2, None]
+
+
+def test_counts_are_due_at_once_and_then_at_most_every_30_seconds() -> None:
+    pace = StatusThrottle()
+    first = pace.counts_due_in(100, moving=0)
+    pace.wrote(100)
+
+    assert first == 0
+    due = [pace.counts_due_in(at, moving=0) for at in (100, 110, 130, 200)]
+    assert due == [COUNTS_SECONDS, 20, 0, 0]
+
+
+def test_counts_are_written_each_second_while_objects_move() -> None:
+    pace = StatusThrottle()
+    pace.wrote(100)
+
+    due = [pace.counts_due_in(at, moving=1) for at in (100, 100.6, 101)]
+
+    assert due == [1, pytest.approx(0.4), 0]
+
+
+def test_many_moving_rings_share_the_writes_of_a_second() -> None:
+    pace = StatusThrottle()
+    pace.wrote(100)
+
+    due = {rings: pace.counts_due_in(100, moving=rings) for rings in (20, 200, 20_000)}
+
+    assert due == {20: 1, 200: 10, 20_000: COUNTS_SECONDS}

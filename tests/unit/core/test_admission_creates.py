@@ -1,0 +1,212 @@
+"""Facts about `sharder.core.admission`: objects that are created."""
+
+import re
+
+import pytest
+
+from sharder.core.admission import PASS, Decision
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.leases.membership import Standing
+from sharder.core.movement.acknowledgement import Writer
+from sharder.core.names import GroupResource, ShardName
+from tests.support.admissions import (
+    EMPTY,
+    OTHER_POD,
+    OWNERS_ACCOUNT,
+    OWNERS_POD,
+    PERSON,
+    RING,
+    SECRET_TO_B,
+    STRANGE_ACCOUNT,
+    TO_B,
+    create,
+    stored,
+)
+from tests.support.values import (
+    CONFIGMAPS,
+    DRAIN,
+    NEXT,
+    OWNER,
+    SECRETS,
+    WIDGETS,
+    A,
+    B,
+    C,
+    members,
+    named,
+    obj,
+    snapshot,
+)
+
+# (e) main objects are created
+
+
+@pytest.mark.parametrize("of", [WIDGETS, SECRETS])
+@pytest.mark.parametrize(
+    "labels", [None, {}, {"x": "1"}, {OWNER: A}, {OWNER: A, DRAIN: "true"}, {OWNER: "bad value!"}]
+)
+def test_a_new_object_gets_the_owner_that_its_key_hashes_to(
+    of: GroupResource, labels: dict[str, str] | None
+) -> None:
+    named_new = obj(of, named(of, B, RING), annotations={NEXT: A})
+    new = replace_labels(named_new, labels)
+
+    decision = create(new, of=of, writer=OWNERS_POD)
+
+    other = {key: value for key, value in (labels or {}).items() if key == "x"}
+    assert decision.assigned == B
+    assert stored(new, decision).labels == {**other, OWNER: B}
+    assert stored(new, decision).annotations == {}
+
+
+def test_a_new_object_that_bears_the_right_owner_already_is_not_counted_again() -> None:
+    assert create(obj(name=TO_B, owner=B)) == PASS
+
+
+def test_a_new_object_loses_its_owner_while_no_shard_is_available() -> None:
+    new = obj(owner=A, drain="true", labels={"x": "1"})
+
+    decision = create(new, by=EMPTY)
+
+    assert decision.outcome == "no_shard"
+    assert decision.assigned is None
+    assert stored(new, decision).labels == {"x": "1"}
+
+
+@pytest.mark.parametrize("labels", [None, {OWNER: A, DRAIN: "true"}])
+def test_an_object_whose_name_is_yet_to_be_generated_is_named_and_assigned_by_that_name(
+    labels: dict[str, str] | None,
+) -> None:
+    decision = create(unnamed(labels, generate_name="w-"))
+
+    after = stored(unnamed(labels, generate_name="w-"), decision)
+    assert decision.outcome == "assigned"
+    assert re.fullmatch("w-[bcdfghjklmnpqrstvwxz2456789]{10}", after.name)
+    assert after.labels == {OWNER: RING.wanted(f"/Widget/default/{after.name}")}
+
+
+def test_a_generated_name_is_no_longer_than_kubernetes_own() -> None:
+    new = unnamed(None, generate_name="w" * 70)
+
+    assert len(stored(new, create(new)).name) == 63
+
+
+def test_a_request_that_is_called_twice_gets_the_same_name() -> None:
+    new = unnamed(None, generate_name="w-")
+
+    assert create(new) == create(new)
+
+
+def test_an_object_without_any_name_passes_without_owner() -> None:
+    new = unnamed({OWNER: A})
+
+    decision = create(new)
+
+    assert decision.outcome == "unnamed"
+    assert "neither name nor generateName" in decision.warning
+    assert not stored(new, decision).labels
+
+
+def unnamed(labels: dict[str, str] | None, *, generate_name: str = "") -> PartialObject:
+    meta = ObjectMeta(generate_name=generate_name, namespace="default", labels=labels)
+    return PartialObject(api_version="v1", kind="Widget", metadata=meta)
+
+
+# (f) controlled objects are created
+
+
+@pytest.mark.parametrize(
+    ("asked", "writer", "owner"),
+    [
+        (A, OWNERS_POD, A),
+        (A, OWNERS_ACCOUNT, A),
+        (A, PERSON, A),
+        (A, OTHER_POD, B),
+        (A, STRANGE_ACCOUNT, B),
+        (C, OWNERS_POD, A),
+        (None, OWNERS_POD, A),
+        (None, OTHER_POD, B),
+        (None, Writer(username="x", pod_name=C), B),
+        (None, PERSON, B),
+        (C, PERSON, B),
+        ("", PERSON, B),
+        ("no such shard", PERSON, B),
+    ],
+    ids=[
+        "the owner stays that its pod names",
+        "the owner stays that an account of its namespace names",
+        "the owner stays that a person names",
+        "another pod names nobody but itself",
+        "an account of another namespace names nobody",
+        "another owner yields to the creator's pod",
+        "the creator's pod",
+        "the creator's pod, another one",
+        "a pod that is no shard yields to the owner's key",
+        "the owner's key",
+        "an unavailable owner yields to the owner's key",
+        "an empty owner yields to the owner's key",
+        "an invalid owner yields to the owner's key",
+    ],
+)
+def test_a_new_controlled_object_belongs_where_its_creator_is(
+    asked: str | None, writer: Writer, owner: ShardName
+) -> None:
+    new = obj(CONFIGMAPS, owner=asked, drain="true", controlled_by=SECRET_TO_B)
+
+    decision = create(new, of=CONFIGMAPS, writer=writer)
+
+    assert stored(new, decision).labels == {OWNER: owner}
+
+
+@pytest.mark.parametrize("standing", [Standing.LEAVING, Standing.MISSING, Standing.GONE])
+def test_a_new_controlled_object_never_goes_to_a_shard_that_gets_nothing_new(
+    standing: Standing,
+) -> None:
+    by = snapshot(members({A: standing, B: Standing.AVAILABLE}))
+    new = obj(CONFIGMAPS, owner=A, controlled_by="s")
+
+    assert create(new, of=CONFIGMAPS, writer=OWNERS_POD, by=by).assigned == B
+
+
+def test_a_controlled_object_stamped_by_its_creator_passes() -> None:
+    new = obj(CONFIGMAPS, owner=A, controlled_by=SECRET_TO_B)
+
+    assert create(new, of=CONFIGMAPS, writer=OWNERS_POD) == PASS
+
+
+def test_a_controlled_object_whose_name_is_generated_is_assigned_all_the_same() -> None:
+    new = obj(CONFIGMAPS, "", controlled_by=SECRET_TO_B)
+
+    assert create(new, of=CONFIGMAPS).assigned == B
+
+
+def test_a_new_object_that_nothing_controls_is_not_assigned() -> None:
+    assert create(obj(CONFIGMAPS), of=CONFIGMAPS) == Decision(outcome="no_controller")
+
+
+def test_a_new_object_that_nothing_controls_loses_an_owner_that_it_brings() -> None:
+    new = obj(CONFIGMAPS, owner=A, drain="true")
+
+    decision = create(new, of=CONFIGMAPS, writer=OWNERS_POD)
+
+    assert decision.outcome == "no_controller"
+    assert not stored(new, decision).labels
+
+
+def test_a_new_controlled_object_loses_its_owner_while_no_shard_is_available() -> None:
+    new = obj(CONFIGMAPS, owner=A, controlled_by="s")
+
+    decision = create(new, of=CONFIGMAPS, writer=OWNERS_POD, by=EMPTY)
+
+    assert decision.outcome == "no_shard"
+    assert stored(new, decision).labels == {}
+
+
+def replace_labels(of: PartialObject, labels: dict[str, str] | None) -> PartialObject:
+    meta = ObjectMeta(
+        name=of.metadata.name,
+        namespace=of.metadata.namespace,
+        labels=labels,
+        annotations=of.metadata.annotations,
+    )
+    return PartialObject(api_version=of.api_version, kind=of.kind, metadata=meta)

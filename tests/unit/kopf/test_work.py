@@ -1,0 +1,308 @@
+"""What kopf runs on an object, and when its drain is acknowledged."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import kopf
+import pytest
+
+from sharder.kopf.work import Work
+from sharder.sdk.owned import Identity
+from sharder.sdk.testing.clock import settle
+from tests.support.values import DEMO, DRAIN, OWNER, SECRETS, A, B
+
+UID = "uid-1"
+SECRET = kopf.Resource("", "v1", "secrets")
+OTHER_RESOURCE = kopf.Resource("", "v1", "configmaps")
+OURS: dict[str, str] = {OWNER: A}
+DRAINING: dict[str, str] = {OWNER: A, DRAIN: "true"}
+ON_OBJECT: dict[str, Any] = {"uid": UID, "resource": SECRET}
+
+AsyncFunction = Callable[..., Coroutine[Any, Any, object]]
+
+
+class Scene:
+    """A shard that holds its Lease, and the handlers of an operator."""
+
+    def __init__(self) -> None:
+        self.holds_lease = True
+        self.registry = kopf.OperatorRegistry()
+        self.work = Work(
+            Identity(ring=DEMO, shard=A),
+            [SECRETS],
+            lifecycle=kopf.lifecycles.all_at_once,
+            holds_lease=lambda: self.holds_lease,
+            drain_grace=0,
+        )
+
+    def see(self, labels: dict[str, str], event: str = "MODIFIED") -> bool:
+        body = kopf.Body({"metadata": {"labels": labels}})
+        return self.work.notice(
+            type=event, uid=UID, labels=body.metadata.labels, name="x", namespace="default"
+        )
+
+    def handler(self, function: Callable[..., object], **settings: Any) -> Any:
+        kopf.on.update("secrets", registry=self.registry, **settings)(function)
+        return list(self.registry._changing.get_all_handlers())[-1]
+
+    def daemon(self, function: AsyncFunction, **settings: Any) -> Any:
+        kopf.daemon("secrets", registry=self.registry, **settings)(function)
+        return self.work.guard(list(self.registry._spawning.get_all_handlers())[-1])
+
+    def chosen(self, handler: Any, resource: kopf.Resource = SECRET) -> list[Any]:
+        return list(self.work.choose([handler], state={}, uid=UID, resource=resource))
+
+    async def acknowledged(self, labels: dict[str, str]) -> dict[str, str]:
+        """What is left of these labels, if they are those of the patched version."""
+        body: Any = {"metadata": {"labels": {**labels, "app": "x"}}}
+        patch = kopf.Patch(body=kopf.Body(body))
+        await self.work.acknowledge(uid=UID, patch=patch)
+        for function in patch.fns:
+            function(body)
+        left: dict[str, str] = body["metadata"]["labels"]
+        return left
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+async def wait_for_ever(**_: object) -> None:
+    await asyncio.Event().wait()
+
+
+def nothing(**_: object) -> None: ...
+
+
+def test_a_handler_starts_on_an_object_that_is_ours(scene: Scene) -> None:
+    assert not scene.see(OURS)
+
+    assert len(scene.chosen(scene.handler(nothing))) == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "event"),
+    [(DRAINING, "MODIFIED"), ({OWNER: B}, "MODIFIED"), ({}, "MODIFIED"), (OURS, "DELETED")],
+)
+def test_no_handler_starts_on_an_object_that_drains_or_has_left(
+    scene: Scene, labels: dict[str, str], event: str
+) -> None:
+    scene.see(OURS)
+    scene.see(labels, event)
+
+    assert scene.chosen(scene.handler(nothing)) == []
+
+
+def test_no_handler_starts_before_the_object_was_seen(scene: Scene) -> None:
+    assert scene.chosen(scene.handler(nothing)) == []
+
+
+def test_no_handler_starts_while_the_lease_might_be_lost(scene: Scene) -> None:
+    scene.see(OURS)
+    scene.holds_lease = False
+
+    assert scene.chosen(scene.handler(nothing)) == []
+
+
+def test_handlers_of_other_resources_start_as_ever(scene: Scene) -> None:
+    handler = scene.handler(nothing)
+
+    assert scene.chosen(handler, OTHER_RESOURCE) == [handler]
+
+
+async def test_a_drain_is_acknowledged_by_the_removal_of_both_labels(scene: Scene) -> None:
+    assert scene.see(DRAINING)
+
+    assert await scene.acknowledged(DRAINING) == {"app": "x"}
+
+
+@pytest.mark.parametrize("labels", [OURS, {OWNER: B, DRAIN: "true"}, {}])
+async def test_an_object_that_no_longer_drains_or_is_not_ours_keeps_its_labels(
+    scene: Scene, labels: dict[str, str]
+) -> None:
+    scene.see(DRAINING)
+
+    assert await scene.acknowledged(labels) == {**labels, "app": "x"}
+
+
+async def test_no_drain_is_acknowledged_without_the_lease(scene: Scene) -> None:
+    scene.see(DRAINING)
+    scene.holds_lease = False
+
+    assert await scene.acknowledged(DRAINING) == {**DRAINING, "app": "x"}
+
+
+async def test_no_drain_is_acknowledged_while_a_handler_runs(scene: Scene) -> None:
+    scene.see(OURS)
+    (handler,) = scene.chosen(scene.handler(wait_for_ever))
+    running = asyncio.create_task(handler.fn())
+    await settle()
+    scene.see(DRAINING)
+
+    assert DRAIN in await scene.acknowledged(DRAINING)
+    assert scene.work.is_running(UID)
+
+    running.cancel()
+    await asyncio.wait([running])
+
+    assert scene.work.is_idle
+    assert DRAIN not in await scene.acknowledged(DRAINING)
+
+
+async def test_no_drain_is_acknowledged_while_a_handler_runs_in_a_thread(scene: Scene) -> None:
+    is_running = []
+    scene.see(OURS)
+    (handler,) = scene.chosen(
+        scene.handler(lambda **_: is_running.append(scene.work.is_running(UID)))
+    )
+
+    await asyncio.to_thread(handler.fn)
+
+    assert is_running == [True]
+    assert scene.work.is_idle
+
+
+async def test_a_draining_handler_is_cancelled_and_left_to_the_next_owner(scene: Scene) -> None:
+    scene.see(OURS)
+    (handler,) = scene.chosen(scene.handler(wait_for_ever))
+    running = asyncio.create_task(handler.fn())
+    await settle()
+
+    scene.work.cancel(UID)
+    scene.work.cancel(UID)
+
+    with pytest.raises(kopf.TemporaryError, match="the object drains") as raised:
+        await asyncio.wait_for(running, timeout=5)
+    assert raised.value.delay == 0
+
+
+@pytest.mark.parametrize("limit", [{"retries": 1}, {"timeout": 100.0}])
+async def test_a_handler_with_a_limit_of_attempts_or_time_is_not_cancelled(
+    scene: Scene, limit: dict[str, float]
+) -> None:
+    scene.see(OURS)
+    (handler,) = scene.chosen(scene.handler(wait_for_ever, **limit))
+    running = asyncio.create_task(handler.fn())
+    await settle()
+
+    scene.work.cancel(UID)
+    await settle()
+
+    assert not running.done()
+    running.cancel()
+
+
+async def test_a_timeout_of_the_handler_itself_stays_one(scene: Scene) -> None:
+    async def times_out(**_: object) -> None:
+        raise TimeoutError("of my own")
+
+    scene.see(OURS)
+    (handler,) = scene.chosen(scene.handler(times_out))
+
+    with pytest.raises(TimeoutError, match="of my own"):
+        await handler.fn()
+
+
+async def test_sub_handlers_run_within_their_handler_even_if_it_drains_by_now(
+    scene: Scene,
+) -> None:
+    scene.see(OURS)
+    outer = scene.handler(wait_for_ever)
+    (handler,) = scene.chosen(outer)
+    running = asyncio.create_task(handler.fn())
+    await settle()
+    scene.see(DRAINING)
+
+    assert scene.chosen(outer) == [outer]
+    running.cancel()
+
+
+def test_a_daemon_matches_while_its_object_is_ours_and_its_own_filter_holds(scene: Scene) -> None:
+    guarded = scene.daemon(wait_for_ever)
+    picky = scene.daemon(wait_for_ever, when=lambda **kwargs: kwargs["name"] == "y")
+
+    scene.see(OURS)
+
+    assert guarded.when(**ON_OBJECT)
+    assert picky.when(name="y", **ON_OBJECT)
+    assert not picky.when(name="x", **ON_OBJECT)
+
+    scene.see(DRAINING)
+
+    assert not guarded.when(**ON_OBJECT)
+    assert guarded.when(uid=UID, resource=OTHER_RESOURCE)
+
+
+@pytest.mark.parametrize(
+    ("given", "delay"), [(None, 0), (3.0, 3.0), (lambda **kwargs: len(kwargs["uid"]), len(UID))]
+)
+def test_a_daemon_keeps_its_initial_delay(scene: Scene, given: Any, delay: float) -> None:
+    daemon = scene.daemon(wait_for_ever, initial_delay=given)
+
+    assert daemon.initial_delay(uid=UID, resource=OTHER_RESOURCE) == delay
+
+
+async def test_no_drain_is_acknowledged_before_the_daemons_have_ended(scene: Scene) -> None:
+    stop = asyncio.Event()
+    daemon = scene.daemon(wait_for_ever)
+
+    async def runner() -> None:
+        daemon.initial_delay(**ON_OBJECT)
+        await stop.wait()
+
+    running = [asyncio.create_task(runner()), asyncio.create_task(runner())]
+    await settle()
+    scene.see(DRAINING)
+
+    assert DRAIN in await scene.acknowledged(DRAINING)
+
+    stop.set()
+    await asyncio.wait(running)
+    await settle()
+
+    assert scene.work.is_idle
+    assert DRAIN not in await scene.acknowledged(DRAINING)
+
+
+async def test_daemons_are_cancelled_if_their_object_is_not_ours(scene: Scene) -> None:
+    daemon = scene.daemon(wait_for_ever)
+
+    async def runner() -> None:
+        daemon.initial_delay(**ON_OBJECT)
+        await asyncio.Event().wait()
+
+    running = asyncio.create_task(runner())
+    await settle()
+    scene.see(OURS)
+    scene.work.cancel(UID)
+    await settle()
+    assert not running.done()
+
+    scene.see(OURS, "DELETED")
+    await asyncio.sleep(0)
+    await settle()
+
+    assert running.cancelled()
+
+
+def test_objects_are_counted_until_they_have_left(scene: Scene) -> None:
+    scene.see(OURS)
+    scene.see(DRAINING)
+    assert scene.work.objects == 1
+
+    scene.see(DRAINING, "DELETED")
+
+    assert scene.work.objects == 0
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_handler_stays_what_kopf_takes_it_for(scene: Scene, is_async: bool) -> None:
+    function = wait_for_ever if is_async else nothing
+    scene.see(OURS)
+
+    (handler,) = scene.chosen(scene.handler(function))
+
+    assert inspect.iscoroutinefunction(handler.fn) is is_async

@@ -1,0 +1,148 @@
+"""Facts about `sharder.runtime.lease_lock`: Leases that are released."""
+
+import asyncio
+
+import pytest
+from typing_extensions import override
+
+from sharder.core.api.lease import Lease, format_time
+from sharder.core.api.meta import Json
+from sharder.core.errors import NotFound
+from sharder.core.leases.election import LeaseTiming
+from sharder.core.names import ObjectRef
+from sharder.kube.stores import LEASES
+from sharder.runtime.clock import SystemClock
+from sharder.runtime.lease_lock import LeaseHolder
+from sharder.sdk.testing.clock import FixedRng
+from sharder.sdk.testing.store import FakeStore
+from tests.support.lease_locks import DOWN, REF, Deaf, World
+
+
+@pytest.fixture
+def cache() -> World:
+    return World()
+
+
+async def test_a_release_that_hangs_is_given_up() -> None:
+    timing = LeaseTiming(lease_duration=1, renew_deadline=0.02, retry_period=0.005)
+    store = Deaf(Lease, LEASES)
+    holder = LeaseHolder(store, REF, "me", clock=SystemClock(), rng=FixedRng(), timing=timing)
+    await holder.acquire()
+
+    async with asyncio.timeout(5):
+        await holder.release()
+
+    assert (await store.get(REF)).spec.holder_identity == "me"
+
+
+async def test_a_release_lets_others_in_at_once(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+    await cache.clock.advance(5)
+
+    await holder.release()
+
+    spec = await cache.lease()
+    assert (spec.holder_identity, spec.lease_duration_seconds) == ("", 1)
+    assert spec.renew_time == format_time(cache.clock.now())
+    assert not holder.valid(cache.clock.monotonic())
+
+
+async def test_a_release_gets_past_labels_and_lost_answers(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+    async with cache.running(holder.keep()):
+        cache.store.lose(DOWN)
+        await cache.clock.advance(2)
+    await cache.label()
+
+    await holder.release()
+
+    assert (await cache.lease()).holder_identity == ""
+
+
+async def test_what_could_not_be_released_is_still_ours_to_take(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+    cache.store.fail(DOWN, DOWN)
+    await holder.release()
+
+    async with cache.running(holder.acquire()):
+        await cache.clock.advance(1)
+
+    assert holder.valid(cache.clock.monotonic())
+
+
+class Mute(FakeStore[Lease]):
+    """Writes, and never answers."""
+
+    @override
+    async def create(self, namespace: str, body: Json) -> Lease:
+        await super().create(namespace, body)
+        return await asyncio.Future()
+
+    @override
+    async def patch(self, ref: ObjectRef, body: Json) -> Lease:
+        await super().patch(ref, body)
+        return await asyncio.Future()
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+async def test_what_was_taken_by_a_write_that_was_cancelled_is_released(
+    cache: World, is_there: bool
+) -> None:
+    if is_there:
+        await cache.give("")
+    mute = Mute(Lease, LEASES)
+    mute._state = cache.store._state
+    holder = LeaseHolder(mute, REF, "me", clock=cache.clock, rng=FixedRng())
+    async with cache.running(holder.acquire()):
+        taken = (await cache.lease()).holder_identity
+
+    async with cache.running(holder.release()):
+        pass
+
+    assert taken == "me"
+    assert (await cache.lease()).holder_identity == ""
+
+
+@pytest.mark.parametrize("holder_identity", ["other", "me"])
+async def test_anothers_lease_is_not_released(cache: World, holder_identity: str) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+    await cache.clock.advance(5)
+    await cache.give(holder_identity)
+
+    await holder.release()
+
+    assert (await cache.lease()).holder_identity == holder_identity
+
+
+async def test_a_release_that_fails_is_only_logged(
+    cache: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+    cache.store.fail(DOWN, DOWN)
+
+    await holder.release()
+
+    assert caplog.messages == ["failed to release lease"]
+    assert not holder.valid(cache.clock.monotonic())
+
+
+async def test_a_release_whose_connection_breaks_is_tried_again(cache: World) -> None:
+    holder = cache.holder()
+    await holder.acquire()
+    cache.store.fail(DOWN)
+
+    await holder.release()
+
+    assert (await cache.lease()).holder_identity == ""
+
+
+async def test_what_was_never_acquired_is_not_released(cache: World) -> None:
+    await cache.holder().release()
+
+    with pytest.raises(NotFound):
+        await cache.lease()

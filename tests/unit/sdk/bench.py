@@ -1,0 +1,88 @@
+"""One object of ours with requests about it, for tests of what a request may do."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
+from typing_extensions import override
+
+from sharder.core.api.meta import Json, Resource
+from sharder.core.names import ObjectRef, ShardName
+from sharder.sdk import Request
+from sharder.sdk.events import EVENTS, EventRecorder
+from sharder.sdk.metadata import OwnMeta, OwnObject
+from sharder.sdk.owned import Identity, OwnedObjects
+from sharder.sdk.progress import Progress
+from sharder.sdk.testing.documents import FakeDocuments
+from sharder.sdk.testing.rules import Tree
+from sharder.sdk.workplace import Collected, Workplace
+from tests.unit.sdk.scene import CONFIGMAPS, ME, RING, SECRETS, Scene
+
+CHILD: Mapping[str, Json] = {
+    "kind": "ConfigMap",
+    "metadata": {"name": "child", "labels": {"app": "demo"}},
+    "data": {"a": "1"},
+}
+CHILD_REF = ObjectRef("default", "child")
+
+
+class Bench:
+    """One object of ours with a request about it, and the means to take it away."""
+
+    def __init__(self, scene: Scene, ref: ObjectRef) -> None:
+        self.scene = scene
+        self.ref = ref
+        self.lease_is_valid = True
+        identity = Identity(ring=RING, shard=ShardName(ME))
+        self.owned = OwnedObjects(identity)
+        self.workplace = Workplace(
+            identity=identity,
+            owned=self.owned,
+            main=self._collected(SECRETS, scene.cluster.documents(SECRETS)),
+            status=scene.cluster.statuses(SECRETS),
+            children=(self._collected(CONFIGMAPS, scene.cluster.documents(CONFIGMAPS)),),
+            holds_lease=lambda: self.lease_is_valid,
+            clock=scene.clock,
+            events=EventRecorder(scene.cluster.documents(EVENTS), identity, clock=scene.clock),
+        )
+
+    @classmethod
+    async def make(cls) -> "Bench":
+        scene = Scene()
+        bench = cls(scene, await scene.create_secret("one"))
+        await bench.refresh()
+        return bench
+
+    async def refresh(self) -> None:
+        """Show the shard the object as it is now, as the watch does."""
+        tree = await self.scene.secrets.get(self.ref)
+        self.owned.update(msgspec.convert(tree, OwnObject))
+
+    def request(self) -> Request:
+        meta = self.owned.get(self.ref)
+        assert meta is not None
+        return Request(self.ref, meta, self.workplace)
+
+    def show(self, labels: dict[str, str], *, uid: str | None = None) -> None:
+        meta = self.owned.get(self.ref) or OwnMeta()
+        changed = msgspec.structs.replace(meta, labels=labels, uid=uid or meta.uid)
+        self.owned.update(OwnObject(metadata=changed))
+
+    def lose_lease_while_reading_children(self) -> None:
+        bench = self
+
+        class Documents(FakeDocuments):
+            @override
+            async def get(self, ref: ObjectRef) -> msgspec.Raw:
+                bench.lease_is_valid = False
+                return await super().get(ref)
+
+        children = self._collected(CONFIGMAPS, Documents(self.scene.configmaps))
+        self.workplace = replace(self.workplace, children=(children,))
+
+    def _collected(self, resource: Resource, documents: FakeDocuments) -> Collected:
+        progress = Progress(self.scene.clock)
+        return Collected(resource=resource, documents=documents, progress=progress)
+
+    async def child(self) -> Tree:
+        return await self.scene.configmaps.get(CHILD_REF)

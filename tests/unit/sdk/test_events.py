@@ -1,0 +1,147 @@
+"""Which Events a request records, and which it only counts."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject
+from sharder.core.errors import Forbidden, LeaseLost, NotFound, Unavailable
+from sharder.sdk.events import MAX_SERIES, REFRESH_SECONDS
+from sharder.sdk.testing.rules import Tree
+from tests.unit.sdk.bench import Bench
+from tests.unit.sdk.scene import ME, RING
+
+
+async def recorded(bench: Bench) -> Sequence[Tree]:
+    return list((await bench.scene.cluster.events.list()).items)
+
+
+async def counts(bench: Bench) -> Mapping[Json, Json]:
+    """Return the count of each note."""
+    return {event["message"]: event["count"] for event in await recorded(bench)}
+
+
+async def test_an_event_says_what_happened_to_which_object_and_who_says_so() -> None:
+    bench = await Bench.make()
+
+    await bench.request().event("Synced", "checksums are up to date")
+
+    (event,) = await recorded(bench)
+    assert event["involvedObject"] == {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "namespace": "default",
+        "name": "one",
+        "uid": bench.request().metadata.uid,
+    }
+    fields = ("type", "reason", "message", "count", "firstTimestamp", "lastTimestamp")
+    now = "2026-03-01T12:00:00Z"
+    said = ["Normal", "Synced", "checksums are up to date", 1, now, now]
+    assert [event[field] for field in fields] == said
+    assert (event["reportingComponent"], event["reportingInstance"]) == (RING, ME)
+
+
+async def test_a_warning_is_another_event_than_a_notice() -> None:
+    bench = await Bench.make()
+
+    await bench.request().event("Sync", "done")
+    await bench.request().event("Sync", "done", warning=True)
+
+    assert [event["type"] for event in await recorded(bench)] == ["Normal", "Warning"]
+
+
+async def test_the_same_event_is_counted_and_the_count_written_once_in_a_minute() -> None:
+    bench = await Bench.make()
+    for _ in range(5):
+        await bench.request().event("Failed", "no quota")
+    assert await counts(bench) == {"no quota": 1}
+
+    await bench.scene.clock.advance(REFRESH_SECONDS)
+    await bench.request().event("Failed", "no quota")
+    await bench.request().event("Failed", "no quota")
+
+    assert await counts(bench) == {"no quota": 6}
+    (event,) = await recorded(bench)
+    assert event["firstTimestamp"] == "2026-03-01T12:00:00Z"
+    assert event["lastTimestamp"] == "2026-03-01T12:01:00Z"
+
+
+async def test_an_event_that_the_server_has_deleted_begins_again() -> None:
+    bench = await Bench.make()
+    await bench.request().event("Failed", "no quota")
+    await bench.scene.clock.advance(3600)
+    bench.scene.cluster.events.fail(NotFound("expired"))
+
+    await bench.request().event("Failed", "no quota")
+
+    assert [event["count"] for event in await recorded(bench)] == [1, 1]
+
+
+async def test_a_successor_of_the_same_name_has_events_of_its_own() -> None:
+    bench = await Bench.make()
+    request = bench.request()
+    await request.event("Synced", "done")
+    await request.delete()
+    await bench.scene.create_secret("one")
+    await bench.refresh()
+
+    await bench.request().event("Synced", "done")
+
+    assert len({str(event["involvedObject"]) for event in await recorded(bench)}) == 2
+
+
+async def test_an_event_that_is_not_taken_is_logged_once_and_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = await Bench.make()
+    bench.scene.cluster.events.fail(Forbidden("no right"), Forbidden("no right"))
+
+    for _ in range(3):
+        await bench.request().event("Synced", "done")
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "event not recorded: default/one: no right; "
+        'add {apiGroups: [""], resources: [events], verbs: [create, patch]} to its ClusterRole'
+    ]
+    assert await counts(bench) == {"done": 1}
+
+
+async def test_a_count_that_is_not_taken_is_written_with_a_later_one() -> None:
+    bench = await Bench.make()
+    await bench.request().event("Failed", "no quota")
+    await bench.scene.clock.advance(REFRESH_SECONDS)
+    bench.scene.cluster.events.fail(Unavailable("no answer"))
+    await bench.request().event("Failed", "no quota")
+    await bench.scene.clock.advance(REFRESH_SECONDS)
+
+    await bench.request().event("Failed", "no quota")
+
+    assert await counts(bench) == {"no quota": 3}
+
+
+async def test_only_so_many_events_are_remembered() -> None:
+    bench = await Bench.make()
+    for number in range(MAX_SERIES + 1):
+        await bench.request().event("Failed", f"try {number}")
+
+    assert len(bench.workplace.events._series) == MAX_SERIES
+
+
+async def test_no_event_is_recorded_without_the_lease() -> None:
+    bench = await Bench.make()
+    bench.lease_is_valid = False
+
+    with pytest.raises(LeaseLost):
+        await bench.request().event("Synced", "done")
+
+    assert await recorded(bench) == []
+
+
+async def test_events_of_cluster_scoped_objects_are_in_the_default_namespace() -> None:
+    bench = await Bench.make()
+    about = PartialObject(api_version="v1", kind="Node", metadata=ObjectMeta(name="node", uid="1"))
+
+    await bench.workplace.events.record(about, "Synced", "done", warning=False)
+
+    (event,) = await recorded(bench)
+    assert str(event["metadata"]).count("'namespace': 'default'") == 1

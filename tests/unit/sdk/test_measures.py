@@ -1,0 +1,168 @@
+"""What a shard measures, as a scrape shows it."""
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+
+from sharder.core.errors import Unavailable
+from sharder.metrics.shard import PrometheusShardMetrics
+from sharder.sdk import PermanentError, Requeue
+from sharder.sdk.testing.clock import settle
+from tests.support.samples import total
+from tests.unit.sdk.scene import DRAIN, OTHER, OWNER, Controller, Scene, at_work
+
+
+class Measured(PrometheusShardMetrics):
+    """The metrics of one test, and what a scrape says."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        super().__init__(self.registry)
+
+    def scrape(self, name: str, /, **labels: str) -> float:
+        return total(generate_latest(self.registry).decode(), name, **labels)
+
+    def own(self, name: str) -> float:
+        labels = {"controllerring": "demo", "group": "", "resource": "secrets"}
+        return self.scrape(f"controller_sharding_{name}", **labels)
+
+    def results(self) -> dict[str, float]:
+        found = {
+            result: self.scrape("controller_runtime_reconcile_total", result=result)
+            for result in ("success", "requeue_after", "error", "cancelled")
+        }
+        return {result: count for result, count in found.items() if count}
+
+
+async def test_reconciles_are_counted_by_their_result() -> None:
+    scene, controller, measured = Scene(), Controller(), Measured()
+    controller.errors = [RuntimeError("no")]
+    ref = await scene.create_secret("one")
+
+    async with at_work(scene, controller, metrics=measured):
+        after_error = measured.results()
+        await scene.clock.advance(1)
+        controller.result = 5.0
+        await scene.label(ref, {"a": "1"})
+
+        assert after_error == {"error": 1}
+        assert measured.results() == {"error": 1, "success": 1, "requeue_after": 1}
+        assert measured.scrape("controller_runtime_reconcile_errors_total") == 1
+        assert measured.scrape("workqueue_retries_total", name="secrets") == 1
+        assert measured.scrape("workqueue_adds_total", name="secrets") == 3
+
+
+async def test_a_permanent_error_is_no_retry_and_a_requeue_is_no_error() -> None:
+    scene, controller, measured = Scene(), Controller(), Measured()
+    controller.errors = [PermanentError("no"), Requeue(after=60)]
+    ref = await scene.create_secret("one")
+
+    async with at_work(scene, controller, metrics=measured):
+        await scene.label(ref, {"a": "1"})
+
+        assert measured.results() == {"error": 1, "requeue_after": 1}
+        assert measured.scrape("controller_runtime_terminal_reconcile_errors_total") == 1
+        assert measured.scrape("workqueue_retries_total") == 0
+
+
+async def test_a_reconcile_is_timed_and_counted_as_running() -> None:
+    scene, controller, measured = Scene(), Controller(is_held=True), Measured()
+    await scene.create_secret("one")
+
+    async with at_work(scene, controller, workers=7, metrics=measured):
+        await scene.clock.advance(2)
+        running = measured.scrape("controller_runtime_active_workers", controller="secrets")
+        longest = measured.scrape("workqueue_longest_running_processor_seconds", name="secrets")
+        limit = measured.scrape("controller_runtime_max_concurrent_reconciles")
+        controller.released.set()
+        await settle()
+
+        assert (running, longest, limit) == (1, 2, 7)
+        assert measured.scrape("controller_runtime_active_workers") == 0
+        assert measured.scrape("controller_runtime_reconcile_time_seconds_sum") == 2
+
+
+async def test_a_reconcile_that_is_cancelled_is_counted_as_cancelled() -> None:
+    scene, controller, measured = Scene(), Controller(is_held=True), Measured()
+    ref = await scene.create_secret("one")
+
+    async with at_work(scene, controller, metrics=measured):
+        await scene.label(ref, {OWNER: OTHER})
+
+        assert measured.results() == {"cancelled": 1}
+
+
+async def test_the_objects_of_a_shard_are_shown_while_it_works() -> None:
+    scene, measured = Scene(), Measured()
+    await scene.create_secret("one")
+    await scene.create_secret("two")
+
+    async with at_work(scene, Controller(), metrics=measured) as (shard, _):
+        shown = measured.own("owned_objects")
+        shard.stop()
+        await settle()
+
+    assert shown == 2
+    assert b"owned_objects{" not in generate_latest(measured.registry)
+    assert b"controller_runtime_max_concurrent_reconciles{" not in generate_latest(
+        measured.registry
+    )
+
+
+async def test_a_drain_is_timed_from_when_it_is_seen_until_it_is_acknowledged() -> None:
+    scene, controller, measured = Scene(), Controller(is_held=True), Measured()
+    ref = await scene.create_secret("one")
+
+    async with at_work(scene, controller, metrics=measured):
+        await scene.drain(ref)
+        await scene.clock.advance(2)
+        await scene.label(ref, {"changed": "meanwhile"})
+        controller.released.set()
+        await settle()
+
+        assert measured.own("drain_seconds_count") == 1
+        assert measured.own("drain_seconds_sum") == 2
+
+
+async def test_a_drain_that_is_withdrawn_is_not_timed() -> None:
+    scene, controller, measured = Scene(), Controller(is_held=True), Measured()
+    ref = await scene.create_secret("one")
+
+    async with at_work(scene, controller, metrics=measured):
+        await scene.drain(ref)
+        await scene.clock.advance(2)
+        await scene.label(ref, {DRAIN: None})
+        controller.released.set()
+        await settle()
+
+        assert measured.own("drain_seconds_count") == 0
+
+
+async def test_an_object_is_taken_over_when_its_first_reconcile_begins() -> None:
+    scene, controller, measured = Scene(), Controller(is_held=True), Measured()
+    await scene.create_secret("one")
+    ref = await scene.create_secret("two", owner=OTHER)
+
+    async with at_work(scene, controller, workers=1, metrics=measured):
+        await scene.label(ref, {OWNER: "shard-a"})
+        await scene.clock.advance(2)
+        controller.is_held = False
+        controller.released.set()
+        await settle()
+        await scene.label(ref, {"again": "1"})
+
+        assert measured.own("takeover_seconds_count") == 2
+        assert measured.own("takeover_seconds_sum") == 2
+
+
+async def test_attempts_to_renew_the_lease_are_counted_by_result() -> None:
+    scene, measured = Scene(), Measured()
+
+    async with at_work(scene, Controller(), metrics=measured):
+        scene.cluster.lease_store.fail(Unavailable("down"))
+        await scene.clock.advance(2)
+
+        found = [
+            measured.scrape("controller_sharding_lease_renewals_total", result=result)
+            for result in ("success", "error")
+        ]
+        assert found == [2, 1]

@@ -1,0 +1,115 @@
+"""Which changes of an object lead to a reconcile."""
+
+import msgspec
+import pytest
+
+from sharder.core.names import ShardName
+from sharder.sdk.metadata import OwnMeta, OwnObject
+from sharder.sdk.owned import Identity, OwnedObjects
+from sharder.sdk.predicates import (
+    Predicate,
+    annotations_changed,
+    any_of,
+    generation_changed,
+    labels_changed,
+    safe,
+)
+from tests.unit.sdk.scene import DRAIN, ME, OWNER, RING
+
+OLD = OwnMeta(
+    name="one",
+    namespace="default",
+    uid="1",
+    generation=3,
+    labels={OWNER: ME, "tier": "web"},
+    annotations={"note": "a", "other": "x"},
+)
+
+
+def changed(meta: OwnMeta = OLD, **fields: object) -> OwnMeta:
+    return msgspec.structs.replace(meta, **fields)
+
+
+def never(_old: OwnMeta, _new: OwnMeta) -> bool:
+    return False
+
+
+def test_a_new_generation_is_a_change_of_the_spec() -> None:
+    assert not generation_changed(OLD, changed(resource_version="9"))
+    assert generation_changed(OLD, changed(generation=4))
+
+
+def test_a_resource_without_generations_always_counts_as_changed() -> None:
+    assert generation_changed(changed(generation=0), changed(generation=0, resource_version="9"))
+
+
+@pytest.mark.parametrize("labels", [None, {OWNER: ME}, {OWNER: ME, "tier": "db"}])
+def test_a_label_that_goes_or_changes_is_a_change(labels: dict[str, str] | None) -> None:
+    assert labels_changed("tier")(OLD, changed(labels=labels))
+    assert labels_changed()(OLD, changed(labels=labels))
+
+
+def test_other_labels_are_no_change_of_these() -> None:
+    other = changed(labels={**(OLD.labels or {}), "new": "1"})
+
+    assert not labels_changed("tier")(OLD, other)
+    assert labels_changed()(OLD, other)
+    assert not labels_changed()(OLD, OLD)
+
+
+def test_annotations_are_told_apart_like_labels() -> None:
+    other = changed(annotations={"note": "a", "other": "y"})
+
+    assert not annotations_changed("note")(OLD, other)
+    assert annotations_changed("other")(OLD, other)
+
+
+def test_any_of_several_changes_is_enough() -> None:
+    predicate = any_of(generation_changed, labels_changed("tier"))
+
+    assert predicate(OLD, changed(generation=4))
+    assert predicate(OLD, changed(labels=None))
+    assert not predicate(OLD, changed(annotations=None))
+
+
+def owned(predicate: Predicate, *metas: OwnMeta) -> OwnedObjects:
+    objects = OwnedObjects(Identity(ring=RING, shard=ShardName(ME)), when=predicate)
+    objects.replace([OwnObject(metadata=meta) for meta in metas])
+    return objects
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        changed(uid="2"),
+        changed(labels={OWNER: ME, DRAIN: "true"}),
+        changed(labels={OWNER: "shard-b"}),
+        changed(deletion_timestamp="2026-03-01T12:00:00Z"),
+        changed(name="new"),
+    ],
+)
+def test_no_predicate_hides_what_is_new_draining_moved_or_deleted(new: OwnMeta) -> None:
+    assert owned(never, OLD).update(OwnObject(metadata=new))
+    assert new.ref in owned(never, OLD).replace([OwnObject(metadata=new)])
+
+
+def test_no_predicate_hides_the_end_of_a_drain() -> None:
+    draining = changed(labels={OWNER: ME, DRAIN: "true"})
+
+    assert owned(never, draining).update(OwnObject(metadata=OLD))
+
+
+def test_other_changes_are_hidden_and_known_all_the_same() -> None:
+    objects, new = owned(never, OLD), changed(annotations=None)
+
+    assert not objects.update(OwnObject(metadata=new))
+    assert objects.get(OLD.ref) == new
+    assert objects.replace([OwnObject(metadata=OLD)]) == frozenset()
+
+
+def test_a_predicate_that_fails_hides_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(_old: OwnMeta, new: OwnMeta) -> bool:
+        return new.labels["missing"] == ""  # type: ignore[index]  # an author's mistake
+
+    assert owned(safe(broken), OLD).update(OwnObject(metadata=changed(labels={OWNER: ME})))
+    assert "predicate failed, reconciling: default/one: KeyError('missing')" in caplog.text

@@ -1,0 +1,155 @@
+"""The HTTP port of a shard, over a socket."""
+
+import asyncio
+import logging
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from sharder.config.settings import Address
+from sharder.core.errors import ConfigError
+from sharder.metrics.shard import PrometheusShardMetrics
+from sharder.sdk import Shard
+from sharder.sdk.exposition import NoShardMetrics
+from sharder.sdk.permissions import Right
+from sharder.sdk.probes import METRICS_MISSING, Readiness, probes
+from sharder.sdk.testing.clock import FakeClock, FixedRng
+from tests.support.eventually import eventually
+from tests.unit.sdk.scene import SECRETS, SETTINGS, Controller, Scene
+
+HERE = Address("127.0.0.1", 0)
+
+
+async def get(port: int, path: str) -> tuple[int, str]:
+    """Return status and body."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+    writer.close()
+    return int(head.split()[1]), body
+
+
+async def test_a_shard_is_alive_and_says_why_it_is_not_ready() -> None:
+    reasons = ["the Lease is not held", ""]
+
+    async with probes(HERE, not_ready=lambda: reasons[0], metrics=NoShardMetrics()) as port:
+        alive = await get(port, "/healthz")
+        status, waiting = await get(port, "/readyz")
+        del reasons[0]
+        ready = await get(port, "/readyz")
+
+    assert alive == (200, '{"alive": true}')
+    assert (status, msgspec.json.decode(waiting)) == (
+        503,
+        {"ready": False, "reason": "the Lease is not held"},
+    )
+    assert ready == (200, '{"ready": true, "reason": ""}')
+
+
+async def test_metrics_are_served_as_prometheus_reads_them() -> None:
+    metrics = PrometheusShardMetrics(CollectorRegistry())
+    metrics.requested("GET", "200")
+
+    async with probes(HERE, not_ready=str, metrics=metrics) as port:
+        status, body = await get(port, "/metrics")
+
+    assert status == 200
+    assert 'rest_client_requests_total{code="200",method="GET"} 1.0' in body
+
+
+async def test_without_the_library_the_metrics_say_what_to_install() -> None:
+    async with probes(HERE, not_ready=str, metrics=NoShardMetrics()) as port:
+        assert await get(port, "/metrics") == (404, METRICS_MISSING)
+
+
+def test_a_shard_runs_without_the_library_of_the_metrics() -> None:
+    program = (
+        "import sys; sys.modules['prometheus_client'] = None\n"
+        "import sharder.sdk\n"
+        "from sharder.sdk.exposition import process_metrics\n"
+        "print(process_metrics().render())"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+    assert done.stdout == b"None\n"
+
+
+def test_the_metrics_of_a_process_are_beside_those_of_the_author() -> None:
+    program = (
+        "import prometheus_client, sharder.sdk\n"
+        "from sharder.sdk.exposition import process_metrics\n"
+        "prometheus_client.Counter('mine', 'help').inc()\n"
+        "process_metrics().requested('GET', '200')\n"
+        "print(process_metrics().render()[0].decode())"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+    assert b"\nmine_total 1.0" in done.stdout
+    assert b"\nrest_client_requests_total{" in done.stdout
+
+
+async def test_a_taken_port_is_a_wrong_setting() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = Address("127.0.0.1", taken.getsockname()[1])
+        with pytest.raises(ConfigError, match=r"cannot listen on 127.0.0.1:\d+: .*in use"):
+            async with probes(address, not_ready=str, metrics=NoShardMetrics()):
+                pass
+
+
+async def test_a_shard_is_ready_when_it_holds_its_lease_and_knows_its_objects(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    scene = Scene()
+    right = Right(verb="patch", resource=SECRETS.id)
+    scene.cluster.denied = {right}
+    settings = replace(SETTINGS, http_address="127.0.0.1:0")
+    shard = Shard(ring="demo", settings=settings)
+    shard.reconciler("secrets", Controller())
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(shard.serve_on(scene.cluster, clock=scene.clock, rng=FixedRng()))
+
+        async def port_logged() -> int:
+            _, _, port = caplog.text.partition("serving health and metrics on port ")
+            return int(port.split()[0])
+
+        port = await eventually(port_logged, within=10)
+        preparing = await get(port, "/readyz")
+        scene.cluster.denied = set()
+        await scene.clock.advance(5)
+        working = await get(port, "/readyz")
+        shard.stop()
+
+    assert [preparing[0], working[0]] == [503, 200]
+    assert "resources and rights are not checked yet" in preparing[1]
+
+
+@pytest.mark.parametrize(
+    ("renewed", "is_listed", "reason"),
+    [
+        (1.0, True, "the Lease is not held"),
+        (4.0, False, "the objects are not listed yet"),
+        (4.0, True, ""),
+    ],
+)
+def test_a_shard_without_lease_or_objects_is_not_ready(
+    renewed: float, is_listed: bool, reason: str
+) -> None:
+    readiness = Readiness(FakeClock())
+
+    readiness.follow(lambda now: now < renewed - 3, lambda: is_listed)
+
+    assert readiness.reason() == reason
+
+
+async def test_no_address_is_no_port() -> None:
+    async with probes(None, not_ready=str, metrics=NoShardMetrics()) as port:
+        assert port == 0

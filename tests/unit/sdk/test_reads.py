@@ -1,0 +1,481 @@
+"""Reads from memory: what they save, and that they are never older than what was written."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+
+import msgspec
+import pytest
+from typing_extensions import override
+
+from sharder.core.api.meta import Json, ObjectMeta, OwnerReference, PartialObject
+from sharder.core.errors import ConfigError, Unavailable
+from sharder.core.names import ObjectRef
+from sharder.ports import Bookmark, Listed, WatchEvent
+from sharder.sdk import Request, Shard
+from sharder.sdk.assembly import controlled_by
+from sharder.sdk.handoff import Cached, Handoff
+from sharder.sdk.progress import WAIT_SECONDS, Progress
+from sharder.sdk.testing.clock import FakeClock, settle
+from sharder.sdk.testing.documents import FakeDocuments
+from tests.unit.sdk.scene import (
+    DRAIN,
+    ME,
+    OTHER,
+    OWNER,
+    RING,
+    SECRETS,
+    Controller,
+    Scene,
+    at_work,
+)
+
+BOTH = ("secrets", "configmaps")
+
+
+@dataclass
+class MakesOneChild:
+    """An author's function that creates a child with a new name unless there is one."""
+
+    names: "count[int]" = field(default_factory=count)
+    before: Callable[[Request], None] = lambda _: None
+
+    async def __call__(self, request: Request) -> None:
+        if request.metadata.deletion_timestamp or await request.children("configmaps"):
+            return
+        self.before(request)
+        body: dict[str, Json] = {
+            "kind": "ConfigMap",
+            "metadata": {"name": f"child-{next(self.names)}"},
+        }
+        await request.ensure(body)
+
+
+async def children(scene: Scene) -> list[str]:
+    return [str(tree["metadata"]["name"]) for tree in (await scene.configmaps.list()).items]  # type: ignore[index, call-overload]
+
+
+async def move(scene: Scene, ref: ObjectRef, to: str) -> None:
+    """Do as the sharder does with an object that was released: children first."""
+    for tree in (await scene.configmaps.list()).items:
+        name = str(tree["metadata"]["name"])  # type: ignore[index, call-overload]
+        child = ObjectRef("default", name)
+        await scene.configmaps.patch(child, {"metadata": {"labels": {OWNER: to}}})
+    await scene.label(ref, {OWNER: to})
+
+
+@asynccontextmanager
+async def two_shards(scene: Scene, reconcile: MakesOneChild) -> AsyncGenerator[None]:
+    async with (
+        at_work(scene, reconcile, cache=BOTH),
+        at_work(scene, reconcile, cache=BOTH, name=OTHER),
+    ):
+        yield
+
+
+# What is read
+
+
+async def test_a_reconcile_that_changes_nothing_sends_no_request() -> None:
+    scene = Scene()
+    ref = await scene.create_secret("one")
+
+    async def reconcile(request: Request) -> None:
+        secret = await request.get()
+        await request.children("configmaps")
+        body: dict[str, Json] = {
+            "kind": "ConfigMap",
+            "metadata": {"name": "child"},
+            "data": secret["data"],
+        }
+        await request.ensure(body)
+
+    async with at_work(scene, reconcile, cache=BOTH):
+        assert await children(scene) == ["child"]
+        await settle()
+        scene.cluster.requests.clear()
+        await scene.label(ref, {"changed": "yes"})
+
+        assert scene.cluster.requests == []
+
+
+async def test_a_fresh_read_is_of_the_api_server() -> None:
+    scene, seen = Scene(), list[Json]()
+    ref = await scene.create_secret("one")
+
+    async def reconcile(request: Request) -> None:
+        scene.hold_up_watches()
+        await scene.secrets.patch(ref, {"data": {"k": "djI="}})
+        seen.extend([(await request.get())["data"], (await request.get(fresh=True))["data"]])
+
+    async with at_work(scene, reconcile, cache=BOTH):
+        assert seen == [{"k": "djE="}, {"k": "djI="}]
+
+
+async def test_what_is_not_kept_is_read_from_the_api_server() -> None:
+    scene = Scene()
+    await scene.create_secret("one")
+
+    async def reconcile(request: Request) -> None:
+        await request.get()
+
+    async with at_work(scene, reconcile, cache=["configmaps"]):
+        assert scene.cluster.requests == ["get one"]
+
+
+async def test_children_that_are_not_kept_cannot_be_listed() -> None:
+    scene, errors = Scene(), list[str]()
+    await scene.create_secret("one")
+
+    async def reconcile(request: Request) -> None:
+        for resource in ("configmaps", "widgets.example.com"):
+            with pytest.raises(ConfigError) as error:
+                await request.children(resource)
+            errors.append(str(error.value))
+
+    async with at_work(scene, reconcile, cache=["secrets"]):
+        assert [text.split()[0] for text in errors] == ["configmaps", "widgets.example.com"]
+
+
+def test_only_what_a_reconciler_handles_can_be_kept() -> None:
+    shard = Shard(ring=RING)
+
+    with pytest.raises(ConfigError, match="`cache` has widgets"):
+        shard.reconciler("secrets", Controller(), owns=["configmaps"], cache=["widgets"])
+
+
+# This shard's own writes
+
+
+async def test_a_shard_reads_what_it_has_written() -> None:
+    scene, seen = Scene(), list[Json]()
+    await scene.create_secret("one")
+
+    async def reconcile(request: Request) -> None:
+        if seen:
+            return
+        scene.hold_up_watches()
+        await request.patch({"data": {"k": "djI="}})
+        asyncio.get_running_loop().call_later(0, scene.cluster.watches_flow.set)
+        seen.append((await request.get())["data"])
+
+    async with at_work(scene, reconcile, cache=BOTH):
+        await settle()
+        assert seen == [{"k": "djI="}]
+
+
+async def test_no_second_child_is_made_while_the_watch_does_not_show_the_first() -> None:
+    scene = Scene()
+    ref = await scene.create_secret("one")
+
+    async with at_work(scene, MakesOneChild(before=lambda _: hold_up_children(scene)), cache=BOTH):
+        for change in ("a", "b", "c"):
+            await scene.label(ref, {"changed": change})
+        assert await children(scene) == ["child-0"]
+        await scene.let_watches_flow()
+        await scene.label(ref, {"changed": "d"})
+
+        assert await children(scene) == ["child-0"]
+
+
+async def test_a_child_whose_creation_had_no_answer_is_not_made_again() -> None:
+    scene = Scene()
+    await scene.create_secret("one")
+
+    def fail(_: Request) -> None:
+        hold_up_children(scene)
+        scene.configmaps.lose(Unavailable("timed out"))
+
+    async with at_work(scene, MakesOneChild(before=fail), cache=BOTH):
+        await scene.clock.advance(20)
+        assert await children(scene) == ["child-0"]
+        await scene.let_watches_flow()
+        await scene.clock.advance(60)
+
+        assert await children(scene) == ["child-0"]
+
+
+async def test_a_child_that_was_deleted_is_not_listed_any_more() -> None:
+    scene, seen = Scene(), list[int]()
+    await scene.create_secret("one")
+
+    async def reconcile(request: Request) -> None:
+        if seen:
+            return
+        body: dict[str, Json] = {"kind": "ConfigMap", "metadata": {"name": "child"}}
+        await request.ensure(body)
+        seen.append(len(await request.children("configmaps")))
+        hold_up_children(scene)
+        await request.delete(body)
+        asyncio.get_running_loop().call_later(0, scene.cluster.child_watches_flow.set)
+        seen.append(len(await request.children("configmaps")))
+
+    async with at_work(scene, reconcile, cache=BOTH):
+        await settle()
+        assert seen == [1, 0]
+
+
+async def test_a_watch_that_shows_nothing_fails_the_reconcile_after_a_while(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene, controller = Scene(), MakesOneChild(before=lambda _: hold_up_children(scene))
+    ref = await scene.create_secret("one")
+
+    async with at_work(scene, controller, cache=BOTH):
+        await scene.label(ref, {"changed": "yes"})
+        await scene.clock.advance(WAIT_SECONDS + 1)
+
+    assert any("has not shown this shard's writes" in text for text in caplog.messages)
+
+
+# What the shard before has written
+
+
+async def test_a_child_that_was_made_right_before_a_drain_is_not_made_again() -> None:
+    scene = Scene()
+
+    async with two_shards(scene, MakesOneChild(before=lambda _: hold_up_children(scene))):
+        ref = await scene.create_secret("one")
+        assert await children(scene) == ["child-0"]
+        await scene.drain(ref)
+        assert OWNER not in await scene.labels(ref)
+        await move(scene, ref, OTHER)
+        await settle()
+        assert await children(scene) == ["child-0"]
+        await scene.let_watches_flow()
+        await scene.clock.advance(60)
+
+        assert await children(scene) == ["child-0"]
+
+
+async def test_an_object_that_comes_back_waits_for_its_children_too() -> None:
+    scene = Scene()
+
+    async with two_shards(scene, MakesOneChild()):
+        ref = await scene.create_secret("one")
+        child = ObjectRef("default", "child-0")
+        await scene.drain(ref)
+        await move(scene, ref, OTHER)
+        hold_up_children(scene)
+        meta = (await scene.configmaps.get(child))["metadata"]
+        uid, version = str(meta["uid"]), str(meta["resourceVersion"])  # type: ignore[index, call-overload]
+        await scene.configmaps.delete(child, uid=uid, resource_version=version)
+        body: Json = {
+            "metadata": {
+                "name": "made-by-the-other",
+                "labels": {OWNER: OTHER},
+                "ownerReferences": meta["ownerReferences"],  # type: ignore[index, call-overload]
+            }
+        }
+        await scene.configmaps.create("default", body)
+        await scene.label(ref, {DRAIN: "true"})
+        await move(scene, ref, ME)
+        await settle()
+        await scene.let_watches_flow()
+        await scene.clock.advance(60)
+
+        assert await children(scene) == ["made-by-the-other"]
+
+
+async def test_a_drain_is_acknowledged_while_an_object_waits_for_its_children() -> None:
+    scene, controller = Scene(), MakesOneChild()
+    hold_up_children(scene)
+
+    async with at_work(scene, controller, cache=BOTH):
+        ref = await scene.create_secret("one")
+        await scene.configmaps.create(
+            "default", {"metadata": {"name": "late", "labels": {OWNER: ME}}}
+        )
+        await scene.label(ref, {"changed": "yes"})
+        await scene.drain(ref)
+        await scene.clock.advance(15)
+
+        assert OWNER not in await scene.labels(ref)
+
+
+async def test_the_objects_of_a_start_wait_for_one_list_of_their_children() -> None:
+    scene, controller = Scene(), Controller()
+    for number in range(20):
+        await scene.create_secret(f"object-{number}")
+    lists = 0
+
+    def counting() -> None:
+        nonlocal lists
+        lists += 1
+
+    scene.configmaps.guard(request=counting, answer=lambda: None)
+    async with at_work(scene, controller, cache=BOTH):
+        assert len(controller.started) == 20
+
+    assert lists <= 4  # the list and the watch of the cache, the list of the handoff
+
+
+async def test_children_that_cannot_be_listed_keep_an_object_waiting() -> None:
+    scene, controller = Scene(), Controller()
+    await scene.create_secret("one")
+
+    async with at_work(scene, controller, cache=BOTH):
+        assert controller.started == ["one"]
+        scene.configmaps.fail(Unavailable("away"), Unavailable("away"))
+        await scene.create_secret("two")
+        assert controller.started == ["one"]
+        await scene.clock.advance(10)
+
+        assert controller.started == ["one", "two"]
+
+
+async def test_without_kept_children_nothing_is_waited_for() -> None:
+    scene, controller = Scene(), Controller()
+    hold_up_children(scene)
+
+    async with at_work(scene, controller):
+        await scene.create_secret("one")
+        assert controller.started == ["one"]
+
+
+def hold_up_children(scene: Scene) -> None:
+    """Let the shards see no more children until `let_watches_flow`."""
+    scene.cluster.child_watches_flow.clear()
+
+
+async def test_what_a_new_list_shows_changed_waits_for_its_children() -> None:
+    """It can have been on another shard while the watch was broken."""
+    scene, controller = Scene(), Controller()
+
+    async with at_work(scene, controller, cache=BOTH):
+        ref = await scene.create_secret("one")
+        hold_up_children(scene)
+        scene.secrets.hang_up()
+        await settle()
+        await scene.configmaps.create(
+            "default", {"metadata": {"name": "made-elsewhere", "labels": {OWNER: ME}}}
+        )
+        await scene.label(ref, {"changed": "yes"})
+        scene.secrets.compact()
+        await scene.clock.advance(10)
+        assert controller.started == ["one"]
+        await scene.let_watches_flow()
+        await scene.clock.advance(1)
+
+        assert controller.started == ["one", "one"]
+
+
+async def test_an_object_that_drains_while_it_waits_for_its_children_is_not_worked_on() -> None:
+    scene, controller = Scene(), Controller()
+
+    async with at_work(scene, controller, cache=BOTH):
+        hold_up_children(scene)
+        await scene.configmaps.create(
+            "default", {"metadata": {"name": "late", "labels": {OWNER: ME}}}
+        )
+        ref = await scene.create_secret("one")
+        await scene.drain(ref)
+        await scene.let_watches_flow()
+        await scene.clock.advance(1)
+
+        assert controller.started == []
+        assert OWNER not in await scene.labels(ref)
+
+
+async def test_an_object_that_returns_during_the_list_of_its_children_waits_for_another() -> None:
+    lists, is_open = list[str](), asyncio.Event()
+    cached = Cached(now=HeldList(lists, is_open), progress=Progress(FakeClock()))
+    cached.progress.move("1")
+    handoff, ref = Handoff(main=None, children=[cached]), ObjectRef("default", "one")
+    handoff.arrived(ref)
+    settled = asyncio.create_task(handoff.settle(ref))
+    await settle()
+
+    handoff.left(ref)
+    handoff.arrived(ref)
+    is_open.set()
+    await settled
+
+    assert len(lists) == 2
+
+
+async def test_no_reconcile_starts_on_metadata_older_than_this_shards_write() -> None:
+    scene, seen = Scene(), list[str]()
+
+    async def reconcile(request: Request) -> None:
+        seen.append(request.metadata.annotation("times"))
+        if len(seen) == 1:
+            scene.cluster.watches_flow.clear()
+            await request.patch({"metadata": {"annotations": {"times": "1"}}})
+            await request.ensure({"kind": "ConfigMap", "metadata": {"name": "child"}})
+
+    async with at_work(scene, reconcile):
+        await scene.create_secret("one")
+        await scene.clock.advance(1)
+        assert seen == [""]
+        await scene.let_watches_flow()
+
+        assert set(seen[1:]) == {"1"}
+
+
+async def test_a_finalizer_is_added_though_memory_is_behind_another_clients_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene, widgets = Scene(), Controller()
+
+    class Meddling(FakeDocuments):
+        @override
+        async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
+            if scene.cluster.watches_flow.is_set():
+                scene.hold_up_watches()
+                await scene.cluster.widgets.patch(ref, {"metadata": {"labels": {"new": "yes"}}})
+            return await super().patch(ref, body)
+
+    async def clean_up(_: Request) -> None:
+        pass
+
+    def add(shard: Shard) -> None:
+        shard.reconciler(
+            "widgets.example.com",
+            widgets,
+            on_delete=clean_up,
+            finalizer="example.com/cleanup",
+            cache=["widgets.example.com"],
+        )
+
+    monkeypatch.setattr(scene.cluster, "documents", lambda _: Meddling(scene.cluster.widgets))
+    async with at_work(scene, Controller(), more=add):
+        body: Json = {"metadata": {"name": "one", "labels": {OWNER: ME}}}
+        await scene.cluster.widgets.create("default", body)
+        await settle()
+
+        assert widgets.started == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "is_child"),
+    [("v1", "Secret", True), ("v1", "Widget", False), ("example.com/v1", "Secret", False)],
+)
+def test_only_children_of_the_reconcilers_resource_are_kept(
+    group: str, kind: str, is_child: bool
+) -> None:
+    parent = OwnerReference(api_version=group, kind=kind, uid="u", controller=True)
+    child = PartialObject(metadata=ObjectMeta(owner_references=[parent]))
+
+    assert controlled_by(SECRETS)(child) is is_child
+    assert not controlled_by(SECRETS)(PartialObject())
+
+
+@dataclass
+class HeldList:
+    """A collection whose first list is answered when `is_open` is set."""
+
+    lists: list[str]
+    is_open: asyncio.Event
+
+    async def list(
+        self, keep: Callable[[PartialObject], bool] | None = None
+    ) -> Listed[PartialObject]:
+        self.lists.append("list")
+        await self.is_open.wait()
+        return Listed([], "1")
+
+    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[PartialObject]]:
+        yield Bookmark(resource_version)

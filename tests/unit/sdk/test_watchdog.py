@@ -1,0 +1,105 @@
+"""A blocked event loop is reported while it is blocked."""
+
+import logging
+import re
+import threading
+
+import pytest
+from typing_extensions import override
+
+from sharder.runtime.clock import SystemClock
+from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.watchdog import Activity, Watchdog, watched
+
+
+class Blocked:
+    """A watchdog whose checks are on time, while the loop is blocked."""
+
+    def __init__(self, *, renew_deadline: float = 10.0) -> None:
+        self.clock, self.activity = FakeClock(), Activity()
+        self.watchdog = Watchdog(self.activity, self.clock, renew_deadline=renew_deadline)
+
+    async def last(self, seconds: float) -> None:
+        for _ in range(round(seconds / 0.25)):
+            await self.clock.advance(0.25)
+            self.watchdog.check()
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+async def test_a_loop_that_runs_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    blocked = Blocked()
+
+    for _ in range(5):
+        await blocked.last(0.75)
+        blocked.watchdog.beat()
+
+    assert warnings(caplog) == []
+
+
+async def test_the_reconcile_that_blocks_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    blocked = Blocked()
+    blocked.activity.step = "reconcile of default/demo", {"object": "default/demo"}
+
+    await blocked.last(1.0)
+
+    (warning,) = warnings(caplog)
+    assert warning.startswith(
+        "event loop blocked for 1.0 s by reconcile of default/demo: the Lease is not renewed "
+        "meanwhile, 9.0 s are left; now at "
+    )
+    assert vars(caplog.records[0])["object"] == "default/demo"
+
+
+async def test_a_block_is_reported_again_when_it_has_doubled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await Blocked().last(9.75)
+
+    seconds = [re.findall(r"blocked for ([\d.]+) s", warning) for warning in warnings(caplog)]
+    assert seconds == [["1.0"], ["2.0"], ["4.0"], ["8.0"]]
+
+
+async def test_code_outside_of_reconciles_is_said_to_be_that(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await Blocked().last(1.0)
+
+    assert "by code outside of reconciles" in warnings(caplog)[0]
+
+
+async def test_a_lease_that_is_short_is_warned_about_in_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await Blocked(renew_deadline=1.0).last(0.75)
+
+    assert "0.5 s are left" in warnings(caplog)[0]
+
+
+async def test_a_process_that_was_paused_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    blocked = Blocked()
+
+    await blocked.clock.advance(60)
+    blocked.watchdog.check()
+
+    assert warnings(caplog) == []
+
+
+async def test_a_real_block_is_reported_before_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    reported = threading.Event()
+
+    class Noted(logging.Handler):
+        @override
+        def emit(self, record: logging.LogRecord) -> None:
+            reported.set()
+
+    logging.getLogger("sharder.sdk.watchdog").addHandler(handler := Noted())
+
+    with watched(Activity(), SystemClock(), renew_deadline=0.5):
+        is_reported = reported.wait(timeout=30)
+    logging.getLogger("sharder.sdk.watchdog").removeHandler(handler)
+
+    assert is_reported
+    assert "in test_a_real_block_is_reported_before_it_ends" in warnings(caplog)[0]

@@ -1,0 +1,203 @@
+"""What an author can do to a shard in a test."""
+
+import asyncio
+import base64
+import hashlib
+
+import pytest
+
+from sharder.core.api.meta import Json
+from sharder.core.errors import ConfigError, LeaseLost, NotFound
+from sharder.core.names import ObjectRef
+from sharder.sdk import Reconcile, Request, Settings, Shard
+from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest, custom
+
+SECRET = {
+    "kind": "Secret",
+    "apiVersion": "v1",
+    "metadata": {"name": "demo"},
+    "data": {"k": base64.b64encode(b"v").decode()},
+}
+
+
+async def checksum(request: Request) -> None:
+    """The controller of the example."""
+    if request.metadata.deletion_timestamp:
+        return
+    secret = await request.get()
+    data = secret.get("data")
+    assert isinstance(data, dict)
+    sums = {key: hashlib.sha256(str(value).encode()).hexdigest() for key, value in data.items()}
+    name = f"{request.ref.name}-sums"
+    child: dict[str, Json] = {"kind": "ConfigMap", "metadata": {"name": name}, "data": sums}
+    await request.ensure(child, replace=["data"])
+
+
+def shard_of(reconcile: Reconcile = checksum, settings: Settings = SETTINGS) -> Shard:
+    shard = Shard(ring="checksum", settings=settings)
+    shard.reconciler("secrets", reconcile, owns=["configmaps"])
+    return shard
+
+
+async def test_an_object_is_reconciled_when_it_is_created() -> None:
+    async with ShardTest(shard_of()) as test:
+        await test.create(SECRET)
+
+        child = await test.cluster.get("configmaps", "demo-sums")
+
+    assert child["data"] == {"k": hashlib.sha256(b"dg==").hexdigest()}
+
+
+async def test_a_child_that_is_deleted_is_made_again() -> None:
+    async with ShardTest(shard_of()) as test:
+        await test.create(SECRET)
+        await test.cluster.delete("configmaps", "default/demo-sums")
+
+        assert await test.cluster.get("configmaps", "demo-sums")
+
+
+async def test_another_shards_object_is_left_alone() -> None:
+    async with ShardTest(shard_of()) as test:
+        await test.create(SECRET, owner="shard-b")
+
+        with pytest.raises(NotFound):
+            await test.cluster.get("configmaps", "demo-sums")
+
+
+async def test_a_drain_is_acknowledged_when_the_reconcile_has_ended() -> None:
+    gate = asyncio.Event()
+
+    async def wait(_: Request) -> None:
+        await gate.wait()
+
+    async with ShardTest(shard_of(wait)) as test:
+        await test.create(SECRET)
+        await test.drain("secrets", "demo")
+        during = await test.owner("secrets", "demo")
+        gate.set()
+        await test.cluster.advance(0)
+
+        assert (during, await test.owner("secrets", "demo")) == ("shard-a", "")
+
+
+async def test_an_object_that_moves_is_taken_over_by_the_other_shard() -> None:
+    cluster, taken = FakeCluster(), list[str]()
+
+    async def take(request: Request) -> None:
+        taken.append(request.shard)
+
+    other = Settings(name="shard-b", namespace="default")
+    async with (
+        ShardTest(shard_of(take), cluster) as test,
+        ShardTest(shard_of(take, other), cluster),
+    ):
+        await test.create(SECRET)
+        await test.drain("secrets", "demo")
+        await test.assign("secrets", "demo", "shard-b")
+
+    assert taken == ["shard-a", "shard-b"]
+
+
+async def test_a_shard_that_loses_its_lease_cancels_its_reconciles() -> None:
+    cancelled = list[ObjectRef]()
+
+    async def wait(request: Request) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.append(request.ref)
+
+    async with ShardTest(shard_of(wait)) as test:
+        await test.create(SECRET)
+        await test.lose_lease()
+
+        assert cancelled == [ObjectRef("default", "demo")]
+        assert not test.is_running
+        assert isinstance(await test.ended(), LeaseLost)
+
+
+async def test_a_shard_that_gets_no_answers_ends_at_its_renew_deadline() -> None:
+    async with ShardTest(shard_of()) as test:
+        test.cluster.disconnect()
+        await test.cluster.advance(9)
+        running = test.is_running
+        await test.cluster.advance(2)
+
+        assert running
+        assert isinstance(await test.ended(), LeaseLost)
+
+
+async def test_an_outage_that_is_short_does_no_harm() -> None:
+    async with ShardTest(shard_of()) as test:
+        test.cluster.disconnect()
+        await test.cluster.advance(5)
+        await test.cluster.connect()
+        await test.cluster.advance(60)
+        await test.create(SECRET)
+
+        assert await test.cluster.get("configmaps", "demo-sums")
+
+
+async def test_time_passes_when_the_test_says_so() -> None:
+    times = list[float]()
+
+    async def again(request: Request) -> float:
+        times.append(cluster.clock.monotonic())
+        return 30.0
+
+    cluster = FakeCluster()
+    async with ShardTest(shard_of(again), cluster) as test:
+        await test.create(SECRET)
+        await cluster.advance(60)
+
+    assert times == [0, 30, 60]
+
+
+async def test_what_ended_a_shard_fails_the_test() -> None:
+    unknown = Shard(ring="r", settings=SETTINGS)
+    unknown.reconciler("gadgets.example.com", checksum)
+
+    with pytest.raises(NotFound, match=r"gadgets\.example\.com"):
+        async with ShardTest(unknown):
+            pass
+
+
+async def test_a_clean_stop_is_no_error() -> None:
+    async with ShardTest(shard_of()) as test:
+        await test.stop()
+
+        assert await test.ended() is None
+
+
+async def test_a_custom_resource_has_a_generation_and_a_status() -> None:
+    cluster = FakeCluster(custom("websites.example.com", kind="Website"))
+    site = {
+        "kind": "Website",
+        "apiVersion": "example.com/v1",
+        "metadata": {"name": "a"},
+    }
+
+    await cluster.create({**site, "spec": {"replicas": 1}, "status": {"ready": True}})
+    await cluster.patch("websites.example.com", "a", {"spec": {"replicas": 2}})
+    await cluster.patch_status("websites.example.com", "a", {"status": {"ready": False}})
+
+    found = await cluster.get("websites.example.com", "a")
+    assert isinstance(found["metadata"], dict)
+    assert (found["metadata"]["generation"], found["status"]) == (2, {"ready": False})
+
+
+async def test_garbage_is_what_has_lost_all_its_owners() -> None:
+    async with ShardTest(shard_of()) as test:
+        await test.create(SECRET)
+        await test.cluster.collect_garbage()
+        kept = await test.cluster.list("configmaps")
+        await test.cluster.delete("secrets", "demo")
+        await test.cluster.collect_garbage()
+
+        assert len(kept) == 1
+        assert await test.cluster.list("configmaps") == []
+
+
+async def test_an_unknown_resource_is_explained() -> None:
+    with pytest.raises(ConfigError, match=r'custom\("gadgets.example.com", kind=…\)'):
+        await FakeCluster().get("gadgets.example.com", "a")
