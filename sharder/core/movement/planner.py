@@ -113,7 +113,7 @@ class Reservations:
 
     def __init__(self, snapshot: RingSnapshot) -> None:
         self._snapshot = snapshot
-        self._made: list[Reservation] = []
+        self._made: dict[str, Reservation] = {}
         self._shards: dict[str, ShardName] = {}
 
     def plan(self, obj: PartialObject) -> Step:
@@ -126,7 +126,7 @@ class Reservations:
         reservation = reservation_of(self._snapshot, obj, step)
         if tally is not None and reservation is not None and isinstance(step, Assign):
             tally.assume(reservation)
-            self._made.append(reservation)
+            self._made[main_key(obj)] = reservation
             self._shards[main_key(obj)] = step.shard
         return step
 
@@ -149,10 +149,20 @@ class Reservations:
 
     def give_back(self) -> None:
         """Give back reservations that were not written: no controlled object must go there."""
-        tally = self._snapshot.tally
-        if tally is not None:
-            for reservation in self._made:
-                tally.give_back(reservation)
+        for key in list(self._made):
+            self._give_back(key)
+
+    def give_back_for(self, obj: PartialObject) -> None:
+        """Do the same for one object, which another client has assigned or deleted.
+
+        The watch may have shown that before the reservation, and then settles it no more.
+        """
+        self._give_back(main_key(obj))
+
+    def _give_back(self, key: str) -> None:
+        reservation, tally = self._made.pop(key, None), self._snapshot.tally
+        if tally is not None and reservation is not None:
+            tally.give_back(reservation)
 
 
 def plan_displaced(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Step:

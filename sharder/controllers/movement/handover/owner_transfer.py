@@ -89,6 +89,7 @@ class OwnerTransfer:
         step = await self._move(main, obj, self._reservations.keep, uid)
         if step is not None and not isinstance(step, Assign):
             self._lost[uid] = obj
+            self._reservations.give_back_for(obj)
 
     async def _rejoin(self, entry: RingResource) -> None:
         """Move the dependents of lost objects to their owners' current shards."""

@@ -7,6 +7,7 @@ from sharder.controllers.movement.waiting.pending import UNKNOWN
 from sharder.controllers.movement.writes.mover import Superseded
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.errors import InvalidObject, Rejected
+from sharder.core.movement.desired import choose
 from tests.support.cluster import Cluster, on, raising
 from tests.support.counting import bounded, counted, tally_of
 from tests.support.movement import SOON
@@ -96,5 +97,33 @@ async def test_what_was_promised_is_given_back_where_it_could_not_be_written() -
         cluster.leads = False
         with pytest.raises(Superseded):
             await transfer.run(resource, [widget], {widget.metadata.ref: A})
+
+        assert tally_of(cluster).by_shard() == {}
+
+
+async def test_what_another_client_has_assigned_before_counts_where_it_is() -> None:
+    cluster = Cluster(bounded(5))
+
+    async with counted(cluster, A, B):
+        seen = await cluster.add(WIDGETS, "w")
+        first = choose(cluster.snapshot, seen).shard
+        other = B if first == A else A
+        await cluster.label(seen, WIDGETS, owner=other)
+        await cluster.settle()
+        resource = await cluster.objects.find(WIDGETS)
+        await transfer_of(cluster).run(resource, [seen], {seen.metadata.ref: UNKNOWN})
+
+        assert tally_of(cluster).by_shard() == {other: 1}
+
+
+async def test_what_was_deleted_before_it_could_be_assigned_takes_no_room() -> None:
+    cluster = Cluster(bounded(5))
+
+    async with counted(cluster, A):
+        seen = await cluster.add(WIDGETS, "w")
+        await cluster.delete(seen, WIDGETS)
+        await cluster.settle()
+        resource = await cluster.objects.find(WIDGETS)
+        await transfer_of(cluster).run(resource, [seen], {seen.metadata.ref: UNKNOWN})
 
         assert tally_of(cluster).by_shard() == {}
