@@ -5,7 +5,7 @@ import json
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -44,6 +44,9 @@ WARM_UP = 1000
 
 AT_ONCE_SECONDS = 10.0
 """Far longer than a watch needs, and far shorter than it takes until all objects are listed."""
+
+ALL_VERBS = ("get", "list", "watch", "patch")
+Grant = Callable[..., Awaitable[None]]
 
 SECRET_PATH = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 ROLE_PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles/sharder-sharded-resources"
@@ -239,17 +242,10 @@ async def test_with_the_rights_to_list_and_patch_alone_everything_moves(
     playground: Playground,
 ) -> None:
     names = [f"moving-{number}" for number in range(40)]
-    allow = _rules_patch("list", "patch")
-    allow_all = _rules_patch("get", "list", "watch", "patch")
-    async with admin(playground) as client:
-        await client.request("PATCH", ROLE_PATH, body=allow, content_type=MERGE_PATCH)
-
     async with (
-        sharding(playground, "poor") as client,
-        observing(playground.author) as (
-            observer,
-            viewer,
-        ),
+        rights(playground, "list", "patch") as grant,
+        sharding(playground, "poor"),
+        observing(playground.author) as (observer, viewer),
     ):
         for name in ("shard-0", "shard-1"):
             playground.start_shard(name)
@@ -262,7 +258,7 @@ async def test_with_the_rights_to_list_and_patch_alone_everything_moves(
         await observer.settled({"shard-1", "shard-2"}, within=60)
         missing = await _condition(playground, "Watched")
         ready = await _condition(playground, "Ready")
-        await client.request("PATCH", ROLE_PATH, body=allow_all, content_type=MERGE_PATCH)
+        await grant(*ALL_VERBS)
         granted = await eventually(lambda: _watched(playground), within=3 * POLL_SECONDS)
         for name in ("shard-1", "shard-2"):
             await asyncio.to_thread(playground.stop, name)
@@ -307,6 +303,25 @@ async def admin(playground: Playground) -> AsyncIterator[Client]:
         yield client
     finally:
         await client.close()
+
+
+@asynccontextmanager
+async def rights(playground: Playground, *verbs: str) -> AsyncIterator[Grant]:
+    """Leave the sharder only these verbs on sharded objects; yield what gives it others.
+
+    In the end it has all of them again.
+    """
+    async with admin(playground) as client:
+
+        async def grant(*verbs: str) -> None:
+            body = _rules_patch(*verbs)
+            await client.request("PATCH", ROLE_PATH, body=body, content_type=MERGE_PATCH)
+
+        await grant(*verbs)
+        try:
+            yield grant
+        finally:
+            await grant(*ALL_VERBS)
 
 
 def _rules_patch(*verbs: str) -> Json:
