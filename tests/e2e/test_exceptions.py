@@ -5,7 +5,7 @@ import json
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -46,7 +46,7 @@ AT_ONCE_SECONDS = 10.0
 """Far longer than a watch needs, and far shorter than it takes until all objects are listed."""
 
 ALL_VERBS = ("get", "list", "watch", "patch")
-Grant = Callable[..., Awaitable[None]]
+Grant = Callable[[Sequence[str]], Awaitable[None]]
 
 SECRET_PATH = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 ROLE_PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles/sharder-sharded-resources"
@@ -243,7 +243,7 @@ async def test_with_the_rights_to_list_and_patch_alone_everything_moves(
 ) -> None:
     names = [f"moving-{number}" for number in range(40)]
     async with (
-        rights(playground, "list", "patch") as grant,
+        rights(playground, ["list", "patch"]) as grant,
         sharding(playground, "poor"),
         observing(playground.author) as (observer, viewer),
     ):
@@ -258,7 +258,7 @@ async def test_with_the_rights_to_list_and_patch_alone_everything_moves(
         await observer.settled({"shard-1", "shard-2"}, within=60)
         missing = await _condition(playground, "Watched")
         ready = await _condition(playground, "Ready")
-        await grant(*ALL_VERBS)
+        await grant(ALL_VERBS)
         granted = await eventually(lambda: _watched(playground), within=3 * POLL_SECONDS)
         for name in ("shard-1", "shard-2"):
             await asyncio.to_thread(playground.stop, name)
@@ -306,25 +306,25 @@ async def admin(playground: Playground) -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
-async def rights(playground: Playground, *verbs: str) -> AsyncIterator[Grant]:
+async def rights(playground: Playground, verbs: Sequence[str]) -> AsyncIterator[Grant]:
     """Leave the sharder only these verbs on sharded objects; yield what gives it others.
 
     In the end it has all of them again.
     """
     async with admin(playground) as client:
 
-        async def grant(*verbs: str) -> None:
-            body = _rules_patch(*verbs)
+        async def grant(verbs: Sequence[str]) -> None:
+            body = _rules_patch(verbs)
             await client.request("PATCH", ROLE_PATH, body=body, content_type=MERGE_PATCH)
 
-        await grant(*verbs)
+        await grant(verbs)
         try:
             yield grant
         finally:
-            await grant(*ALL_VERBS)
+            await grant(ALL_VERBS)
 
 
-def _rules_patch(*verbs: str) -> Json:
+def _rules_patch(verbs: Sequence[str]) -> Json:
     rule: Json = {"apiGroups": [""], "resources": ["secrets", "configmaps"], "verbs": verbs}
     return {"rules": [rule]}
 
