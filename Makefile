@@ -54,7 +54,7 @@ test-oldest: $(INSTALLED) helm ## main job, admission and chart on the oldest Ku
 
 nemesis: $(INSTALLED) control-plane ## play random faults on real processes and judge them (MINUTES=10 SEED=1 STRATEGY=...)
 	@$(VENV)/python -m tests.long.nemesis $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) \
-		$(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(MUTANT),--mutant $(MUTANT)) $(NEMESIS)
+		$(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(MUTANT),--mutant $(MUTANT))
 
 demo: $(INSTALLED) control-plane ## watch a real API server hand objects to shards (STRATEGY=..., KEEP=1 leaves it running)
 	@$(VENV)/python -m hack.demo
