@@ -27,7 +27,7 @@ PREFLIGHT = command -v $(PYTHON) >/dev/null \
 	$(PYTHON) hack/preflight.py
 
 .NOTPARALLEL:
-.PHONY: help check test test-long test-oldest demo demo-stop measure control-plane helm promtool goshard libshard reference docs lock fmt clean
+.PHONY: help check test test-long test-oldest nemesis demo demo-stop measure control-plane helm promtool goshard libshard reference docs lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
@@ -51,6 +51,10 @@ test-long: $(INSTALLED_DOCS) control-plane ## all mutants, long outages, a hosti
 test-oldest: $(INSTALLED) helm ## main job, admission and chart on the oldest Kubernetes that is supported
 	@assets="$$($(PYTHON) -m hack.binaries oldest-control-plane)" \
 		&& KUBEBUILDER_ASSETS="$$assets" $(VENV)/pytest -q $(OLDEST)
+
+nemesis: $(INSTALLED) control-plane ## play random faults on real processes and judge them (MINUTES=10 SEED=1 STRATEGY=...)
+	@$(VENV)/python -m tests.long.nemesis $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(MUTANT),--mutant $(MUTANT))
 
 demo: $(INSTALLED) control-plane ## watch a real API server hand objects to shards (STRATEGY=..., KEEP=1 leaves it running)
 	@$(VENV)/python -m hack.demo

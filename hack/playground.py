@@ -12,7 +12,7 @@ import ssl
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -60,6 +60,7 @@ class Playground:
         self._metrics_ports: dict[str, int] = {}
         self._pids: dict[str, int] = {}
         self._kubeconfigs: dict[str, Path] = {}
+        self._environments: dict[str, Mapping[str, str]] = {}
         self.scraper_token = ""
         """Of an account that can read the metrics, once installed."""
         self._trust: ssl.SSLContext | None = None
@@ -102,6 +103,11 @@ class Playground:
         """Return the kubeconfig of `sharder`, `shard`, `author` or `viewer`."""
         return self._kubeconfigs[identity]
 
+    def equip(self, name: str, *, kubeconfig: Path, environment: Mapping[str, str]) -> None:
+        """Start the sharder or shard of this name with its own access, and more variables."""
+        self._kubeconfigs[name] = kubeconfig
+        self._environments[name] = environment
+
     def start_sharder(self, name: str = "sharder-0", **config: object) -> None:
         """Start a sharder; `config` is merged over the top level of its SharderConfig."""
         webhook, health, metrics = free_ports(3)
@@ -120,7 +126,7 @@ class Playground:
         }
         file = self.plane.directory / f"{name}.yaml"
         file.write_text(yaml.safe_dump(settings))
-        kubeconfig = str(self._kubeconfigs["sharder"])
+        kubeconfig = str(self._kubeconfigs.get(name, self._kubeconfigs["sharder"]))
         program = str(Path(sys.executable).parent / "sharder")
         command = [program, "run", "--config", str(file), "--kubeconfig", kubeconfig]
         variables = {"POD_NAME": name, "POD_NAMESPACE": SYSTEM}
@@ -191,7 +197,7 @@ class Playground:
         """Start a checksum-controller, the example's by default, as shard `name`."""
         seconds = self.lease_seconds
         variables = {
-            "KUBECONFIG": str(self._kubeconfigs["shard"]),
+            "KUBECONFIG": str(self._kubeconfigs.get(name, self._kubeconfigs["shard"])),
             "SHARD_NAME": name,
             "SHARD_NAMESPACE": SHARDS,
             # What is started again under the same name is a container that its pod restarts.
@@ -206,7 +212,8 @@ class Playground:
     def _run(self, name: str, command: list[str], variables: dict[str, str]) -> None:
         # What a killed process leaves in its temporary directory goes with the control plane.
         variables["TMPDIR"] = str(self.plane.directory)
-        self._pids[name] = self.plane.supervisor.run(name, command, os.environ | variables)
+        environment = {**os.environ, **variables, **self._environments.get(name, {})}
+        self._pids[name] = self.plane.supervisor.run(name, command, environment)
 
     def pid(self, name: str) -> int:
         """Return the process id of the last process that was started under this name."""

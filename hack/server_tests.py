@@ -35,7 +35,7 @@ SECONDS = {
     "refused_starts": 78, "replicas": 75, "rolling_upgrade": 70, "model": 65, "compaction": 60,
     "two_writers": 50, "tutorial": 45, "clocks": 45, "migration": 37, "chart": 35,
     "rings_apart": 22,
-    "mutants": 1200, "hostile": 560, "long_rollout": 400, "long_scenes": 250, "nemesis": 210,
+    "mutants": 1200, "hostile": 560, "long_rollout": 400, "long_scenes": 250, "nemesis": 310,
     "leading_objects": 200, "long_certificates": 200, "long_outages": 150, "console_page": 100,
     "docs_site": 30,
 }  # fmt: skip

@@ -26,6 +26,7 @@ class _User(msgspec.Struct, frozen=True):
 
 class _Status(msgspec.Struct, frozen=True):
     code: int = 0
+    message: str = ""
 
 
 class _Request(msgspec.Struct, frozen=True, rename="camel"):
@@ -71,11 +72,23 @@ class WriteLog:
 
     def answers(self) -> Iterator[tuple[str, PartialObject]]:
         """Yield what writes were answered with, and to which shard, "" for anyone else."""
+        for request in self._requests():
+            if 200 <= request.response_status.code < 300:
+                yield request.shard, request.response_object
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """Yield which shard was refused a write by an admission policy, and what it was told."""
+        for request in self._requests():
+            status = request.response_status
+            if request.shard and status.code == 403 and "denied request" in status.message:
+                yield request.shard, status.message
+
+    def _requests(self) -> Iterator[_Request]:
         decoder = msgspec.json.Decoder(_Request)
         with self._log.open("rb") as lines:
-            for request in map(decoder.decode, lines):
-                if 200 <= request.response_status.code < 300:
-                    yield request.shard, request.response_object
+            for line in lines:
+                if line.endswith(b"\n"):  # else it is just being written
+                    yield decoder.decode(line)
 
 
 def foreign_writes(answers: Iterable[tuple[str, PartialObject]], trace: Trace) -> list[str]:

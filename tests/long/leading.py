@@ -5,18 +5,22 @@ import json
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.ownership import create_secrets, observing
-from hack.playground import NAMESPACE, RING, ROOT, Playground
+from hack.playground import NAMESPACE, RING, ROOT, SHARDS, Playground
 from sharder.core.names import RingName
 from tests.e2e.replicas import REPLICAS, Replicas
+from tests.e2e.writers import WriteLog
 from tests.long.etcd_history import APISERVER_FLAGS
+from tests.long.nemesis.audit import sent
 from tests.long.nemesis.judging import Verdict, judge
 from tests.long.nemesis.recording import Recording
-from tests.long.nemesis.traces import Trace
+from tests.long.nemesis.stage import ACCOUNT
 from tests.long.worker import shard_of
 from tests.support.eventually import eventually
 from tests.support.forwarder import Forwarder
@@ -49,18 +53,23 @@ def play(*, watches: bool) -> Handover:
     Args:
         watches: Whether the sharder may watch what the ring distributes; else list and patch.
     """
-    plane = ControlPlane(apiserver_flags=APISERVER_FLAGS)
-    with plane, Forwarder() as service:
-        playground = Playground(plane, service_port=service.port, lease_seconds=15)
-        playground.install()
-        if not watches:
-            plane.apply(json.dumps(_narrow()))
-        replicas = Replicas(playground, service)
-        replicas.start()
-        return asyncio.run(_play(replicas))
+    with TemporaryDirectory(prefix="leading-") as directory, Forwarder() as service:
+        log = WriteLog(Path(directory))
+        with ControlPlane(apiserver_flags=(*APISERVER_FLAGS, *log.flags)) as plane:
+            return _play_on(plane, log, service, watches=watches)
 
 
-async def _play(replicas: Replicas) -> Handover:
+def _play_on(plane: ControlPlane, log: WriteLog, service: Forwarder, *, watches: bool) -> Handover:
+    playground = Playground(plane, service_port=service.port, lease_seconds=15)
+    playground.install()
+    if not watches:
+        plane.apply(json.dumps(_narrow()))
+    replicas = Replicas(playground, service)
+    replicas.start()
+    return asyncio.run(_play(replicas, log))
+
+
+async def _play(replicas: Replicas, audit: WriteLog) -> Handover:
     playground, recording = replicas.playground, Recording(RingName(RING), NAMESPACE)
     names = [f"p{number}" for number in range(3)]
     shards = [shard_of(RING, name) for name in names]
@@ -75,7 +84,9 @@ async def _play(replicas: Replicas) -> Handover:
         await observer.settled(set(shards[:2]), within=WITHIN)
         await create_secrets(client, [f"secret-{number:04}" for number in range(OBJECTS)])
         await observer.settled(set(shards[:2]), within=WITHIN)
-        mark, first = len(recording.writes), await replicas.leader(client)
+        # What is judged begins here.
+        recording.writes.clear()
+        first = await replicas.leader(client)
         for name in names[:2]:
             playground.pause(name)  # so that no drain is acknowledged before the leader is dead
         _start(playground, names[2])
@@ -89,16 +100,7 @@ async def _play(replicas: Replicas) -> Handover:
         leader = await replicas.leader(client)
         log = "\n".join(playground.log(leader).splitlines()[-LINES:]) if leader else ""
         watching.cancel()
-    trace = Trace(
-        writes=sorted(recording.writes[mark:], key=lambda write: write.revision),
-        children=sorted(recording.children, key=lambda child: child.revision),
-        leases=sorted(recording.leases, key=lambda lease: lease.revision),
-        events=(),
-        outages=(),
-        leading=(),
-        refused=(),
-        works=(),
-    )
+    trace = recording.trace(sent=list(sent(audit)))
     return Handover(
         open_drains=open_drains,
         verdict=judge(trace),
@@ -126,7 +128,9 @@ def _draining(recording: Recording) -> int:
 
 def _start(playground: Playground, name: str) -> None:
     command = (sys.executable, "-m", "tests.long.worker", RING, "--children")
-    playground.start_shard(name, command, PYTHONPATH=str(ROOT), SHARD_WORKERS="50")
+    token = playground.plane.token_kubeconfig(SHARDS, ACCOUNT, pod=shard_of(RING, name))
+    settings = {"KUBECONFIG": str(token), "SHARD_WORKERS": "50"}
+    playground.start_shard(name, command, PYTHONPATH=str(ROOT), **settings)
 
 
 def _narrow() -> dict[str, object]:

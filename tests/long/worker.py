@@ -1,19 +1,21 @@
 """A process that is one shard in each of several rings: `python -m tests.long.worker RING...`.
 
-With `--children` it keeps a ConfigMap for each Secret that says who wrote it.  It logs its work
-as the example controller does.
+With `--children` it keeps one ConfigMap for each Secret, with a name that only its cache knows,
+and writes into it who it is.  It logs its work as the example controller does.
 """
 
 import argparse
 import asyncio
 import logging
+import random
 import runpy
+import secrets
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from hack.playground import EXAMPLE
-from sharder.core.api.meta import Json
+from sharder.core.api.meta import Json, PartialObject
 from sharder.sdk import Request, Shard, local_settings
 
 WRITER = "writer"
@@ -25,16 +27,20 @@ async def idle(_: Request) -> None:
 
 
 def child_writer(shard: str, seconds: float) -> Callable[[Request], Awaitable[None]]:
-    """Return what works on a Secret for so long, and then writes its child."""
+    """Return what works on a Secret for up to so long, and then writes its child.
+
+    What it knows of the child is from before the work, as it often is.
+    """
 
     async def reconcile(request: Request) -> None:
         if request.metadata.deletion_timestamp:
             return
-        await asyncio.sleep(seconds)
-        name = f"{request.ref.name}-child"
+        known = await request.children("configmaps", PartialObject)
+        await asyncio.sleep(random.uniform(0, seconds))
+        new = f"{request.ref.name}-{secrets.token_hex(4)}"
         body: dict[str, Json] = {
             "kind": "ConfigMap",
-            "metadata": {"name": name},
+            "metadata": {"name": known[0].metadata.name if known else new},
             "data": {WRITER: shard},
         }
         await request.ensure(body, replace=["data"])
@@ -47,7 +53,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("ring", nargs="+")
     parser.add_argument("--children", action="store_true")
-    parser.add_argument("--work", type=float, default=0.0, help="seconds of each reconcile")
+    parser.add_argument("--work", type=float, default=0.0, help="most seconds of a reconcile")
     arguments = parser.parse_args()
     settings = local_settings()
     shards: list[Shard] = []
@@ -56,7 +62,7 @@ async def main() -> None:
         shard = Shard(ring=ring, settings=replace(settings, name=name))
         if arguments.children:
             writer = child_writer(name, arguments.work)
-            shard.reconciler("secrets", writer, owns=["configmaps"])
+            shard.reconciler("secrets", writer, owns=["configmaps"], cache=["configmaps"])
         else:
             shard.reconciler("secrets", idle)
         shards.append(shard)

@@ -1,6 +1,7 @@
 """A TCP port in front of other ports: what a Service does for pods, and what breaks on the way."""
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -29,6 +30,10 @@ class Forwarder:
         self._passes_over = passes_over
         self._targets: list[int] = []
         self._open: set[tuple[int, asyncio.StreamWriter]] = set()
+        self._gates: dict[int, asyncio.Event] = {}
+        """Of the connections: what is closed lets no byte pass."""
+        self._numbers = itertools.count()
+        self._holds_all = False
         self._loop = asyncio.new_event_loop()
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="forwarder")
@@ -44,6 +49,17 @@ class Forwarder:
     def cut(self) -> None:
         """Break all connections off; new ones are led on as before."""
         self._loop.call_soon_threadsafe(self._abort, frozenset(self._targets))
+
+    def hold(self, *, every_second: bool = False) -> None:
+        """Let no byte pass until `release`, on any connection; all stay open.
+
+        With `every_second` only every second connection of those that are open stands still.
+        """
+        self._loop.call_soon_threadsafe(self._hold, every_second)
+
+    def release(self) -> None:
+        """Let everything pass that was held, in the order in which it came."""
+        self._loop.call_soon_threadsafe(self._release)
 
     def __enter__(self) -> "Forwarder":
         self._thread.start()
@@ -66,6 +82,7 @@ class Forwarder:
             self._started.set()
             await self._end.wait()
             server.close()
+            self._release()
             self._abort(frozenset(port for port, _ in self._open))
             while self._open:  # noqa: ASYNC110 - a set, no event
                 await asyncio.sleep(0.01)
@@ -77,9 +94,14 @@ class Forwarder:
             return
         port, there, back = target
         ends = {(port, writer), (port, back)}
+        number, gate = next(self._numbers), asyncio.Event()
+        if not self._holds_all:
+            gate.set()
+        self._gates[number] = gate
         self._open |= ends
-        await _first_of(_pump(reader, back), _pump(there, writer))
+        await _first_of(_pump(reader, back, gate), _pump(there, writer, gate))
         self._open -= ends
+        del self._gates[number]
         for end in (writer, back):
             end.transport.abort()
 
@@ -99,16 +121,30 @@ class Forwarder:
     def _offer(self, ports: tuple[int, ...]) -> None:
         self._targets = list(ports)
 
+    def _hold(self, every_second: bool) -> None:
+        self._holds_all = not every_second
+        for number, gate in self._gates.items():
+            if self._holds_all or number % 2:
+                gate.clear()
+
+    def _release(self) -> None:
+        self._holds_all = False
+        for gate in self._gates.values():
+            gate.set()
+
     def _abort(self, ports: frozenset[int]) -> None:
         for port, end in self._open:
             if port in ports:
                 end.transport.abort()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pump(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gate: asyncio.Event
+) -> None:
     """Carry bytes until one side has ended."""
     with suppress(OSError):
         while data := await reader.read(CHUNK):
+            await gate.wait()
             writer.write(data)
             await writer.drain()
 

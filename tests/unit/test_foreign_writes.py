@@ -69,3 +69,19 @@ def test_of_the_log_only_writes_that_succeeded_count_and_each_shard_is_its_pod(
     written = [(who, obj.metadata.name) for who, obj in log.answers()]
 
     assert written == [("a", "child"), ("", "child")]
+
+
+def test_what_an_admission_policy_refused_is_told_by_shard(tmp_path: Path) -> None:
+    shard = {"username": SHARD, "extra": {POD: ["a"]}}
+    policy = "ValidatingAdmissionPolicy 'fence' denied request: not yours"
+    requests = [
+        {"user": shard, "responseStatus": {"code": 403, "message": policy}},
+        {"user": shard, "responseStatus": {"code": 403, "message": "no right to patch"}},
+        {"user": {"username": "b"}, "responseStatus": {"code": 403, "message": policy}},
+    ]
+    unfinished = '{"user"'
+    log = WriteLog(tmp_path)
+    lines = "".join(f"{json.dumps(each)}\n" for each in requests)
+    (tmp_path / "log").write_text(lines + unfinished)
+
+    assert list(log.refusals()) == [("a", policy)]

@@ -7,33 +7,34 @@ from random import Random
 
 import msgspec
 
-from sharder.core.names import STATE_LABEL
+from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL
 from tests.long.etcd_history import Stored
 from tests.long.nemesis.judging import Verdict, judge
 from tests.long.nemesis.recording import held_of
-from tests.long.nemesis.schedule import LASTS, Kind, schedule
+from tests.long.nemesis.schedule import LASTS, WAYS, Kind, schedule
 from tests.long.nemesis.traces import (
     Child,
     Event,
     Happening,
     Held,
     Request,
+    Sent,
     Span,
     Trace,
     Work,
     Write,
 )
 
-EMPTY = Trace(
-    writes=(), children=(), leases=(), events=(), outages=(), leading=(), refused=(), works=()
-)
+EMPTY = Trace(writes=(), children=(), leases=(), events=(), outages=(), leading=())
+SECONDS = 5.0
+"""The duration of Leases."""
 
 
 def held(shard: str, at: float, *, by: str | None = None, renewed: float | None = None) -> Held:
     """Return a write to a Lease that leaves it with a holder, by default renewed by the shard."""
     return Held(
         revision=round(at), at=at, shard=shard, holder=shard if by is None else by,
-        renewed=at if renewed is None else renewed,
+        renewed=at if renewed is None else renewed, seconds=SECONDS,
     )  # fmt: skip
 
 
@@ -59,10 +60,15 @@ def wrote(
     )  # fmt: skip
 
 
-def child(revision: int, writer: str, *, uid: str = "c", deleted: bool = False) -> Child:
+def child(revision: int, owner: str, *, uid: str = "c", deleted: bool = False) -> Child:
     return Child(
-        revision=revision, uid=uid, name="one-child", parent="u", writer=writer, deleted=deleted
+        revision=revision, uid=uid, name="one-child", parent="u", owner=owner, deleted=deleted
     )
+
+
+def sent(revision: int, shard: str) -> Sent:
+    """Return what the audit log has of a write to the child."""
+    return Sent(revision=revision, shard=shard, uid="c", name="one-child", parent="u")
 
 
 def judged(
@@ -131,20 +137,84 @@ def test_a_user_cannot_acknowledge_for_a_shard() -> None:
     assert len(verdict.stripped) == 1
 
 
-def test_a_child_is_written_by_the_shard_of_its_object_alone() -> None:
-    right = judged(*ASKED, children=[child(10, "a"), child(14, "b")])
-    early = judged(*ASKED, children=[child(12, "b")])
-    late = judged(*ASKED, children=[child(10, "a"), child(13, "c")])
+def test_a_shard_writes_children_of_its_own_objects_alone() -> None:
+    right = judged(*ASKED, sent=[sent(11, "a"), sent(14, "b")])
+    early = judged(*ASKED, sent=[sent(13, "b")])
+    late = judged(*ASKED, sent=[sent(14, "a")])
 
     assert right.foreign == []
     assert early.foreign == ["one-child: by b, but on none"]
-    assert late.foreign == ["one-child: by c, but on b"]
+    assert late.foreign == ["one-child: by a, but on b"]
 
 
-def test_a_child_that_only_moves_was_not_written() -> None:
-    verdict = judged(*ASKED, children=[child(10, "a"), child(13, "a")])
+def test_an_object_itself_is_written_by_its_shard_alone() -> None:
+    acknowledged = replace(sent(12, "a"), uid="u", name="one", parent="")
 
-    assert verdict.foreign == []
+    assert judged(*ASKED, sent=[acknowledged]).foreign == []
+    assert judged(*ASKED, sent=[replace(acknowledged, shard="b")]).foreign == [
+        "one: by b, but on a"
+    ]
+
+
+def test_writes_of_users_and_of_the_sharder_are_nobodys_fault() -> None:
+    assert judged(*ASKED, sent=[sent(11, ""), sent(13, ""), sent(14, "")]).foreign == []
+
+
+def test_a_write_that_changes_nothing_was_none() -> None:
+    """It is answered with the revision of the write before, which others have made."""
+    assert judged(*ASKED, sent=[sent(14, "b"), sent(14, "a")]).foreign == []
+    assert judged(*ASKED, sent=[sent(13, ""), sent(13, "a")]).foreign == []
+
+
+def test_what_a_shard_writes_before_it_sees_that_its_label_was_removed_is_its_own() -> None:
+    removed = wrote(11, stamp="1")
+
+    assert judged(wrote(10, "a"), removed, sent=[sent(12, "a")]).foreign == []
+    assert len(judged(wrote(10, "a"), removed, sent=[sent(12, "b")]).foreign) == 1
+
+
+def test_refusals_of_the_fence_are_counted_and_no_problem() -> None:
+    verdict = judged(fenced=["a: not yours"])
+
+    assert (verdict.fenced, verdict.problems(5)) == (1, [])
+
+
+def taken(shard: str, at: float) -> Held:
+    return held(shard, at, by=SHARDER_IDENTITY)
+
+
+def test_a_lease_is_taken_after_two_durations_of_a_shard_that_is_away() -> None:
+    ended = events("a", ended=5)
+
+    assert judged(leases=[held("a", 4), taken("a", 14)], events=ended).robbed == []
+    assert judged(leases=[held("a", 4), taken("a", 12)], events=ended).robbed == [
+        "a: 8.0 s after its last renewal"
+    ]
+
+
+def test_a_lease_is_not_taken_from_a_shard_that_was_never_away() -> None:
+    leases = [held("a", 4), taken("a", 15)]
+    before, after = events("a", ended=1), events("a", ended=20)
+
+    assert len(judged(leases=leases).robbed) == 1
+    assert len(judged(leases=leases, events=after).robbed) == 1
+    assert len(judged(leases=[*leases[:1], held("a", 5), taken("a", 16)], events=before).robbed)
+
+
+def test_what_others_do_to_a_lease_is_no_robbery() -> None:
+    forged = held("a", 5, by="intruder")
+
+    assert judged(leases=[held("a", 4), held("a", 5, by="")]).robbed == []
+    assert judged(leases=[held("a", 4), forged, taken("a", 6)]).robbed == []
+
+
+def test_an_outage_is_no_silence_of_a_shard() -> None:
+    leases, ended = [held("a", 4), taken("a", 16)], events("a", ended=5)
+
+    assert judged(leases=leases, events=ended, outages=[Span(begin=90, end=99)]).robbed == []
+    assert judged(leases=leases, events=ended, outages=[Span(begin=6, end=13)]).robbed == [
+        "a: 12.0 s after its last renewal, 7.0 s of them in outages"
+    ]
 
 
 def test_a_child_that_is_born_twice_is_a_twin_while_its_object_lives() -> None:
@@ -161,6 +231,28 @@ def test_an_object_that_ends_draining_or_without_a_live_owner_is_left_behind() -
     assert judged(wrote(10)).left == ["one: none"]
     assert judged(wrote(10, "z")).left == ["one: z"]
     assert judged(wrote(10), wrote(11, deleted=True)).left == []
+
+
+def test_an_object_that_ends_on_a_shard_that_never_came_back_is_left_behind() -> None:
+    ghost = (wrote(10, "a"),)
+
+    assert judged(*ghost, events=events("a", forged=0)).left == []
+    assert judged(*ghost, events=events("a", forged=2)).left == ["one: a"]
+
+
+def test_a_child_that_ends_on_another_shard_than_its_object_is_left_behind() -> None:
+    here, there = child(11, "a"), child(11, "b")
+    gone = wrote(12, "a", deleted=True)
+
+    assert judged(wrote(10, "a"), children=[there, child(12, "a")]).left == []
+    assert judged(wrote(10, "a"), children=[here, child(12, "b")]).left == [
+        "one-child: b, but one is on a"
+    ]
+    assert judged(wrote(10, "a"), children=[child(11, "")]).left == [
+        "one-child: none, but one is on a"
+    ]
+    assert judged(wrote(10, "a"), children=[replace(there, deleted=True)]).left == []
+    assert judged(wrote(10, "a"), gone, children=[there]).left == []
 
 
 def test_a_refused_request_counts_outside_outages_only() -> None:
@@ -223,6 +315,47 @@ def test_a_user_who_writes_an_object_does_not_shorten_its_time_without_a_shard()
     verdict = judged(*writes, events=events("a", ended=20))
 
     assert (verdict.calm.count, verdict.calm.longest) == (1, 20)
+
+
+def test_a_shard_that_is_cut_off_is_away() -> None:
+    verdict = judged(
+        wrote(10, "a"),
+        wrote(40, "b"),
+        events=events("a", **{"cut off": 20, "connected": 24}),
+        leases=(*HELD, held("a", 25)),
+    )
+
+    assert (verdict.calm.count, verdict.calm.longest) == (1, 5)
+
+
+def test_each_absence_has_its_cause() -> None:
+    first = (wrote(10, "a"), wrote(30, "b"), wrote(50), wrote(53, "c"))
+    done = [*events("a", killed=20, ended=21), *events("b", paused=40), *events("c", ended=1)]
+
+    verdict = judged(*first, events=done)
+
+    longest = {why: times.longest for why, times in verdict.causes.items()}
+    assert longest == {"paused": 10, "killed": 9, "no owner label": 3}
+    assert str(verdict.longest) == "one on b for 10.0 s, paused"
+
+
+def test_an_absence_says_what_happened_to_its_object() -> None:
+    trace = replace(
+        EMPTY,
+        writes=(wrote(10, "a"), wrote(30, "b")),
+        leases=(*HELD, taken("a", 29)),
+        events=events("a", killed=20, ended=21),
+    )
+    absence = judge(trace).longest
+
+    assert absence is not None
+    assert list(absence.timeline(trace)) == [
+        "  -1.000 s  a killed",
+        "  +0.000 s  a ended",
+        "  +8.000 s  Lease a at revision 29: holder shardlease-controller, "
+        "renewed 0.000 s before, state none",
+        "  +9.000 s  object at revision 30: owner b, a shard's or the sharder's write",
+    ]
 
 
 def test_a_pause_and_the_end_that_it_leads_to_are_one_time_away() -> None:
@@ -324,7 +457,11 @@ def test_an_overlap_says_what_happened_to_both_shards_and_the_object() -> None:
 
 def stored(*, deleted: bool = False, **metadata: object) -> Stored:
     """Return a write, seen at 90 s, to a Lease that its shard renewed at 70 s of the clock."""
-    spec = {"holderIdentity": "a", "renewTime": "1970-01-01T00:01:10.000000Z"}
+    spec = {
+        "holderIdentity": "a",
+        "renewTime": "1970-01-01T00:01:10.000000Z",
+        "leaseDurationSeconds": 5,
+    }
     value = msgspec.json.encode({"metadata": {"name": "a", **metadata}, "spec": spec})
     return Stored(revision=7, key="leases/shards/a", value=value, deleted=deleted, seen=90)
 
@@ -333,23 +470,24 @@ def test_a_lease_was_renewed_when_its_holder_says_so() -> None:
     shown = stored(labels={STATE_LABEL: "expired"})
 
     assert held_of(stored(), offset=3) == Held(
-        revision=7, at=90, shard="a", holder="a", renewed=67
+        revision=7, at=90, shard="a", holder="a", renewed=67, seconds=5
     )
     assert held_of(shown, offset=3).renewed == 67
     assert held_of(shown, offset=3).state == "expired"
     assert held_of(stored(deleted=True), offset=3) == Held(
-        revision=7, at=90, shard="a", holder="", renewed=90
+        revision=7, at=90, shard="a", holder="", renewed=90, seconds=5
     )
 
 
 def test_a_seed_gives_one_schedule_in_which_no_process_is_hit_while_it_is_away() -> None:
     names = {"shards": ["p0", "p1"], "sharders": ["s0", "s1"]}
 
-    faults = schedule(Random(7), 600, **names)
+    faults = schedule(Random(7), 1200, **names)
 
-    assert faults == schedule(Random(7), 600, **names)
-    assert faults != schedule(Random(8), 600, **names)
+    assert faults == schedule(Random(7), 1200, **names)
+    assert faults != schedule(Random(8), 1200, **names)
     assert {fault.kind for fault in faults} == set(Kind)
+    assert all(fault.target in WAYS.get(fault.kind, [fault.target]) for fault in faults)
     last: dict[str, float] = {}
     for fault in faults:
         if fault.kind in LASTS and fault.target:

@@ -1,25 +1,79 @@
-"""Play a nemesis run: `python -m tests.long.nemesis --minutes 10 --seed 1`."""
+"""Play a nemesis run and judge it: `python -m tests.long.nemesis --minutes 10 --seed 1`.
+
+The exit code is 1 if something was wrong; then the trace is kept, and `--replay` judges it again.
+"""
 
 import argparse
 import sys
+from pathlib import Path
 
+from sharder.core.api.ring import StrategyName
 from tests.long.nemesis.judging import judge
-from tests.long.nemesis.play import LEASE_SECONDS, play
+from tests.long.nemesis.keeping import keep, kept
+from tests.long.nemesis.mutants import MUTANTS
+from tests.long.nemesis.play import Played, play
 from tests.long.nemesis.report import report
+from tests.long.nemesis.stage import LONGEST_SECONDS, Setup
 
 
 def main() -> int:
-    """Return 1 if something was wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tests.long.nemesis", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=2.0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rate", type=float, default=20.0, help="requests of users per second")
-    parser.add_argument("--objects", type=int, default=300, help="that are there all the time")
-    given = parser.parse_args()
-    played = play(given.minutes * 60, given.seed, rate=given.rate, population=given.objects)
+    """Return 1 if something was wrong; with a deliberate bug, if nothing was."""
+    given = _parsed()
+    played = kept(given.replay) if given.replay else play(_setup(given))
     verdict = judge(played.trace)
-    print(report(played, verdict, LEASE_SECONDS))  # noqa: T201 - what it is for
-    return int(bool(verdict.problems(2 * LEASE_SECONDS + 4)))
+    wrong = verdict.problems(LONGEST_SECONDS)
+    print(report(played, verdict, wrong))  # noqa: T201 - what it is for
+    if played.setup.mutant:
+        print(_found(played, wrong))  # noqa: T201
+        return int(not wrong)
+    if wrong and not given.replay:
+        print(f"kept, to judge again: --replay {keep(played)}")  # noqa: T201
+    return int(bool(wrong))
+
+
+def _parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.long.nemesis", description=__doc__)
+    default = Setup()
+    strategies = [name.value for name in StrategyName if name is not StrategyName.CUSTOM]
+    parser.add_argument("--minutes", type=float, default=default.minutes)
+    parser.add_argument("--seed", type=int, default=default.seed)
+    parser.add_argument("--strategy", choices=strategies, default=default.strategy.value)
+    parser.add_argument(
+        "--fence",
+        action=argparse.BooleanOptionalAction,
+        help="whether the API server enforces the ring's fence; by default, unless there is a bug",
+    )
+    parser.add_argument(
+        "--rate", type=float, default=default.rate, help="requests of users per second"
+    )
+    parser.add_argument(
+        "--objects", type=int, default=default.objects, help="that are there all the time"
+    )
+    parser.add_argument(
+        "--mutant", choices=sorted(MUTANTS), default="", help="play with a deliberate bug"
+    )
+    parser.add_argument("--replay", type=Path, metavar="TRACE", help="judge a trace that was kept")
+    return parser.parse_args()
+
+
+def _setup(given: argparse.Namespace) -> Setup:
+    return Setup(
+        seed=given.seed,
+        minutes=given.minutes,
+        strategy=StrategyName(given.strategy),
+        fence=not given.mutant if given.fence is None else given.fence,
+        rate=given.rate,
+        objects=given.objects,
+        mutant=given.mutant,
+    )
+
+
+def _found(played: Played, wrong: list[str]) -> str:
+    bug = f"the bug {played.setup.mutant} ({MUTANTS[played.setup.mutant].name})"
+    if not wrong:
+        return f"{bug} was NOT found"
+    after = f"after {played.found_after:.0f} s" if played.found_after < float("inf") else "at rest"
+    return f"{bug} was found {after}: {wrong[0]}"
 
 
 if __name__ == "__main__":

@@ -7,12 +7,14 @@ from itertools import pairwise
 from math import inf
 from typing import Final
 
-from tests.long.nemesis.traces import Happening, Held, Span, Trace
+from tests.long.nemesis.traces import Down, Happening, Held, Span, Trace
 
 LEADERLESS_SECONDS: Final = 2.5
 """A leader that has not renewed for so long is away, or the machine keeps it waiting: it renews
 each second."""
 _GO_ON: Final = {Happening.RESUMED, Happening.ENDED}
+_ENDS: Final = {Happening.KILLED, Happening.TERMINATED}
+_AWAY: Final = {Happening.PAUSED, Happening.ENDED, Happening.CUT_OFF, Happening.FORGED}
 
 
 class Leases:
@@ -61,22 +63,23 @@ def leaderless_of(trace: Trace) -> Sequence[Span]:
     ]
 
 
-def downs_of(trace: Trace) -> Mapping[str, Sequence[Span]]:
+def downs_of(trace: Trace) -> Mapping[str, Sequence[Down]]:
     """Return when each shard's process was away: until the shard itself wrote its Lease again.
 
     The sharder writes into the Leases of silent shards too, so the holder alone says nothing.
     """
-    found: defaultdict[str, list[Span]] = defaultdict(list)
+    found: defaultdict[str, list[Down]] = defaultdict(list)
+    last: dict[str, Happening] = {}
     for event in trace.events:
+        before, last[event.process] = last.get(event.process), event.kind
         spans = found[event.process]
-        if event.kind not in {Happening.PAUSED, Happening.ENDED} or (
-            spans and event.at < spans[-1].end
-        ):
+        if event.kind not in _AWAY or (spans and event.at < spans[-1].end):
             continue
         back = (
             held.at
             for held in trace.leases
             if held.shard == event.process and held.is_held and held.renewed > event.at
         )
-        spans.append(Span(begin=event.at, end=min(back, default=inf)))
+        why = before if before in _ENDS and event.kind is Happening.ENDED else event.kind
+        spans.append(Down(begin=event.at, end=min(back, default=inf), why=why))
     return found

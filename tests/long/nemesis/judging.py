@@ -1,18 +1,17 @@
 """What was wrong in a nemesis run: a pure function of all writes in the order of etcd."""
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from math import ceil, inf
+from math import inf
 from typing import Final
 
-from typing_extensions import override
-
+from tests.long.nemesis.absences import Absence, Times, absences, by_cause, times
+from tests.long.nemesis.departures import by_uid, departures, robberies
 from tests.long.nemesis.history import Leases, downs_of, leaderless_of
 from tests.long.nemesis.overlaps import Overlap, overlaps
-from tests.long.nemesis.traces import Span, Trace, Write
+from tests.long.nemesis.traces import Child, Span, Trace, Write
+from tests.long.nemesis.writers import foreign
 
 CALM_SECONDS: Final = 20.0
 """So long after an outage it may still be the reason why something is late."""
@@ -26,16 +25,6 @@ shard has seen that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
-    """Seconds that objects were without a shard that works."""
-
-    count: int
-    p50: float
-    p99: float
-    longest: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What came out; each list is empty if all is well."""
 
@@ -43,35 +32,52 @@ class Verdict:
     """Objects that left a shard that held its Lease, without its acknowledgement."""
     stripped: list[str]
     """The same, where a user had removed the label a moment before."""
-    strips: int
-    """How often an object moved after a user had removed its label, however late."""
+    robbed: list[str]
+    """Leases that were taken from shards that lived."""
     foreign: list[str]
-    """Children whose content was written by a shard that their object was not on."""
+    """Writes of shards to objects of others, or to children of those."""
     born_twice: list[str]
-    """Children that were created more than once."""
+    """Objects of which a shard created the child more than once."""
     overlaps: list[Overlap]
     refused: list[str]
-    """Requests refused outside outages."""
+    """Requests of users refused outside outages."""
     left: list[str]
-    """Objects that in the end are draining, without owner, or of a shard that is not there."""
+    """What in the end is draining, without owner, of a shard that is not there, or, of children,
+    not where the object is."""
     calm: Times
-    """Away from outages, and while a sharder led."""
+    """Without a working shard, away from outages, and while a sharder led."""
     all: Times
+    """The same, always."""
+    causes: Mapping[str, Times]
+    """The same, by cause."""
+    longest: Absence | None
+    """The longest of the calm ones."""
+    strips: int
+    """How often an object moved after a user had removed its label, however late."""
     moves: int
     """Acknowledged ones."""
+    fenced: int
+    """Writes of shards that the fence refused."""
+
+    def broken(self) -> Mapping[str, Sequence[object]]:
+        """Return what must never happen, and how often it did; true at any moment of a run."""
+        return {
+            "writes by non-owners": self.foreign,
+            "worked on by two": self.overlaps,
+            "moved without acknowledgement": self.unacknowledged,
+            "moved after their label was removed": self.stripped,
+            "Leases taken from shards that lived": self.robbed,
+            "children created twice": self.born_twice,
+            "requests refused": self.refused,
+        }
+
+    def found(self) -> Mapping[str, Sequence[object]]:
+        """Return the same, and what must not be left in the end."""
+        return {**self.broken(), "left behind": self.left}
 
     def problems(self, longest: float) -> list[str]:
         """Return what is wrong, if objects may be without a shard for so many seconds (p99)."""
-        found: Mapping[str, Sequence[object]] = {
-            "moved without acknowledgement": self.unacknowledged,
-            "moved after their label was removed": self.stripped,
-            "children written by non-owners": self.foreign,
-            "children created twice": self.born_twice,
-            "worked on by two": self.overlaps,
-            "requests refused": self.refused,
-            "left behind": self.left,
-        }
-        told = [f"{len(them)} {what}: {them[0]}" for what, them in found.items() if them]
+        told = [f"{len(them)} {what}: {them[0]}" for what, them in self.found().items() if them]
         if self.calm.p99 > longest:
             told.append(f"without a shard for {self.calm.p99:.1f} s (p99)")
         return told
@@ -79,94 +85,42 @@ class Verdict:
 
 def judge(trace: Trace) -> Verdict:
     """Return what was wrong."""
-    leases = Leases(trace.leases)
-    departures = list(_departures(trace.writes))
+    leases, moved = Leases(trace.leases), list(departures(trace.writes))
     taken = [
-        d
-        for d in departures
-        if not d.acknowledged and leases.is_held(d.last.owner, d.next.revision)
+        d for d in moved if not d.acknowledged and leases.is_held(d.last.owner, d.next.revision)
     ]
-    times, leaderless = list(_times(trace)), leaderless_of(trace)
+    away, leaderless = list(absences(trace)), leaderless_of(trace)
     calm = [
-        end - begin
-        for begin, end in times
-        if not any(o.touches(begin, end, after=CALM_SECONDS) for o in trace.outages)
-        and not any(none.touches(begin, end, after=0) for none in leaderless)
+        each
+        for each in away
+        if not _touch(trace.outages, each.span, after=CALM_SECONDS)
+        and not _touch(leaderless, each.span, after=0)
     ]
     return Verdict(
         unacknowledged=[str(d) for d in taken if d.stripped is None],
         stripped=[str(d) for d in taken if d.waited < STRIPPED_SECONDS],
-        strips=sum(d.stripped is not None for d in taken),
-        foreign=list(_foreign(trace)),
+        robbed=list(robberies(trace)),
+        foreign=list(foreign(trace)),
         born_twice=list(_born_twice(trace)),
         overlaps=list(overlaps(trace)),
         refused=[
             r.what
             for r in trace.refused
-            if not any(o.touches(r.begin, r.end, after=REFUSED_SECONDS) for o in trace.outages)
+            if not _touch(trace.outages, Span(begin=r.begin, end=r.end), after=REFUSED_SECONDS)
         ],
-        left=list(_left(trace, leases)),
-        calm=_summary(calm),
-        all=_summary([end - begin for begin, end in times]),
-        moves=sum(d.acknowledged for d in departures),
+        left=[*_left(trace, leases), *_apart(trace)],
+        calm=times(calm),
+        all=times(away),
+        causes=by_cause(away),
+        longest=max(calm, key=lambda each: each.seconds, default=None),
+        strips=sum(d.stripped is not None for d in taken),
+        moves=sum(d.acknowledged for d in moved),
+        fenced=len(trace.fenced),
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Departure:
-    """How an object came from one shard to another."""
-
-    last: Write
-    """The last write that showed it on the first."""
-    next: Write
-    """The first that showed it on the other."""
-    acknowledged: bool
-    """Whether the first one acknowledged a drain."""
-    stripped: Write | None
-    """The write of a user that removed its label, if one did."""
-
-    @property
-    def waited(self) -> float:
-        """Seconds since then, infinite if no user removed the label."""
-        return inf if self.stripped is None else self.next.at - self.stripped.at
-
-    @override
-    def __str__(self) -> str:
-        later = self.next.at - (self.stripped or self.last).at
-        return f"{self.next.name}: {self.last.owner} -> {self.next.owner} {later:.2f} s later"
-
-
-def _departures(writes: Sequence[Write]) -> Iterator[_Departure]:
-    for states in _by_uid(writes).values():
-        last: Write | None = None
-        stripped: Write | None = None
-        acknowledged = False
-        for before, write in zip([None, *states], states, strict=False):
-            if last is None or write.owner in {"", last.owner}:
-                if before is not None and before.owner and not write.owner:
-                    by_user = write.stamp != before.stamp
-                    acknowledged = before.draining and not by_user
-                    stripped = write if by_user else None
-            else:
-                yield _Departure(
-                    last=last, next=write, acknowledged=acknowledged, stripped=stripped
-                )
-            if write.owner:
-                last, acknowledged, stripped = write, False, None
-
-
-def _foreign(trace: Trace) -> Iterator[str]:
-    owners = _Owners(trace.writes)
-    content: dict[str, str] = {}
-    for child in trace.children:
-        changed = content.get(child.uid) != child.writer
-        content[child.uid] = child.writer
-        if child.deleted or not changed:
-            continue
-        there = owners.at(child.parent, child.revision)
-        # An object whose label a user removed stays with its last shard until that one sees it.
-        if there is not None and child.writer != there:
-            yield f"{child.name}: by {child.writer}, but on {there or 'none'}"
+def _touch(spans: Sequence[Span], span: Span, *, after: float) -> bool:
+    return any(each.touches(span.begin, span.end, after=after) for each in spans)
 
 
 def _born_twice(trace: Trace) -> Iterator[str]:
@@ -180,67 +134,26 @@ def _born_twice(trace: Trace) -> Iterator[str]:
 
 
 def _left(trace: Trace, leases: Leases) -> Iterator[str]:
-    for states in _by_uid(trace.writes).values():
-        write = states[-1]
-        if write.deleted:
-            continue
-        if not write.owner or write.draining or not leases.is_held(write.owner, inf):
+    downs = downs_of(trace)
+    for write in _last(trace).values():
+        is_away = any(down.end == inf for down in downs.get(write.owner, ()))
+        is_there = leases.is_held(write.owner, inf) and not is_away
+        if not write.owner or write.draining or not is_there:
             yield f"{write.name}: {write.owner or 'none'}{' draining' if write.draining else ''}"
 
 
-def _times(trace: Trace) -> Iterator[tuple[float, float]]:
-    """Yield from when to when an object was on no shard that works."""
-    downs = downs_of(trace)
-    for states in _by_uid(trace.writes).values():
-        moves = [
-            write
-            for before, write in zip([None, *states], states, strict=False)
-            if before is None or write.deleted or write.owner != before.owner
-        ]
-        for write, following in pairwise(moves):
-            if write.owner:
-                yield from _away(downs.get(write.owner, ()), write.at, following.at)
-            elif following.owner and not following.deleted:
-                yield write.at, following.at
+def _apart(trace: Trace) -> Iterator[str]:
+    """Yield children that are not on the shard of their object, as long as that is there."""
+    parents, children = _last(trace), dict[str, Child]()
+    for child in trace.children:
+        children[child.uid] = child
+    for child in children.values():
+        parent = parents.get(child.parent)
+        if parent is not None and not child.deleted and child.owner != parent.owner:
+            yield f"{child.name}: {child.owner or 'none'}, but {parent.name} is on {parent.owner}"
 
 
-def _away(downs: Sequence[Span], begin: float, end: float) -> Iterator[tuple[float, float]]:
-    for down in downs:
-        if down.begin < end and down.end > begin:
-            yield max(down.begin, begin), min(down.end, end)
-
-
-def _summary(times: Sequence[float]) -> Times:
-    ordered = sorted(times) or [0.0]
-
-    def quantile(share: float) -> float:
-        return ordered[min(len(ordered) - 1, ceil(share * len(ordered)) - 1)]
-
-    return Times(count=len(times), p50=quantile(0.5), p99=quantile(0.99), longest=ordered[-1])
-
-
-def _by_uid(writes: Sequence[Write]) -> Mapping[str, list[Write]]:
-    found: defaultdict[str, list[Write]] = defaultdict(list)
-    for write in writes:
-        found[write.uid].append(write)
-    return found
-
-
-class _Owners:
-    """On which shard an object was when; one whose label a user removed stays on the last one."""
-
-    def __init__(self, writes: Sequence[Write]) -> None:
-        self._states: dict[str, list[tuple[int, str]]] = {}
-        for uid, states in _by_uid(writes).items():
-            owner, line = "", list[tuple[int, str]]()
-            for before, write in zip([None, *states], states, strict=False):
-                by_user = before is not None and write.stamp != before.stamp
-                owner = owner if by_user and not write.owner else write.owner
-                line.append((write.revision, owner))
-            self._states[uid] = line
-
-    def at(self, uid: str, revision: int) -> str | None:
-        """Return it, None if the object was not there."""
-        states = self._states.get(uid, [])
-        index = bisect_right(states, revision, key=lambda state: state[0])
-        return states[index - 1][1] if index else None
+def _last(trace: Trace) -> Mapping[str, Write]:
+    """Return the objects that are there in the end, by uid."""
+    last = {uid: states[-1] for uid, states in by_uid(trace.writes).items()}
+    return {uid: write for uid, write in last.items() if not write.deleted}

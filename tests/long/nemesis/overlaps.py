@@ -19,7 +19,8 @@ from typing import Final
 from typing_extensions import override
 
 from tests.long.nemesis.history import Leases, pauses_of
-from tests.long.nemesis.traces import Held, Span, Trace, Work, Write
+from tests.long.nemesis.timeline import timeline
+from tests.long.nemesis.traces import Span, Trace, Work
 
 WAKE_SECONDS: Final = 1.0
 """The event loop has to come round, on a machine with more processes than cores."""
@@ -107,55 +108,7 @@ def _without(span: Span, holes: Sequence[Span]) -> Iterator[Span]:
 
 
 def _timeline(trace: Trace, first: Work, second: Work, at: float) -> Iterator[str]:
-    """Yield a line for each thing that happened, seconds before or after both were at work."""
-    shards = {first.shard, second.shard}
-    of_others = {each.shard for each in trace.leases} - shards
-    things = [
-        *((e.at, f"{e.process} {e.kind}") for e in trace.events if e.process not in of_others),
-        *_told_leases([each for each in trace.leases if each.shard in shards]),
-        *_told_writes(trace.writes, first.object),
-    ]
-    for work in trace.works:
-        if work.object == first.object:
-            things.append((work.began, f"{work.shard} begins to work"))
-            things.append((work.ended, f"{work.shard} ends its work"))
-    until = min(first.ended, second.ended) + AFTER_SECONDS
-    for when, what in sorted(things):
-        if at - BEFORE_SECONDS <= when <= until:
-            yield f"{when - at:+8.3f} s  {what}"
-
-
-def _told_leases(leases: Sequence[Held]) -> Iterator[tuple[float, str]]:
-    """Yield writes to Leases, of renewals in a row the first and the last."""
-    by_shard: defaultdict[str, list[Held]] = defaultdict(list)
-    for lease in leases:
-        by_shard[lease.shard].append(lease)
-    for states in by_shard.values():
-        beside = zip([None, *states], states, [*states[1:], None], strict=False)
-        for before, lease, after in beside:
-            if _is_alike(before, lease) and _is_alike(lease, after):
-                continue
-            late = lease.at - lease.renewed
-            yield (
-                lease.at,
-                f"Lease {lease.shard} at revision {lease.revision}: "
-                f"holder {lease.holder or 'none'}, renewed {late:.3f} s before, "
-                f"state {lease.state or 'none'}",
-            )
-
-
-def _is_alike(one: Held | None, other: Held | None) -> bool:
-    if one is None or other is None:
-        return False
-    return (one.holder, one.state) == (other.holder, other.state)
-
-
-def _told_writes(writes: Sequence[Write], name: str) -> Iterator[tuple[float, str]]:
-    """Yield writes to the labels of the object that a log calls `RING RESOURCE NAMESPACE/NAME`."""
-    states = [write for write in writes if write.name == name.rpartition("/")[2]]
-    for before, write in zip([None, *states], states, strict=False):
-        labels = f"owner {write.owner or 'none'}{', draining' if write.draining else ''}"
-        is_by_user = before is None or write.stamp != before.stamp
-        by = "a user's" if is_by_user else "a shard's or the sharder's"
-        what = "deleted" if write.deleted else labels
-        yield write.at, f"object at revision {write.revision}: {what}, {by} write"
+    """Return what happened seconds before and after both were at work."""
+    name = first.object.rpartition("/")[2]
+    within = Span(begin=at - BEFORE_SECONDS, end=min(first.ended, second.ended) + AFTER_SECONDS)
+    return timeline(trace, name, {first.shard, second.shard}, within, zero=at)

@@ -1,43 +1,41 @@
 """A nemesis run: shards, sharders, users, and all the faults of a seed."""
 
 import asyncio
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from math import inf
 from random import Random
 from typing import Final
 
-from hack.control_plane import ControlPlane
-from hack.demo import wait_until_ready
-from hack.playground import NAMESPACE, RING, ROOT, Playground
+from hack.playground import NAMESPACE, RING
 from sharder.core.names import RingName
 from sharder.kube.client import connect
-from tests.e2e.replicas import FAST_ELECTION
-from tests.long.etcd_history import APISERVER_FLAGS
 from tests.long.nemesis.actors import Actors
+from tests.long.nemesis.audit import sent
+from tests.long.nemesis.faults import Faults
+from tests.long.nemesis.judging import judge
 from tests.long.nemesis.recording import Recording
 from tests.long.nemesis.schedule import schedule
+from tests.long.nemesis.stage import PROCESSES, SHARDERS, Setup, Stage, stage
 from tests.long.nemesis.traces import Trace, Work
 from tests.long.nemesis.users import Users
 from tests.long.worker import shard_of
 from tests.support.eventually import eventually
-from tests.support.forwarder import Forwarder
 from tests.support.overlaps import work_times
 
-LEASE_SECONDS: Final = 5
-SHARDS: Final = ("p0", "p1", "p2", "p3")
-SHARDERS: Final = ("sharder-0", "sharder-1")
-WORK_SECONDS: Final = 0.2
+SHARDS: Final = frozenset(shard_of(RING, name) for name in PROCESSES)
 REST_SECONDS: Final = 60.0
 """After the last fault, by when everything is as it should be."""
+LOOK_SECONDS: Final = 5.0
+"""Between two judgements of a run with a deliberate bug."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
     """What came of it."""
 
+    setup: Setup
     trace: Trace
     faults: Sequence[str]
     requests: Mapping[str, int]
@@ -45,99 +43,134 @@ class Played:
     """Processes that ended by themselves."""
     rest: float
     """Seconds from the last fault until all was owned, infinite if it was not in time."""
+    found_after: float = inf
+    """Seconds from the first object until a deliberate bug had broken a promise."""
 
 
-def play(seconds: float, seed: int, *, rate: float, population: int) -> Played:
-    """Play all faults of a seed, and let everything come to rest after them."""
-    with ControlPlane(apiserver_flags=APISERVER_FLAGS) as plane, Forwarder() as service:
-        playground = Playground(plane, service_port=service.port, lease_seconds=LEASE_SECONDS)
-        playground.install()
+def play(setup: Setup) -> Played:
+    """Play all faults of a seed, and let everything come to rest after them.
 
-        def lead() -> None:
-            service.offer(*map(playground.webhook_port, SHARDERS))
-
-        def start(name: str) -> None:
-            work = ("--children", "--work", str(WORK_SECONDS))
-            command = (sys.executable, "-m", "tests.long.worker", RING, *work)
-            playground.start_shard(name, command, PYTHONPATH=str(ROOT), SHARD_WORKERS="20")
-
-        for name in SHARDERS:
-            playground.start_sharder(name, gracefulShutDown="1s", leaderElection=FAST_ELECTION)
-        for name in SHARDERS:
-            asyncio.run(wait_until_ready(playground, name))
-        lead()
-        for name in SHARDS:
-            start(name)
-        actors = Actors(
-            plane=plane,
-            playground=playground,
-            recording=Recording(RingName(RING), NAMESPACE),
-            shards=SHARDS,
-            sharders=SHARDERS,
-            ports=lead,
-            start_shard=start,
-        )
-        return asyncio.run(_play(actors, seconds, seed, rate=rate, population=population))
+    A run with a deliberate bug ends when that was found.
+    """
+    with stage(setup) as one:
+        return asyncio.run(_play(one))
 
 
-async def _play(
-    actors: Actors, seconds: float, seed: int, *, rate: float, population: int
-) -> Played:
-    recording, rng = actors.recording, Random(seed)
-    client = await connect(str(actors.playground.author))
-    users = Users(client, NAMESPACE, Random(rng.random()))
-    loop = asyncio.get_running_loop()
+async def _play(one: Stage) -> Played:
+    setup, rng = one.setup, Random(one.setup.seed)
+    skews = {shard_of(RING, n) if n in PROCESSES else n: s for n, s in one.skews.items()}
+    recording = Recording(RingName(RING), NAMESPACE, skews=skews)
+    actors = Actors(one, recording)
+    client = await connect(str(one.playground.author))
+    play = _Play(
+        one=one,
+        actors=actors,
+        faults=Faults(actors),
+        users=Users(client, NAMESPACE, Random(rng.random())),
+        rng=rng,
+    )
     try:
         async with asyncio.TaskGroup() as group:
-            watching = [
-                group.create_task(recording.follow(actors.plane.etcd_url)),
+            beside = [
+                group.create_task(recording.follow(one.plane.etcd_url)),
                 group.create_task(actors.keep_running()),
+                group.create_task(play.users.collect(recording.orphans)),
             ]
-            await eventually(lambda: _all_join(actors), within=REST_SECONDS)
-            await users.create(population)
-            await eventually(lambda: _is_at_rest(actors), within=REST_SECONDS)
-            working = group.create_task(users.work(rate, population))
-            await actors.carry_out(schedule(rng, seconds, shards=SHARDS, sharders=SHARDERS))
-            working.cancel()
-            began, rest = loop.time(), float("inf")
-            with suppress(AssertionError):
-                await eventually(lambda: _is_at_rest(actors), within=REST_SECONDS)
-                rest = loop.time() - began
-            for task in watching:
+            rest, found_after = await _first_of(
+                play.run(), *([play.until_found()] if setup.mutant else [])
+            )
+            for task in beside:
                 task.cancel()
     finally:
         await client.close()
-    trace = Trace(
-        writes=sorted(recording.writes, key=lambda w: w.revision),
-        children=sorted(recording.children, key=lambda c: c.revision),
-        leases=sorted(recording.leases, key=lambda each: each.revision),
-        events=recording.events,
-        outages=recording.outages,
-        leading=sorted(recording.leading),
-        refused=users.failed,
-        works=list(_works(actors.plane.directory / "logs")),
-    )
     return Played(
-        trace=trace, faults=actors.done, requests=users.done, fallen=actors.fallen, rest=rest
+        setup=setup,
+        trace=play.trace(),
+        faults=play.faults.done,
+        requests=play.users.done,
+        fallen=actors.fallen,
+        rest=rest,
+        found_after=found_after,
     )
 
 
-def _works(logs: Path) -> Iterator[Work]:
-    for each in work_times(logs):
-        yield Work(object=each.object, shard=each.shard, began=each.began, ended=each.ended)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Play:
+    """A run in progress."""
+
+    one: Stage
+    actors: Actors
+    faults: Faults
+    users: Users
+    rng: Random
+
+    async def run(self) -> tuple[float, float]:
+        """Return the seconds from the last fault until it came to rest; no bug was found then."""
+        setup, loop = self.one.setup, asyncio.get_running_loop()
+        try:
+            await eventually(self._all_join, within=REST_SECONDS)
+            await self.users.create(setup.objects)
+            await eventually(self._is_at_rest, within=REST_SECONDS)
+        except AssertionError:
+            if setup.mutant:
+                return inf, inf
+            raise
+        faults = schedule(self.rng, setup.minutes * 60, shards=PROCESSES, sharders=SHARDERS)
+        async with asyncio.TaskGroup() as group:
+            working = group.create_task(self.users.work(setup.rate, setup.objects))
+            await self.faults.carry_out(faults)
+            working.cancel()
+        began = loop.time()
+        with suppress(AssertionError):
+            await eventually(self._is_at_rest, within=REST_SECONDS)
+            return loop.time() - began, inf
+        return inf, inf
+
+    async def until_found(self) -> tuple[float, float]:
+        """Return when a promise was broken, and after how many seconds that was."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while not any(judge(self.trace()).broken().values()):  # noqa: ASYNC110 - a pure function
+            await asyncio.sleep(LOOK_SECONDS)
+        return inf, loop.time() - began
+
+    def trace(self) -> Trace:
+        """Return all that was seen until now."""
+        return self.actors.recording.trace(
+            refused=self.users.failed,
+            works=list(self._works()),
+            sent=list(sent(self.one.log)),
+            fenced=[f"{shard}: {message}" for shard, message in self.one.log.refusals()],
+        )
+
+    def _works(self) -> Iterator[Work]:
+        logs = self.one.plane.directory / "logs"
+        for each in work_times(logs, killed=self.actors.down):
+            yield Work(object=each.object, shard=each.shard, began=each.began, ended=each.ended)
+
+    async def _all_join(self) -> bool:
+        return {each.shard for each in self.actors.recording.leases if each.is_held} >= SHARDS
+
+    async def _is_at_rest(self) -> None:
+        recording = self.actors.recording
+        held = {each.shard: each.is_held for each in recording.leases}
+        assert all(held.get(shard) for shard in SHARDS), held
+        odd = [
+            f"{write.name} {write.owner} {write.draining}"
+            for write in recording.now.values()
+            if write.owner not in SHARDS or write.draining
+        ]
+        odd += recording.apart()
+        assert not odd, (len(odd), odd[:3])
 
 
-async def _all_join(actors: Actors) -> bool:
-    held = {each.shard for each in actors.recording.leases if each.is_held}
-    return held >= {shard_of(RING, name) for name in SHARDS}
-
-
-async def _is_at_rest(actors: Actors) -> None:
-    there = {each.shard: each.is_held for each in actors.recording.leases}
-    assert all(there.get(shard_of(RING, name)) for name in SHARDS), there
-    odd = [
-        f"{w.name} {w.owner} {w.draining}"
-        for w in actors.recording.now.values()
-        if not w.owner or w.draining or not there.get(w.owner)
-    ]
-    assert not odd, (len(odd), odd[:3])
+async def _first_of(
+    *ways: Coroutine[None, None, tuple[float, float]],
+) -> tuple[float, float]:
+    """Return what the first of them returns, and end the others."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(way) for way in ways]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+    return done.pop().result()

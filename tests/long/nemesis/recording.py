@@ -2,25 +2,31 @@
 
 import asyncio
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from hack.playground import SHARDS, SYSTEM
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.meta import PartialObject
 from sharder.core.names import STATE_LABEL, RingName, drain_label, owner_label
 from tests.long.etcd_history import Stored, record
-from tests.long.nemesis.traces import Child, Event, Happening, Held, Span, Write
-from tests.long.worker import WRITER
+from tests.long.nemesis.traces import (
+    Child,
+    Event,
+    Happening,
+    Held,
+    Request,
+    Sent,
+    Span,
+    Trace,
+    Work,
+    Write,
+)
 
 STAMP = "nemesis.example.com/write"
 """Annotation by which users mark each of their writes."""
-
-
-class _ConfigMap(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    data: dict[str, str] | None = None
 
 
 def wall_offset() -> float:
@@ -40,13 +46,19 @@ class Recording:
     writes: list[Write] = field(default_factory=list)
     children: list[Child] = field(default_factory=list)
     leases: list[Held] = field(default_factory=list)
+    skews: Mapping[str, float] = field(default_factory=dict)
+    """By how many seconds the wall clock of a process is off, by the holder of its Lease: the
+    name of a shard in the ring, of a sharder that of its process."""
     now: dict[str, Write] = field(default_factory=dict)
     """The last write to each object that is there, by name."""
+    children_now: dict[str, Child] = field(default_factory=dict)
+    """The same of children, by uid."""
     outages: list[Span] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     leading: list[float] = field(default_factory=list)
     """When the leader renewed its Lease."""
     _offset: float = field(default_factory=wall_offset)
+    _leader: str = ""
 
     async def follow(self, url: str) -> None:
         """Record until cancelled."""
@@ -59,6 +71,42 @@ class Recording:
     def happened(self, process: str, kind: Happening) -> None:
         """Note what happens to a process just now."""
         self.events.append(Event(at=time.monotonic(), process=process, kind=kind))
+
+    def trace(
+        self,
+        *,
+        refused: Sequence[Request] = (),
+        works: Sequence[Work] = (),
+        sent: Sequence[Sent] = (),
+        fenced: Sequence[str] = (),
+    ) -> Trace:
+        """Return all that was seen until now, and what others have seen."""
+        return Trace(
+            writes=sorted(self.writes, key=lambda each: each.revision),
+            children=sorted(self.children, key=lambda each: each.revision),
+            leases=sorted(self.leases, key=lambda each: each.revision),
+            events=list(self.events),
+            outages=list(self.outages),
+            leading=sorted(self.leading),
+            refused=list(refused),
+            works=works,
+            sent=sent,
+            fenced=fenced,
+        )
+
+    def apart(self) -> list[str]:
+        """Return the children that are not on the shard of their object."""
+        owners = {write.uid: write.owner for write in self.now.values()}
+        return [
+            child.name
+            for child in self.children_now.values()
+            if child.owner != owners.get(child.parent, child.owner)
+        ]
+
+    def orphans(self) -> list[str]:
+        """Return the names of children whose object is gone."""
+        there = {write.uid for write in self.now.values()}
+        return [c.name for c in self.children_now.values() if c.parent not in there]
 
     def _take_secret(self, stored: Stored) -> None:
         meta = msgspec.json.decode(stored.value, type=PartialObject).metadata
@@ -79,27 +127,39 @@ class Recording:
             self.now[meta.name] = write
 
     def _take_child(self, stored: Stored) -> None:
-        child = msgspec.json.decode(stored.value, type=_ConfigMap)
-        parent = child.metadata.controller
-        if parent is not None:
-            self.children.append(
-                Child(
-                    revision=stored.revision,
-                    uid=child.metadata.uid,
-                    name=child.metadata.name,
-                    parent=parent.uid,
-                    writer=(child.data or {}).get(WRITER, ""),
-                    deleted=stored.deleted,
-                )
-            )
+        meta = msgspec.json.decode(stored.value, type=PartialObject).metadata
+        if meta.controller is None:
+            return
+        child = Child(
+            revision=stored.revision,
+            uid=meta.uid,
+            name=meta.name,
+            parent=meta.controller.uid,
+            owner=meta.label(owner_label(self.ring)),
+            deleted=stored.deleted,
+        )
+        self.children.append(child)
+        if stored.deleted:
+            self.children_now.pop(child.uid, None)
+        else:
+            self.children_now[child.uid] = child
 
     def _take_lease(self, stored: Stored) -> None:
-        self.leases.append(held_of(stored, offset=self._offset))
+        self.leases.append(self._held(stored))
 
     def _take_leader(self, stored: Stored) -> None:
-        held = held_of(stored, offset=self._offset)
+        # An identity is the name of the process, and what is unique to its start.
+        holder = _lease_of(stored).spec.holder_identity or ""
+        self._leader = holder.partition("_")[0] or self._leader
+        held = self._held(stored)
         if held.holder:
             self.leading.append(held.renewed)
+
+    def _held(self, stored: Stored) -> Held:
+        """Return a Lease after a write to it, by the clock of its holder, or of the leader."""
+        holder = _lease_of(stored).spec.holder_identity or ""
+        skew = self.skews.get(holder, self.skews.get(self._leader, 0.0))
+        return held_of(stored, offset=self._offset + skew)
 
 
 def held_of(stored: Stored, *, offset: float) -> Held:
@@ -107,9 +167,10 @@ def held_of(stored: Stored, *, offset: float) -> Held:
 
     Args:
         stored: The write.
-        offset: As of `wall_offset`; all processes are of one machine, so it is that of each.
+        offset: Seconds from the monotonic clock to the wall clock of the process that wrote the
+            times; the former is that of all processes of a machine.
     """
-    lease = msgspec.json.decode(stored.value, type=Lease)
+    lease = _lease_of(stored)
     written = parse_time(lease.spec.renew_time) if lease.spec.renew_time else None
     return Held(
         revision=stored.revision,
@@ -117,5 +178,10 @@ def held_of(stored: Stored, *, offset: float) -> Held:
         shard=lease.metadata.name,
         holder="" if stored.deleted else lease.spec.holder_identity or "",
         renewed=stored.seen if stored.deleted or not written else written.timestamp() - offset,
+        seconds=float(lease.spec.lease_duration_seconds or 0),
         state=lease.metadata.label(STATE_LABEL),
     )
+
+
+def _lease_of(stored: Stored) -> Lease:
+    return msgspec.json.decode(stored.value, type=Lease)

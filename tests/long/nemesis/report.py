@@ -1,52 +1,97 @@
 """A nemesis run as text."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
+from tests.long.nemesis.absences import Times
 from tests.long.nemesis.history import leaderless_of
-from tests.long.nemesis.judging import Times, Verdict
+from tests.long.nemesis.judging import Verdict
 from tests.long.nemesis.play import Played
 
 EXAMPLES = 5
+LINES = 25
+"""Of a timeline."""
 
 
-def report(played: Played, verdict: Verdict, lease_seconds: float) -> str:
-    """Return what was done, what was measured, and what was wrong."""
-    kinds = Counter(fault.split(" p")[0].split(" sharder-")[0] for fault in played.faults)
-    lists: Mapping[str, Sequence[object]] = {
-        "moved without acknowledgement": verdict.unacknowledged,
-        "moved after their label was removed": verdict.stripped,
-        "children written by non-owners": verdict.foreign,
-        "children created twice": verdict.born_twice,
-        "worked on by two": verdict.overlaps,
-        "requests refused": verdict.refused,
-        "left behind": verdict.left,
-    }
-    leaderless = leaderless_of(played.trace)
-    lines = [
-        f"faults: {len(played.faults)}: {dict(kinds)}",
-        f"requests: {dict(played.requests)}, failed {len(played.trace.refused)} "
-        f"({len(verdict.refused)} outside outages)",
-        f"processes that ended by themselves: {dict(Counter(played.fallen))}",
-        f"acknowledged moves: {verdict.moves}; after a user had removed the label: "
-        f"{verdict.strips}",
-        f"no sharder led: {len(leaderless)} times, "
-        f"{sum(span.end - span.begin for span in leaderless):.0f} s",
-        f"without a working shard, while one led and away from outages: {_told(verdict.calm)}",
-        f"without a working shard, always: {_told(verdict.all)}",
-        f"at rest {played.rest:.1f} s after the last fault",
-        *(f"{what}: {len(them)}" for what, them in lists.items()),
-    ]
-    for what, them in lists.items():
-        lines += [f"  {what}: {each}" for each in them[:EXAMPLES]]
-    for overlap in verdict.overlaps:
-        lines += [f"how it came that {overlap}:", *(f"  {line}" for line in overlap.timeline)]
-    wrong = verdict.problems(2 * lease_seconds + 4)
-    return "\n".join([*lines, "VERDICT: " + ("not good" if wrong else "good"), *wrong])
-
-
-def _told(times: Times) -> str:
-    return (
-        f"p50 {times.p50:.2f} s, p99 {times.p99:.1f} s, longest {times.longest:.1f} s "
-        f"of {times.count}"
+def report(played: Played, verdict: Verdict, wrong: Sequence[str]) -> str:
+    """Return what was played, what was done, what was found, and the verdict."""
+    return "\n".join(
+        [
+            f"{played.setup}",
+            *_doings(played, verdict),
+            "",
+            *_table(played, verdict),
+            "",
+            *_times(verdict),
+            *_examples(verdict),
+            *_longest(played, verdict),
+            "",
+            "VERDICT: " + ("not good" if wrong else "good"),
+            *wrong,
+        ]
     )
+
+
+def _doings(played: Played, verdict: Verdict) -> Iterator[str]:
+    kinds = Counter(fault.split(" p")[0].split(" sharder-")[0] for fault in played.faults)
+    leaderless = leaderless_of(played.trace)
+    yield f"faults: {len(played.faults)}: {dict(kinds)}"
+    yield (
+        f"requests of users: {dict(played.requests)}, failed {len(played.trace.refused)} "
+        f"({len(verdict.refused)} outside outages)"
+    )
+    yield f"processes that ended by themselves: {dict(Counter(played.fallen))}"
+    yield (
+        f"acknowledged moves: {verdict.moves}; after a user had removed the label: "
+        f"{verdict.strips}"
+    )
+    yield (
+        f"no sharder led: {len(leaderless)} times, "
+        f"{sum(span.end - span.begin for span in leaderless):.0f} s"
+    )
+    yield f"at rest {played.rest:.1f} s after the last fault"
+
+
+def _table(played: Played, verdict: Verdict) -> Iterator[str]:
+    yield "| judged | found |"
+    yield "|---|---|"
+    for what, them in verdict.found().items():
+        yield f"| {what} | {len(them)} |"
+    if played.setup.fence:
+        yield f"| writes that the fence refused | {verdict.fenced} |"
+
+
+def _times(verdict: Verdict) -> Iterator[str]:
+    yield "| without a working shard | objects | p50 | p99 | longest |"
+    yield "|---|---|---|---|---|"
+    yield _row("while a sharder led, away from outages", verdict.calm)
+    yield _row("always", verdict.all)
+    for why, times in verdict.causes.items():
+        yield _row(f"of these: {why}", times)
+
+
+def _row(what: str, times: Times) -> str:
+    return (
+        f"| {what} | {times.count} | {times.p50:.2f} s | {times.p99:.1f} s "
+        f"| {times.longest:.1f} s |"
+    )
+
+
+def _examples(verdict: Verdict) -> Iterator[str]:
+    for what, them in verdict.found().items():
+        for each in them[:EXAMPLES]:
+            yield f"  {what}: {each}"
+    for overlap in verdict.overlaps[:EXAMPLES]:
+        yield f"how it came that {overlap}:"
+        yield from (f"  {line}" for line in overlap.timeline)
+
+
+def _longest(played: Played, verdict: Verdict) -> Iterator[str]:
+    if verdict.longest is None:
+        return
+    yield ""
+    yield f"the longest, while a sharder led and away from outages: {verdict.longest}"
+    lines = list(verdict.longest.timeline(played.trace))
+    yield from (f"  {line}" for line in lines[:LINES])
+    if len(lines) > LINES:
+        yield f"  and {len(lines) - LINES} lines more"

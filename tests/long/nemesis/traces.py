@@ -30,9 +30,22 @@ class Child:
     name: str
     parent: str
     """The uid of the object that controls it."""
-    writer: str
-    """The shard that wrote its content."""
+    owner: str
     deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A write that had success, by the audit log of the API server."""
+
+    revision: int
+    """Of the answer; where the write changed nothing, of the write before."""
+    shard: str
+    """Whose pod the token of the request is bound to; empty for other clients."""
+    uid: str
+    name: str
+    parent: str = ""
+    """The uid of the object that controls the written one; empty for main objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +59,8 @@ class Held:
     """Empty where the Lease is released or deleted."""
     renewed: float
     """When the holder wrote it, by its own renewTime; a write by others leaves this as it was."""
+    seconds: float
+    """The duration of the Lease."""
     state: str = ""
     """As the sharder shows it."""
 
@@ -64,6 +79,11 @@ class Happening(StrEnum):
     KILLED = "killed"
     TERMINATED = "terminated"
     ENDED = "ended"
+    CUT_OFF = "cut off"
+    """From the API server."""
+    CONNECTED = "connected"
+    FORGED = "forged"
+    """A Lease without a process appears."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +110,13 @@ class Span:
     def touches(self, begin: float, end: float, *, after: float) -> bool:
         """Return whether it overlaps a period, or ended shortly before it."""
         return self.begin <= end and begin <= self.end + after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Down(Span):
+    """A time in which a shard's process was away."""
+
+    why: Happening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,5 +151,8 @@ class Trace:
     """Of the API server or etcd."""
     leading: Sequence[float]
     """When the leader renewed its Lease, in the order of time."""
-    refused: Sequence[Request]
-    works: Sequence[Work]
+    refused: Sequence[Request] = ()
+    works: Sequence[Work] = ()
+    sent: Sequence[Sent] = ()
+    fenced: Sequence[str] = ()
+    """What shards were told whose writes the fence refused."""

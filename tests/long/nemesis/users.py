@@ -4,7 +4,8 @@ import asyncio
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -17,6 +18,7 @@ from tests.long.nemesis.traces import Request
 
 REQUEST_SECONDS: Final = 40.0
 WEIGHTS: Final = {"POST": 6, "PUT": 8, "PATCH": 12, "DELETE": 4}
+COLLECT_SECONDS: Final = 1.0
 GRACE: Final = 0.5
 """Objects that are touched are at least so old: the shards have something to do with them."""
 
@@ -81,9 +83,6 @@ class Users:
         if verb == "DELETE":
             self.names.pop(name, None)
             await self.client.request(verb, path, timeout=REQUEST_SECONDS)
-            child = f"/api/v1/namespaces/{self.namespace}/configmaps/{name}-child"
-            # There is no garbage collector here.
-            await self.client.request(verb, child, timeout=REQUEST_SECONDS)
             return
         kind = MERGE_PATCH if verb == "PATCH" else JSON
         await self.client.request(
@@ -91,6 +90,15 @@ class Users:
         )
         if verb == "POST":
             self.names[name] = time.monotonic()
+
+    async def collect(self, orphans: Callable[[], Sequence[str]]) -> None:
+        """Delete children whose Secret is gone until cancelled: no garbage collector runs here."""
+        while True:
+            for name in orphans():
+                path = f"/api/v1/namespaces/{self.namespace}/configmaps/{name}"
+                with suppress(ApiError, TimeoutError):
+                    await self.client.request("DELETE", path)
+            await asyncio.sleep(COLLECT_SECONDS)
 
     def _pick(self, verb: str, number: int) -> str:
         old: Sequence[str] = [n for n, at in self.names.items() if at < time.monotonic() - GRACE]

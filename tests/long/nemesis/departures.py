@@ -1,0 +1,99 @@
+"""Who took what from whom: objects from shards, and Leases from shards."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
+from typing import Final
+
+from typing_extensions import override
+
+from sharder.core.names import SHARDER_IDENTITY
+from tests.long.nemesis.history import downs_of
+from tests.long.nemesis.traces import Held, Span, Trace, Write
+
+CLOCK_SECONDS: Final = 0.3
+"""So much two times can be apart that were read off the clocks of two processes."""
+OUTAGE_SECONDS: Final = 3.0
+"""So much earlier the API server can answer than an outage is noted to end, or begin later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """How an object came from one shard to another."""
+
+    last: Write
+    """The last write that showed it on the first."""
+    next: Write
+    """The first that showed it on the other."""
+    acknowledged: bool
+    """Whether the first one acknowledged a drain."""
+    stripped: Write | None
+    """The write of a user that removed its label, if one did."""
+
+    @property
+    def waited(self) -> float:
+        """Seconds since then, infinite if no user removed the label."""
+        return inf if self.stripped is None else self.next.at - self.stripped.at
+
+    @override
+    def __str__(self) -> str:
+        later = self.next.at - (self.stripped or self.last).at
+        return f"{self.next.name}: {self.last.owner} -> {self.next.owner} {later:.2f} s later"
+
+
+def departures(writes: Sequence[Write]) -> Iterator[Departure]:
+    """Yield how each object changed its shard."""
+    for states in by_uid(writes).values():
+        last: Write | None = None
+        stripped: Write | None = None
+        acknowledged = False
+        for before, write in zip([None, *states], states, strict=False):
+            if last is None or write.owner in {"", last.owner}:
+                if before is not None and before.owner and not write.owner:
+                    by_user = write.stamp != before.stamp
+                    acknowledged = before.draining and not by_user
+                    stripped = write if by_user else None
+            else:
+                yield Departure(
+                    last=last, next=write, acknowledged=acknowledged, stripped=stripped
+                )
+            if write.owner:
+                last, acknowledged, stripped = write, False, None
+
+
+def by_uid(writes: Sequence[Write]) -> Mapping[str, list[Write]]:
+    """Return the writes to each object."""
+    found: defaultdict[str, list[Write]] = defaultdict(list)
+    for write in writes:
+        found[write.uid].append(write)
+    return found
+
+
+def robberies(trace: Trace) -> Iterator[str]:
+    """Yield Leases that the leader took too soon, or from a shard that was never away.
+
+    Two durations must have passed since the last renewal, without the time in which the API
+    server was away: the shard could not renew then.
+    """
+    downs, by_shard = downs_of(trace), defaultdict[str, list[Held]](list)
+    for lease in trace.leases:
+        by_shard[lease.shard].append(lease)
+    for shard, states in by_shard.items():
+        for before, after in pairwise(states):
+            if not before.is_held or after.holder != SHARDER_IDENTITY:
+                continue
+            silence = Span(begin=before.renewed, end=after.renewed)
+            outage = sum(_common(silence, each) for each in trace.outages)
+            slack = CLOCK_SECONDS + (OUTAGE_SECONDS if outage else 0.0)
+            seconds = silence.end - silence.begin
+            is_early = seconds - outage < 2 * before.seconds - slack
+            was_away = any(d.touches(silence.begin, silence.end, after=0) for d in downs[shard])
+            if is_early or not was_away:
+                without = f", {outage:.1f} s of them in outages" if outage else ""
+                yield f"{shard}: {seconds:.1f} s after its last renewal{without}"
+
+
+def _common(one: Span, other: Span) -> float:
+    return max(0.0, min(one.end, other.end) - max(one.begin, other.begin))

@@ -1,0 +1,47 @@
+"""Which shard wrote to what another one owned, by the audit log and the writes of etcd."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from tests.long.nemesis.departures import by_uid
+from tests.long.nemesis.traces import Sent, Trace, Write
+
+
+def foreign(trace: Trace) -> Iterator[str]:
+    """Yield the writes of shards to main objects of others, and to children of those.
+
+    Several writers had the same revision as answer if the writes of all but one changed nothing.
+    """
+    owners, by_revision = _Owners(trace.writes), defaultdict[int, list[Sent]](list)
+    for sent in trace.sent:
+        by_revision[sent.revision].append(sent)
+    for revision, answered in sorted(by_revision.items()):
+        first = answered[0]
+        there = owners.before(first.parent or first.uid, revision)
+        writers = {sent.shard for sent in answered}
+        if there is not None and not writers & {there, ""}:
+            yield f"{first.name}: by {', '.join(sorted(writers))}, but on {there or 'none'}"
+
+
+class _Owners:
+    """On which shard an object was when; one whose label a user removed stays on the last one.
+
+    That one works on until it sees that the label is gone.
+    """
+
+    def __init__(self, writes: Sequence[Write]) -> None:
+        self._states: dict[str, list[tuple[int, str]]] = {}
+        for uid, states in by_uid(writes).items():
+            owner, line = "", list[tuple[int, str]]()
+            for before, write in zip([None, *states], states, strict=False):
+                by_user = before is not None and write.stamp != before.stamp
+                owner = owner if by_user and not write.owner else write.owner
+                line.append((write.revision, owner))
+            self._states[uid] = line
+
+    def before(self, uid: str, revision: int) -> str | None:
+        """Return it right before a write, None if the object was not there."""
+        states = self._states.get(uid, [])
+        index = bisect_right(states, revision - 1, key=lambda state: state[0])
+        return states[index - 1][1] if index else None
