@@ -23,7 +23,7 @@ from sharder.core.api.ring import RingStatus
 from sharder.core.names import NO_RING, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.clock import Clock
-from sharder.runtime.slices import in_slices
+from sharder.runtime.event_loop import in_slices
 
 MAX_RINGS: Final = 500
 """Rings in one document."""
