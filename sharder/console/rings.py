@@ -1,7 +1,6 @@
 """The documents of the console, from what this replica has in memory."""
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
 from typing import Final
 
 from sharder.console.faults import faults_of, headline_of, health_of, unreadable
@@ -173,7 +172,7 @@ def _departure(gone: Departed, shards: Shards) -> Departure:
         shard=gone.shard,
         namespace=gone.namespace,
         phase=gone.phase,
-        at=to_the_second(gone.at),
+        at=gone.at.replace(microsecond=0),
         objects=gone.objects,
         remaining=0 if is_here else shards.of(gone.shard),
         moved=flows_of({(gone.shard, target): n for target, n in gone.moved.items()}),
@@ -199,8 +198,3 @@ def _conditions(status: RingStatus) -> tuple[Condition, ...]:
         )
         for each in status.conditions[:MAX_CONDITIONS]
     )
-
-
-def to_the_second(instant: datetime) -> datetime:
-    """Return the instant without its fraction."""
-    return instant.replace(microsecond=0)
