@@ -1,6 +1,7 @@
 """The documents of the console, from what this replica has in memory."""
 
 from collections.abc import Callable, Iterable, Mapping
+from shlex import quote
 from typing import Final
 
 from sharder.console.faults import faults_of, headline_of, health_of, unreadable
@@ -15,11 +16,14 @@ from sharder.console.models import (
     Ring,
     RingDetail,
     Rings,
+    WhatIf,
 )
 from sharder.console.shards import MAX_SHARDS, Shards
 from sharder.controllers.cache import ClusterCache
 from sharder.core.api.ring import RingStatus
 from sharder.core.names import NO_RING, RingName
+from sharder.core.plurals import counted
+from sharder.core.preview.estimate import Estimate, estimates
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
@@ -112,6 +116,7 @@ class RingViews:
             moves=flows_of(flows),
             events=_events(self._memory.events(name)),
             conditions=_conditions(snapshot.ring.status),
+            what_if=_what_if(snapshot, shards),
         )
 
     def _unreadable(self, name: RingName, problem: str) -> RingDetail:
@@ -138,6 +143,7 @@ class RingViews:
             moves=(),
             events=_events(self._memory.events(name)),
             conditions=(),
+            what_if=(),
         )
 
 
@@ -177,6 +183,29 @@ def _departure(gone: Departed, shards: Shards) -> Departure:
         remaining=0 if is_here else shards.of(gone.shard),
         moved=flows_of({(gone.shard, target): n for target, n in gone.moved.items()}),
         returned=is_here,
+    )
+
+
+def _what_if(snapshot: RingSnapshot, shards: Shards) -> tuple[WhatIf, ...]:
+    held, tally = shards.counts.by_shard, snapshot.tally
+    if held is None or (tally is not None and not tally.synced):
+        return ()
+    found = estimates(snapshot.placer, snapshot.counts, held)
+    return tuple(_preview(snapshot.name, each) for each in found)
+
+
+def _preview(ring: RingName, found: Estimate) -> WhatIf:
+    if found.without is None:
+        case, change = "With one shard more", "--add 1"
+    else:
+        case, change = f"Without {found.without}, the fullest,", f"--remove {quote(found.without)}"
+    many = f"about {counted(found.moves, 'object')}" if found.moves else "no object"
+    rest = f"; {counted(found.waiting, 'object')} would find no room" if found.waiting else ""
+    return WhatIf(
+        what=f"{case} {many} would move{rest}",
+        moves=found.moves,
+        waiting=found.waiting,
+        run=f"sharder plan {quote(ring)} {change}",
     )
 
 
