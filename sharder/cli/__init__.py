@@ -4,8 +4,6 @@
 
 import sys
 
-from sharder.cli.extras import missing
-
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
@@ -26,3 +24,11 @@ def complete_for_kubectl() -> None:
     except ModuleNotFoundError:
         sys.exit(1)
     complete(sys.argv[1:])
+
+
+def missing(error: ModuleNotFoundError, extra: str = "cli") -> str:
+    """Return what to install; a missing module of this project is a defect and raised again."""
+    module = (error.name or "").partition(".")[0]
+    if module in {"", "sharder", "webhook"}:
+        raise error
+    return f"{module} is not installed; install the extra: pip install 'sharder[{extra}]'"

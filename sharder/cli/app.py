@@ -5,7 +5,6 @@
 
 # ruff: noqa: PLC0415 - see above
 
-import asyncio
 import sys
 from functools import partial
 from pathlib import Path
@@ -136,7 +135,7 @@ def shards(
         changes = watched.Changes(form, rows=rows, notes=tables.shard_notes)
         watched.run(kubeconfig, context, ask, changes)
         return
-    report = asyncio.run(live.read(kubeconfig, context, ask))
+    report = live.read(kubeconfig, context, ask)
     draw = partial(tables.shards, wide=wide)
     output.show(report, form, tables.shard_names if form is ListOutput.NAME else draw)
 
@@ -169,7 +168,7 @@ def explain(
     if others:
         raise typer.BadParameter("name one object")
     ask = partial(explanation.explain, ring=ring, resource=target.resource, name=target.name)
-    report = asyncio.run(live.read(kubeconfig, context, ask))
+    report = live.read(kubeconfig, context, ask)
     output.show(report, form, plan_tables.explanation)
 
 
@@ -192,7 +191,7 @@ def dump(
     from sharder.cli import ring_dump as dumping
 
     write = partial(dumping.write_dump, name=ring, write=sys.stdout.buffer.write)
-    asyncio.run(live.read(kubeconfig, context, write))
+    live.read(kubeconfig, context, write)
 
 
 @_app.command()
@@ -249,7 +248,7 @@ def plan(
         from sharder.cli import live_plan
 
         ask = partial(live_plan.plan, name=ring, what_if=what_if)
-        report = asyncio.run(live.read(kubeconfig, context, ask))
+        report = live.read(kubeconfig, context, ask)
     else:
         raise typer.BadParameter("give either RING or --file")
     output.show(report, form, plan_tables.plan)

@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
+from sharder.cli import connection
 from sharder.cli.reports import CertificateRole, CertificateRow, CertificatesReport
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError, NotFound
 from sharder.core.names import ROTATE_ANNOTATION, ObjectRef
-from sharder.kube.client import connect
 from sharder.kube.stores import secrets
 from sharder.ports import Readable, Writable
 from sharder.runtime.clock import SystemClock
@@ -34,15 +34,15 @@ class Secrets(Readable[Secret], Writable[Secret], Protocol):
     """Secrets to read and annotate."""
 
 
-async def run(
+def run(
     kubeconfig: str | None, context: str | None, ask: Callable[[Secrets, datetime], Awaitable[T]]
 ) -> T:
-    """Connect, return what `ask` returns for the cluster's Secrets and now, and disconnect."""
-    client = await connect(kubeconfig, context)
-    try:
-        return await ask(secrets(client, namespace=""), SystemClock().now())
-    finally:
-        await client.close()
+    """Return what `ask` returns for the cluster's Secrets and now."""
+    return connection.run(
+        kubeconfig,
+        context,
+        lambda client: ask(secrets(client, namespace=""), SystemClock().now()),
+    )
 
 
 async def show(store: Secrets, now: datetime, *, ref: ObjectRef) -> CertificatesReport:

@@ -1,20 +1,23 @@
-"""`sharder check`: read what the checks of `sharder.core.diagnosis` need.
+"""`sharder check`: read what the checks of `sharder.core.diagnosis` need, and print the findings.
 
 Everything is read once, and nothing is changed: the writes are dry runs of the API server.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sharder.cli import check_reads as reads
+from sharder.cli import connection
 from sharder.cli.check_fence import fence_facts
 from sharder.cli.check_webhook import answer, configuration_of
+from sharder.cli.output import write
 from sharder.config import Settings
 from sharder.core.api.cluster import WebhookConfiguration
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
-from sharder.core.diagnosis.finding import Unread
+from sharder.core.diagnosis.finding import Finding, Unread
 from sharder.core.diagnosis.report import CheckReport, Facts, RingFacts, report
 from sharder.core.diagnosis.rights import service_account
 from sharder.core.diagnosis.webhook import Configuration
@@ -23,7 +26,7 @@ from sharder.core.leases.membership import ring_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configuration
 from sharder.core.preview.observe import members_of, selected_namespaces
 from sharder.kube import diagnosis
-from sharder.kube.client import Client, connect
+from sharder.kube.client import Client
 from sharder.kube.stores import all_rings, leases, namespaces, webhook_configurations
 from sharder.runtime.clock import SystemClock
 from sharder.tls import CertificateBundle
@@ -48,20 +51,17 @@ class _Shared:
     bundle: CertificateBundle | Unread
 
 
-async def check(
+def check(
     kubeconfig: str | None, context: str | None, where: Installation, names: Collection[str]
 ) -> CheckReport:
-    """Connect, check an installation and its rings, and disconnect; no names stand for all.
+    """Check an installation and its rings; no names stand for all.
 
     Raises:
         ApiError: the API server does not answer.
         ConfigError: there is no ring of such a name.
     """
-    client = await connect(kubeconfig, context)
-    try:
-        return report(await _facts(client, where, names))
-    finally:
-        await client.close()
+    facts = partial(_facts, where=where, names=names)
+    return report(connection.run(kubeconfig, context, facts))
 
 
 def require_health(found: CheckReport) -> None:
@@ -72,6 +72,20 @@ def require_health(found: CheckReport) -> None:
     """
     if found.failed:
         raise SharderError(f"{found.failed} of {len(found.findings)} checks failed")
+
+
+def draw(found: CheckReport) -> None:
+    """Print a line for each finding, never cut, and their number."""
+    width = max((len(each.check) for each in found.findings), default=0)
+    write(*(_line(each, width) for each in found.findings))
+    many = len(found.findings)
+    write(f"{many} checks: {found.failed} failed, {found.warned} with a warning")
+
+
+def _line(finding: Finding, width: int) -> str:
+    about = f"{finding.ring}: " if finding.ring else ""
+    advice = f" => {finding.advice}" if finding.advice else ""
+    return f"{finding.level:<4}  {finding.check:<{width}}  {about}{finding.message}{advice}"
 
 
 async def _facts(client: Client, where: Installation, names: Collection[str]) -> Facts:

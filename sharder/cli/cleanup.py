@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sharder.cli import connection
 from sharder.cli.cleanup_sweep import Sweep, Tally
 from sharder.cli.lookup import ring_named
 from sharder.cli.progress import Progress, progress
@@ -18,7 +19,7 @@ from sharder.core.errors import ApiError, ConfigError, Forbidden, NotFound, Shar
 from sharder.core.leases.state import is_held
 from sharder.core.names import RING_LABEL, GroupResource, ObjectRef, RingName
 from sharder.core.ring.build import roles_of
-from sharder.kube.client import connect
+from sharder.kube.client import Client
 from sharder.kube.discovery import Served, served
 from sharder.kube.objects import KubeObjects
 from sharder.kube.stores import MUTATING, KubeWebhookConfigurations, leases
@@ -63,10 +64,10 @@ def task_of(name: str, resources: Sequence[str], *, dry_run: bool) -> Task:
     return Task(ring=ring_named(name), resources=tuple(resources), dry_run=dry_run)
 
 
-async def run(kubeconfig: str | None, context: str | None, task: Task) -> CleanupReport:
-    """Connect, clean up with progress on stderr, and disconnect."""
-    client = await connect(kubeconfig, context)
-    try:
+def run(kubeconfig: str | None, context: str | None, task: Task) -> CleanupReport:
+    """Clean up a cluster, with progress on stderr."""
+
+    async def work(client: Client) -> CleanupReport:
         access = ClusterAccess(
             rings=controller_rings(client),
             leases=leases(client),
@@ -78,8 +79,8 @@ async def run(kubeconfig: str | None, context: str | None, task: Task) -> Cleanu
         )
         with progress(access.clock) as shown:
             return await clean_up(access, task, shown)
-    finally:
-        await client.close()
+
+    return connection.run(kubeconfig, context, work)
 
 
 async def clean_up(access: ClusterAccess, task: Task, shown: Progress) -> CleanupReport:

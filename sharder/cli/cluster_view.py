@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TypeVar
 
+from sharder.cli import connection
 from sharder.cli.reports import RingRow, RingsReport, ShardRow, ShardsReport
 from sharder.config import Settings
 from sharder.config.strategies import installed
@@ -29,7 +30,7 @@ from sharder.core.quantities import plain
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.validation import refusals
-from sharder.kube.client import Client, connect
+from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
 from sharder.kube.stores import all_rings, leases, namespaces
 from sharder.ports import Objects, Readable
@@ -59,15 +60,17 @@ class View:
     """By name and namespace."""
 
 
-async def read(
-    kubeconfig: str | None, context: str | None, ask: Callable[[Cluster], Awaitable[T]]
+def read(
+    kubeconfig: str | None,
+    context: str | None,
+    ask: Callable[[Cluster], Awaitable[T]],
+    *,
+    seconds: float | None = None,
 ) -> T:
-    """Connect, return what `ask` finds, and disconnect."""
-    client = await connect(kubeconfig, context)
-    try:
-        return await ask(cluster_of(client))
-    finally:
-        await client.close()
+    """Return what `ask` finds in the cluster; `TimeoutError` if it takes longer than `seconds`."""
+    return connection.run(
+        kubeconfig, context, lambda client: ask(cluster_of(client)), seconds=seconds
+    )
 
 
 def cluster_of(client: Client) -> Cluster:

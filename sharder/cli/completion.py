@@ -6,7 +6,6 @@ destroy the line that is being typed.
 
 # ruff: noqa: PLC0415 - the arguments of every command refer to these
 
-import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable
@@ -69,13 +68,10 @@ def _propose(
 ) -> list[str]:
     from sharder.cli.cluster_view import read
 
-    async def within_time() -> Iterable[str]:
-        async with asyncio.timeout(SECONDS):
-            return await read(_one(called, "kubeconfig"), _one(called, "context"), find)
-
+    kubeconfig, context = _one(called, "kubeconfig"), _one(called, "context")
     logging.disable()
     try:
-        names = asyncio.run(within_time())
+        names = read(kubeconfig, context, find, seconds=SECONDS)
     except (SharderError, OSError):
         return []
     return [name for name in dict.fromkeys(names) if is_proposed(name, incomplete)]

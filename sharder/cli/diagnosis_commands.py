@@ -5,7 +5,6 @@ As there, nothing here imports what only a command needs.
 
 # ruff: noqa: PLC0415 - see above
 
-import asyncio
 from functools import partial
 from typing import Annotated
 
@@ -52,11 +51,11 @@ def check(
     sharder check -o json | jq '.findings[] | select(.level != "OK")'
     """  # noqa: D301
     from sharder.cli import check as checking
-    from sharder.cli import check_output, output
+    from sharder.cli import output
 
     where = checking.Installation(namespace=namespace, secret=secret)
-    report = asyncio.run(checking.check(kubeconfig, context, where, rings or []))
-    output.show(report, form, check_output.draw)
+    report = checking.check(kubeconfig, context, where, rings or [])
+    output.show(report, form, checking.draw)
     checking.require_health(report)
 
 
@@ -80,7 +79,7 @@ def top(
     """  # noqa: D301
     from sharder.cli import top as watching
 
-    asyncio.run(watching.run(kubeconfig, context, ring, once=once))
+    watching.run(kubeconfig, context, ring, once=once)
 
 
 @diagnosis_app.command()
@@ -113,4 +112,4 @@ def fence(
     except ConfigError as error:
         raise typer.BadParameter(str(error)) from error
     ask = partial(fencing.manifests, ring=ring, accounts=refs)
-    fencing.show(asyncio.run(live.read(kubeconfig, context, ask)))
+    fencing.show(live.read(kubeconfig, context, ask))

@@ -5,7 +5,6 @@ As in `sharder.cli.app`, nothing here imports what only a command needs.
 
 # ruff: noqa: PLC0415 - see above
 
-import asyncio
 from functools import partial
 from typing import Annotated
 
@@ -65,7 +64,7 @@ def rings(
         changes = watched.Changes(form, rows=rows, notes=tables.ring_notes)
         watched.run(kubeconfig, context, live.rings, changes)
         return
-    report = asyncio.run(live.read(kubeconfig, context, live.rings))
+    report = live.read(kubeconfig, context, live.rings)
     draw = partial(tables.rings, wide=wide)
     output.show(report, form, tables.ring_names if form is ListOutput.NAME else draw)
 
@@ -103,7 +102,7 @@ def cleanup(
     from sharder.cli import cleanup, output, tables
 
     task = cleanup.task_of(name, resources or [], dry_run=dry_run)
-    report = asyncio.run(cleanup.run(kubeconfig, context, task))
+    report = cleanup.run(kubeconfig, context, task)
     output.show(report, form, tables.cleanup)
     cleanup.require_complete(report)
 
@@ -137,7 +136,7 @@ def certs(
     from sharder.cli import output, tables
 
     ask = partial(of_secret.show, ref=ObjectRef(namespace, secret))
-    report = asyncio.run(of_secret.run(kubeconfig, context, ask))
+    report = of_secret.run(kubeconfig, context, ask)
     draw = partial(tables.certificates, wide=form is WideOutput.WIDE)
     output.show(report, form, draw)
 
@@ -165,12 +164,5 @@ def rotate(
     """  # noqa: D301
     from sharder.cli import certs as of_secret
 
-    print(
-        asyncio.run(
-            of_secret.run(
-                kubeconfig,
-                context,
-                partial(of_secret.rotate, ref=ObjectRef(namespace, secret), authority=authority),
-            )
-        )
-    )
+    ask = partial(of_secret.rotate, ref=ObjectRef(namespace, secret), authority=authority)
+    print(of_secret.run(kubeconfig, context, ask))

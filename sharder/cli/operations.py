@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from sharder.cli import connection
 from sharder.cli.cluster_view import Cluster, View, cluster_of, view_of
 from sharder.cli.edits import ANNOTATIONS, MOVEMENT, Edit, carry_out, retry_on_conflict
 from sharder.cli.lookup import lease_of, ring_named
@@ -19,7 +20,7 @@ from sharder.core.names import (
     RING_LABEL,
     ShardName,
 )
-from sharder.kube.client import connect
+from sharder.kube.client import Client
 from sharder.kube.stores import LEASES, RINGS, leases, rings
 from sharder.ports import Store
 from sharder.runtime.clock import Clock, SystemClock
@@ -48,12 +49,13 @@ class Outcome(NamedTuple):
     errors: tuple[SharderError, ...] = ()
 
 
-async def run(
+def run(
     kubeconfig: str | None, context: str | None, operate: Callable[[ClusterAccess], Awaitable[T]]
 ) -> T:
-    """Connect, operate with warnings and progress on stderr, and disconnect."""
-    clock, client = SystemClock(), await connect(kubeconfig, context)
-    try:
+    """Operate in a cluster, with warnings and progress on stderr."""
+    clock = SystemClock()
+
+    async def work(client: Client) -> T:
         with progress(clock) as shown:
             access = ClusterAccess(
                 cluster=cluster_of(client),
@@ -63,8 +65,8 @@ async def run(
                 shown=shown,
             )
             return await operate(access)
-    finally:
-        await client.close()
+
+    return connection.run(kubeconfig, context, work)
 
 
 async def one_by_one(access: ClusterAccess, *, operations: Iterable[Operate]) -> Outcome:

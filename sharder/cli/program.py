@@ -15,7 +15,7 @@ import typer.completion
 from typer.core import TyperGroup
 from typing_extensions import override
 
-from sharder.cli.extras import missing
+from sharder.cli import missing
 from sharder.core.errors import SharderError
 
 FAILED: Final = 1

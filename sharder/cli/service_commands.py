@@ -5,7 +5,6 @@ As in `sharder.cli.app`, nothing here imports what only a command needs.
 
 # ruff: noqa: PLC0415 - see above
 
-import asyncio
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -89,11 +88,12 @@ def version(
     if client:
         output.show(known, form, tables.versions)
         return
+    from sharder.cli import connection
     from sharder.cli import version as versions
 
     ask = partial(versions.of_cluster, namespace=namespace)
     try:
-        report = asyncio.run(versions.run(kubeconfig, context, ask))
+        report = connection.run(kubeconfig, context, ask)
     except SharderError:
         output.show(known, form, tables.versions)
         raise

@@ -5,7 +5,6 @@ As there, nothing here imports what only a command needs.
 
 # ruff: noqa: PLC0415 - see above
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -249,7 +248,7 @@ def _run(
     """Print what was done, even if some of it failed."""
     from sharder.cli import operations, output, reports, tables
 
-    done = asyncio.run(operations.run(kubeconfig, context, ask))
+    done = operations.run(kubeconfig, context, ask)
     if len(done.reports) + len(done.errors) == 1:
         for report in done.reports:
             output.show(report, form, tables.operation)

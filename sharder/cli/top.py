@@ -7,6 +7,7 @@ from datetime import datetime
 from io import StringIO
 from typing import Final
 
+from sharder.cli import connection
 from sharder.cli.output import table, write
 from sharder.core.api.lease import parse_time
 from sharder.core.api.ring import ControllerRing, ShardStatus
@@ -15,7 +16,7 @@ from sharder.core.leases.shard import OBJECTS
 from sharder.core.names import ObjectRef
 from sharder.core.preview.observe import not_ready
 from sharder.core.status.status import MAX_SHARDS
-from sharder.kube.client import connect
+from sharder.kube.client import Client
 from sharder.kube.stores import rings
 from sharder.ports import Readable
 from sharder.runtime.clock import Clock, SystemClock
@@ -26,21 +27,22 @@ _BAR: Final = 20
 """Characters of a full bar."""
 
 
-async def run(kubeconfig: str | None, context: str | None, name: str, *, once: bool) -> None:
-    """Connect and show the ring: once in a pipe, on a terminal until cancelled.
+def run(kubeconfig: str | None, context: str | None, name: str, *, once: bool) -> None:
+    """Show the ring: once in a pipe, on a terminal until cancelled.
 
     Raises:
         ConfigError: there is no such ring.
         ApiError: it cannot be read.
     """
-    client, clock = await connect(kubeconfig, context), SystemClock()
-    try:
+    clock = SystemClock()
+
+    async def work(client: Client) -> None:
         if once or not sys.stdout.isatty():
             show(await _read(rings(client), name), clock.now())
         else:
             await _watch(rings(client), name, clock)
-    finally:
-        await client.close()
+
+    connection.run(kubeconfig, context, work)
 
 
 def show(ring: ControllerRing, now: datetime) -> None:

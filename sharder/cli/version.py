@@ -1,7 +1,6 @@
 """`sharder version`: the versions that a cluster knows."""
 
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -9,12 +8,10 @@ from sharder import __version__
 from sharder.cli.reports import VersionReport
 from sharder.core.errors import ApiError
 from sharder.core.names import GroupResource
-from sharder.kube.client import Client, connect
+from sharder.kube.client import Client
 from sharder.kube.errors import understand
 from sharder.kube.objects import KubeObjects
 from sharder.ports import Objects
-
-T = TypeVar("T")
 
 _DEPLOYMENTS: Final = GroupResource("apps", "deployments")
 _OURS: Final = "app.kubernetes.io/name=sharder"
@@ -24,17 +21,6 @@ _VERSION_LABEL: Final = "app.kubernetes.io/version"
 
 class _Server(msgspec.Struct, frozen=True, rename="camel"):
     git_version: str
-
-
-async def run(
-    kubeconfig: str | None, context: str | None, ask: Callable[[Client], Awaitable[T]]
-) -> T:
-    """Connect, return what `ask` finds, and disconnect."""
-    client = await connect(kubeconfig, context)
-    try:
-        return await ask(client)
-    finally:
-        await client.close()
 
 
 async def of_cluster(client: Client, *, namespace: str) -> VersionReport:

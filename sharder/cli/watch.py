@@ -4,7 +4,6 @@ The list is read again and again, which needs no right to watch; the longer a re
 seldomer, so that a large ring costs the API server no more than a small one.
 """
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
@@ -85,7 +84,7 @@ def run(
 ) -> None:
     """Connect and show what changes, until Ctrl-C."""
     task = partial(follow, ask=ask, changes=changes, clock=SystemClock())
-    asyncio.run(read(kubeconfig, context, task))
+    read(kubeconfig, context, task)
 
 
 async def follow(

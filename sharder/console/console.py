@@ -19,7 +19,7 @@ from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.transitions import RingView, transitions, view_of
 from sharder.runtime.clock import Clock
-from sharder.runtime.slices import in_slices
+from sharder.runtime.event_loop import in_slices
 
 TICK_SECONDS: Final = 0.5
 """Between two looks at the rings."""

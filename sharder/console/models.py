@@ -75,6 +75,17 @@ class Flow(Model):
     objects: int
 
 
+class WhatIf(Model):
+    """What one shard more or less would move, estimated from the counts."""
+
+    what: str
+    moves: int
+    waiting: int
+    """Objects that would find no room."""
+    run: str
+    """The command that plans it exactly."""
+
+
 class Departure(Model):
     """A shard that has gone lately, and where its objects went."""
 
@@ -147,6 +158,7 @@ class RingDetail(Ring):
     events: tuple[Event, ...]
     """The latest first."""
     conditions: tuple[Condition, ...]
+    what_if: tuple[WhatIf, ...]
 
 
 class Replica(Model):

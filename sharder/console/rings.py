@@ -1,7 +1,7 @@
 """The documents of the console, from what this replica has in memory."""
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from shlex import quote
 from typing import Final
 
 from sharder.console.faults import faults_of, headline_of, health_of, unreadable
@@ -16,14 +16,17 @@ from sharder.console.models import (
     Ring,
     RingDetail,
     Rings,
+    WhatIf,
 )
 from sharder.console.shards import MAX_SHARDS, Shards
 from sharder.controllers.cache import ClusterCache
 from sharder.core.api.ring import RingStatus
 from sharder.core.names import NO_RING, RingName
+from sharder.core.plurals import counted
+from sharder.core.preview.estimate import Estimate, estimates
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.clock import Clock
-from sharder.runtime.slices import in_slices
+from sharder.runtime.event_loop import in_slices
 
 MAX_RINGS: Final = 500
 """Rings in one document."""
@@ -113,6 +116,7 @@ class RingViews:
             moves=flows_of(flows),
             events=_events(self._memory.events(name)),
             conditions=_conditions(snapshot.ring.status),
+            what_if=_what_if(snapshot, shards),
         )
 
     def _unreadable(self, name: RingName, problem: str) -> RingDetail:
@@ -139,6 +143,7 @@ class RingViews:
             moves=(),
             events=_events(self._memory.events(name)),
             conditions=(),
+            what_if=(),
         )
 
 
@@ -173,11 +178,34 @@ def _departure(gone: Departed, shards: Shards) -> Departure:
         shard=gone.shard,
         namespace=gone.namespace,
         phase=gone.phase,
-        at=to_the_second(gone.at),
+        at=gone.at.replace(microsecond=0),
         objects=gone.objects,
         remaining=0 if is_here else shards.of(gone.shard),
         moved=flows_of({(gone.shard, target): n for target, n in gone.moved.items()}),
         returned=is_here,
+    )
+
+
+def _what_if(snapshot: RingSnapshot, shards: Shards) -> tuple[WhatIf, ...]:
+    held, tally = shards.counts.by_shard, snapshot.tally
+    if held is None or (tally is not None and not tally.synced):
+        return ()
+    found = estimates(snapshot.placer, snapshot.counts, held)
+    return tuple(_preview(snapshot.name, each) for each in found)
+
+
+def _preview(ring: RingName, found: Estimate) -> WhatIf:
+    if found.without is None:
+        case, change = "With one shard more", "--add 1"
+    else:
+        case, change = f"Without {found.without}, the fullest,", f"--remove {quote(found.without)}"
+    many = f"about {counted(found.moves, 'object')}" if found.moves else "no object"
+    rest = f"; {counted(found.waiting, 'object')} would find no room" if found.waiting else ""
+    return WhatIf(
+        what=f"{case} {many} would move{rest}",
+        moves=found.moves,
+        waiting=found.waiting,
+        run=f"sharder plan {quote(ring)} {change}",
     )
 
 
@@ -199,8 +227,3 @@ def _conditions(status: RingStatus) -> tuple[Condition, ...]:
         )
         for each in status.conditions[:MAX_CONDITIONS]
     )
-
-
-def to_the_second(instant: datetime) -> datetime:
-    """Return the instant without its fraction."""
-    return instant.replace(microsecond=0)

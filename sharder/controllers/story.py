@@ -29,7 +29,7 @@ from sharder.core.status.transitions import (
 )
 from sharder.ports import Recorder
 from sharder.runtime.clock import Clock
-from sharder.runtime.slices import in_slices
+from sharder.runtime.event_loop import in_slices
 
 TICK_SECONDS: Final = 1.0
 """Between two reports."""

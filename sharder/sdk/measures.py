@@ -1,8 +1,8 @@
 """What a shard measures of its work, and where the measurements go."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
@@ -25,6 +25,17 @@ class Result(StrEnum):
     """It raised."""
     CANCELLED = "cancelled"
     """The object had to go, or the shard ended; controller-runtime has no word for this."""
+
+
+@dataclass(slots=True)
+class Ending:
+    """The end of one reconcile; cancelled until something else is known."""
+
+    result: Result = Result.CANCELLED
+
+    def returned(self, after: object) -> None:
+        """Note what the author's function returned."""
+        self.result = Result.SUCCESS if after is None else Result.REQUEUE_AFTER
 
 
 class ShardMetrics(QueueMetrics, Protocol):
@@ -121,34 +132,27 @@ class Measures:
             self.metrics.hide_controller(self._ring, self._resource)
 
     @contextmanager
-    def reconcile(self, ref: ObjectRef) -> Iterator[Callable[[object], None]]:
-        """Measure a reconcile; call what is yielded with the function's result."""
-        began, result = self._clock.monotonic(), Result.CANCELLED
+    def reconcile(self, ref: ObjectRef, ending: Ending) -> Iterator[None]:
+        """Measure a reconcile, and complete its `ending`."""
+        began = self._clock.monotonic()
         if (arrived := self._arrived.pop(ref, None)) is not None:
             self.metrics.taken_over(self._ring, self._resource, began - arrived)
-
-        def returned(after: object) -> None:
-            nonlocal result
-            result = Result.SUCCESS if after is None else Result.REQUEUE_AFTER
-
         self.metrics.began(self._resource)
         try:
-            yield returned
-        except asyncio.CancelledError:
-            raise
+            yield
         except Requeue:
-            result = Result.REQUEUE_AFTER
+            ending.result = Result.REQUEUE_AFTER
             raise
         except PermanentError:
-            result = Result.ERROR
+            ending.result = Result.ERROR
             self.metrics.gave_up(self._resource)
             raise
         except Exception:
-            result = Result.ERROR
+            ending.result = Result.ERROR
             self.metrics.retried(self.queue)
             raise
         finally:
-            self.metrics.ended(self._resource, result, self._clock.monotonic() - began)
+            self.metrics.ended(self._resource, ending.result, self._clock.monotonic() - began)
 
     def see(self, ref: ObjectRef, ownership: Ownership) -> None:
         """Note the object's ownership as the watch shows it."""

@@ -3,7 +3,6 @@
 The functions are foreign code and can raise anything.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from sharder.core.names import ObjectRef
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.sdk.handlers import Handlers, Handling
-from sharder.sdk.measures import Measures
+from sharder.sdk.measures import Ending, Measures
 from sharder.sdk.outcome import PermanentError, Requeue, seconds_of
 from sharder.sdk.request import Request
 from sharder.sdk.watchdog import Activity
@@ -68,10 +67,7 @@ class Runner:
             return None
         request = Request(ref, meta, self._workplace)
         try:
-            with (
-                self._recorded(request),
-                self._measures.reconcile(ref) as returned,
-            ):
+            with self._recorded(request) as ending:
                 after = await stepwise(
                     self._call(request),
                     self._measures.activity,
@@ -79,7 +75,7 @@ class Runner:
                     clock=self._clock,
                     on_block=lambda seconds: self._log_block(ref, seconds),
                 )
-                returned(after)
+                ending.returned(after)
         except Requeue as requeue:
             after = requeue.seconds
         except PermanentError as error:
@@ -121,23 +117,16 @@ class Runner:
         )
 
     @contextmanager
-    def _recorded(self, request: Request) -> Iterator[None]:
-        """Log the start and the end of the reconcile, which shows that two never overlap."""
+    def _recorded(self, request: Request) -> Iterator[Ending]:
+        """Measure the reconcile, and log start and end, which show that two never overlap."""
         _log.info("reconcile started", extra=self._workplace.fields(request.ref))
-        why = "done"
+        ending = Ending()
         try:
-            yield
-        except asyncio.CancelledError:
-            why = "cancelled"
-            raise
-        except Requeue:
-            why = "requeued"
-            raise
-        except Exception:
-            why = "failed"
-            raise
+            with self._measures.reconcile(request.ref, ending):
+                yield ending
         finally:
             request.close()
+            why = str(ending.result)
             _log.info("reconcile ended", extra=self._workplace.fields(request.ref, why=why))
 
     def _give_up(self, request: Request, error: PermanentError) -> None:

@@ -117,6 +117,8 @@ async def healthy(on: Stage) -> None:
     await on.count(120, 98, 104, 91, 87)
     await on.shows("#headline", "500 objects on 5 shards, each with an owner")
     await on.shows("#rows tr:first-child", f"{A} zone-1 ready 120")
+    await on.shows("#previews", "With one shard more about 83 objects would move")
+    await on.shows("#previews code", "sharder plan demo --add 1")
 
 
 async def killed(on: Stage) -> None:

@@ -44,7 +44,7 @@ from sharder.kube.reviews import KubeReviews, whoami
 from sharder.kube.stores import all_rings, leases, namespaces
 from sharder.metrics.registry import Metrics
 from sharder.runtime.clock import SystemClock
-from sharder.runtime.loop_lag import probe
+from sharder.runtime.event_loop import probe
 from sharder.runtime.memory import keep_trimmed, settle_soon, settled
 from sharder.runtime.supervisor import supervise
 from webhook.app import create_app, create_health_app, create_metrics_app, guarding

@@ -313,6 +313,36 @@ async def test_a_ring_without_a_count_says_so() -> None:
     )
 
 
+async def test_what_one_shard_more_or_less_would_move_is_estimated_with_the_command() -> None:
+    scene = Scene()
+
+    async with scene.watched():
+        await scene.count(a=20, b=10)
+        now = await scene.look()
+
+    assert [(each.what, each.moves, each.waiting, each.run) for each in now.what_if] == [
+        ("With one shard more about 10 objects would move", 10, 0, "sharder plan demo --add 1"),
+        (
+            "Without shard-a, the fullest, about 20 objects would move",
+            20,
+            0,
+            "sharder plan demo --remove shard-a",
+        ),
+    ]
+
+
+async def test_objects_that_would_find_no_room_are_estimated() -> None:
+    scene = Scene()
+
+    async with scene.watched(A):
+        await scene.count(a=20)
+        now = await scene.look()
+
+    assert now.what_if[1].what == (
+        "Without shard-a, the fullest, no object would move; 20 objects would find no room"
+    )
+
+
 async def test_a_strategy_that_sticks_is_shown_as_it_counts() -> None:
     of = ring()
     placement = PlacementSpec(strategy=StrategyName.BOUNDED_LOAD, per_shard_capacity=7)
@@ -322,6 +352,8 @@ async def test_a_strategy_that_sticks_is_shown_as_it_counts() -> None:
     async with scene.watched():
         tally = scene.cluster.snapshot.tally
         assert tally is not None
+        await scene.count(a=1, b=0)
+        unsure = await scene.look()
         tally.synced = True
         obj = await scene.cluster.add(WIDGETS, "w", owner=A)
         snapshot = scene.cluster.snapshot
@@ -332,6 +364,8 @@ async def test_a_strategy_that_sticks_is_shown_as_it_counts() -> None:
         ("shard-a", 1, 7),
         ("shard-b", 0, 7),
     ]
+    assert [each.moves for each in now.what_if] == [0, 1]
+    assert unsure.what_if == ()
 
 
 async def test_a_large_ring_is_shown_by_its_troubled_and_its_fullest_shards() -> None:

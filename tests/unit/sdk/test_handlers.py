@@ -272,7 +272,7 @@ async def test_a_requeue_is_no_failure(caplog: pytest.LogCaptureFixture) -> None
     stage.author.outcome = Requeue(after=timedelta(minutes=1))
     assert await stage.run() == 60
     assert [r.levelno for r in caplog.records] == [logging.INFO, logging.INFO]
-    assert caplog.records[-1].__dict__["why"] == "requeued"
+    assert caplog.records[-1].__dict__["why"] == "requeue_after"
 
     stage.author.outcome = Unavailable("no")
     assert await stage.run() == first

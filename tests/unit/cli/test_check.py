@@ -1,9 +1,8 @@
-"""Facts about `sharder.cli.check_output` and the exit code of `sharder check`."""
+"""Facts about what `sharder check` prints, and its exit code."""
 
 import pytest
 
-from sharder.cli.check import require_health
-from sharder.cli.check_output import draw
+from sharder.cli.check import draw, require_health
 from sharder.core.diagnosis.finding import fail, ok, warn
 from sharder.core.diagnosis.report import CheckReport
 from sharder.core.errors import SharderError

@@ -1,12 +1,24 @@
-"""The delay of the event loop."""
+"""Keep the event loop free in long loops, and see how late it is."""
 
-from collections.abc import Callable
-from typing import Final, NoReturn
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Final, NoReturn, TypeVar
 
 from sharder.runtime.clock import Clock
 
+T = TypeVar("T")
+
 PROBE_SECONDS: Final = 0.1
 """Between two probes: ten wake-ups a second have no measurable cost."""
+
+
+async def in_slices(items: Iterable[T], *, seconds: float, clock: Clock) -> AsyncIterator[T]:
+    """Yield the items, with a pause after each slice of work that took `seconds` or more."""
+    began = clock.monotonic()
+    for item in items:
+        yield item
+        if clock.monotonic() - began >= seconds:
+            await clock.sleep(0)
+            began = clock.monotonic()
 
 
 async def probe(observe: Callable[[float], None], clock: Clock) -> NoReturn:
