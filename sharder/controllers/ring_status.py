@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from sharder.controllers.cache import ClusterCache
@@ -188,7 +189,7 @@ class StatusReports:
         now, stats = self._clock.now(), self._stats(snapshot.name)
         conditions = [
             condition
-            for condition in self._conditions(snapshot, before, stats)
+            for condition in self._conditions(snapshot, before, stats, now)
             if pace.is_settled(condition, condition_of(before, condition.type), at)
         ]
         after = status_of(
@@ -219,9 +220,10 @@ class StatusReports:
         )
 
     def _conditions(
-        self, snapshot: RingSnapshot, before: RingStatus, stats: ObjectStats | None
+        self, snapshot: RingSnapshot, before: RingStatus, stats: ObjectStats | None, now: datetime
     ) -> list[DesiredCondition]:
         available, fault = len(snapshot.members.available), self._fault_of(snapshot.name)
+        proof = self._fence(snapshot.name)
         movement, apart = snapshot.ring.spec.movement, self._apart(snapshot.name)
         conditions = (
             ready(fault),
@@ -235,7 +237,7 @@ class StatusReports:
             paused(before, movement),
             covered(stats, self._overdue(snapshot.name), available=available, apart=apart),
             exhausted(stats, available=available),
-            fenced(before, self._fence(snapshot.name), snapshot.ring, snapshot.members),
+            fenced(before, proof, snapshot.ring, snapshot.members, now),
         )
         return [condition for condition in conditions if condition is not None]
 

@@ -1,8 +1,10 @@
 """The condition that says whether the fence of a ring stands (docs/security.md, "The fence")."""
 
+from datetime import datetime, timedelta
 from typing import Final
 
-from sharder.core.api.ring import ControllerRing, RingStatus
+from sharder.core.api.lease import parse_time
+from sharder.core.api.ring import Condition, ControllerRing, RingStatus
 from sharder.core.fence.policy import digest_of, how_to_apply
 from sharder.core.fence.probe import Fence, NoFence, Proof, UnknownFence
 from sharder.core.leases.membership import Members
@@ -13,34 +15,54 @@ from sharder.core.status.conditions import DesiredCondition, condition_of
 FENCED: Final = "Fenced"
 ENFORCED, NOT_INSTALLED, OUTDATED, UNKNOWN = "Enforced", "NotInstalled", "Outdated", "Unknown"
 
+FORGOTTEN_AFTER: Final = timedelta(days=1)
+"""How long a missing fence is reported; one that is not restored by then is meant to be gone."""
+
 _SHOWN: Final = 3
 """Accounts in the message."""
 
 
 def fenced(
-    before: RingStatus, proof: Proof | None, ring: ControllerRing, members: Members
+    before: RingStatus,
+    proof: Proof | None,
+    ring: ControllerRing,
+    members: Members,
+    now: datetime,
 ) -> DesiredCondition | None:
     """Return whether the ring's fence stands, None to keep the condition as it is.
 
-    A ring that never had a fence has no such condition.
+    A ring that never had a fence has no such condition, nor has one whose fence was removed on
+    purpose.  No proof shows a purpose, and the sharder cannot read policies, so the condition is
+    False for a day first.
 
     Args:
         before: The status that the ring has.
         proof: The result of the last dry run, None before the first.
         ring: For the rules that its fence should have.
         members: The available shards have to be such that the fence can recognize them.
+        now: To see since when the fence is missing.
     """
-    had_fence = condition_of(before, FENCED) is not None
+    known = condition_of(before, FENCED)
     match proof:
         case Fence():
             return _by(proof, ring, members)
-        case NoFence() if had_fence:
+        case NoFence() if known is not None:
+            if _is_forgotten(known, now):
+                return DesiredCondition(type=FENCED, holds=None)
             advice = how_to_apply(ring.name)
             return _false(NOT_INSTALLED, f"the API server no longer enforces the fence; {advice}")
-        case UnknownFence(why) if had_fence:
+        case UnknownFence(why) if known is not None:
             return _unknown(f"cannot try whether the fence stands: {why}")
         case _:
             return None
+
+
+def _is_forgotten(known: Condition, now: datetime) -> bool:
+    """Return whether the fence has been missing for so long that it was removed on purpose."""
+    since = parse_time(known.last_transition_time)
+    if known.reason != NOT_INSTALLED or since is None:
+        return False
+    return now - since >= FORGOTTEN_AFTER
 
 
 def _by(fence: Fence, ring: ControllerRing, members: Members) -> DesiredCondition:

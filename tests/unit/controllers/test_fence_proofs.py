@@ -1,11 +1,15 @@
 """Facts about when the leader tries fences, and what a ring says of its own."""
 
+from datetime import timedelta
+
 from sharder.controllers.fence_proofs import PROVE_SECONDS
-from sharder.core.api.ring import Condition
+from sharder.core.api.lease import to_the_second
+from sharder.core.api.ring import Condition, RingStatus
 from sharder.core.errors import Unavailable
 from sharder.core.fence.policy import digest_of
 from sharder.core.fence.probe import Fence, NoFence
 from sharder.core.names import ObjectRef
+from sharder.core.status.status import encode_status
 from tests.support.cluster import Cluster
 from tests.support.replica import AT_ONCE, LEADER, Replica
 from tests.support.values import DEMO, A, ring
@@ -52,6 +56,24 @@ async def test_a_ring_follows_its_fence() -> None:
             reasons.append(await reason(cluster))
 
     assert reasons == ["", "Enforced", "Unknown", "NotInstalled", "Enforced"]
+
+
+async def test_a_ring_whose_fence_is_gone_for_days_is_one_without_fence() -> None:
+    cluster = Cluster()
+    service = Replica(cluster)
+    long_ago = to_the_second(cluster.clock.now() - timedelta(days=2))
+    missing = Condition(
+        type="Fenced", status="False", reason="NotInstalled", last_transition_time=long_ago
+    )
+    stored = RingStatus(conditions=(missing,))
+
+    await cluster.put_ring(ring())
+    await cluster.rings.status().patch(ObjectRef("", DEMO), encode_status(stored))
+    async with cluster.watched(A), service.running():
+        await cluster.clock.advance(AT_ONCE)
+
+        assert service.fences.tried == [DEMO]
+        assert await condition(cluster) is None
 
 
 async def test_a_ring_without_fence_is_ready() -> None:

@@ -1,17 +1,21 @@
 """Facts about the condition `Fenced`."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
+from sharder.core.api.lease import to_the_second
 from sharder.core.api.ring import Condition, RingStatus
 from sharder.core.fence.policy import digest_of
 from sharder.core.fence.probe import Fence, NoFence, Proof, UnknownFence
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.names import ShardName
-from sharder.core.status.fence_condition import fenced
+from sharder.core.status.fence_condition import FORGOTTEN_AFTER, fenced
 from tests.support.values import A, B, ring
 
 NOTHING = RingStatus()
 ONCE_FENCED = RingStatus(conditions=(Condition(type="Fenced", status="True"),))
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
 USER = "system:serviceaccount:default:my-controller"
 
 
@@ -31,18 +35,18 @@ def fence(*users: str) -> Fence:
 def said(
     proof: Proof | None, *, before: RingStatus = ONCE_FENCED, of: Members | None = None
 ) -> tuple[str, str, str]:
-    condition = fenced(before, proof, ring(), of or members(A, B))
+    condition = fenced(before, proof, ring(), of or members(A, B), NOW)
     assert condition is not None
     return condition.status, condition.reason, condition.message
 
 
 @pytest.mark.parametrize("proof", [None, NoFence(), UnknownFence("no answer")])
 def test_a_ring_that_never_had_a_fence_has_no_condition(proof: Proof | None) -> None:
-    assert fenced(NOTHING, proof, ring(), members(A)) is None
+    assert fenced(NOTHING, proof, ring(), members(A), NOW) is None
 
 
 def test_before_the_first_proof_the_condition_stays() -> None:
-    assert fenced(ONCE_FENCED, None, ring(), members(A)) is None
+    assert fenced(ONCE_FENCED, None, ring(), members(A), NOW) is None
 
 
 @pytest.mark.parametrize("before", [NOTHING, ONCE_FENCED])
@@ -75,6 +79,41 @@ def test_a_fence_that_is_gone_is_reported() -> None:
         "the API server no longer enforces the fence; apply it: sharder fence demo, or "
         "serviceAccounts in the chart's value rings"
     )
+
+
+def missing_since(time: str) -> RingStatus:
+    missing = Condition(
+        type="Fenced", status="False", reason="NotInstalled", last_transition_time=time
+    )
+    return RingStatus(conditions=(missing,))
+
+
+def missing_for(time: timedelta) -> RingStatus:
+    return missing_since(to_the_second(NOW - time))
+
+
+def test_a_fence_that_is_not_restored_for_a_day_was_removed_on_purpose() -> None:
+    condition = fenced(missing_for(FORGOTTEN_AFTER), NoFence(), ring(), members(A), NOW)
+
+    assert condition is not None
+    assert condition.holds is None
+
+
+@pytest.mark.parametrize(
+    ("before", "proof"),
+    [
+        (missing_for(FORGOTTEN_AFTER - timedelta(seconds=1)), NoFence()),
+        (missing_since(""), NoFence()),
+        (missing_for(FORGOTTEN_AFTER), UnknownFence("no answer in time")),
+        (missing_for(FORGOTTEN_AFTER), fence()),
+    ],
+    ids=["missing for less", "missing since an unknown time", "not tried", "restored"],
+)
+def test_else_the_condition_stays(before: RingStatus, proof: Proof) -> None:
+    condition = fenced(before, proof, ring(), members(A), NOW)
+
+    assert condition is not None
+    assert condition.holds is not None
 
 
 def test_a_dry_run_without_an_answer_proves_nothing() -> None:
