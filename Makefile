@@ -121,9 +121,9 @@ $(INSTALLED): pyproject.toml hack/constraints.txt
 	@rm -rf sharder.egg-info
 	@touch $@
 
-# Apart from the rest, since it takes over 100 MB that no other target needs.
+# Apart from the rest, since it takes over 300 MB that no other target needs.
 $(INSTALLED_DOCS): $(INSTALLED)
-	@echo "installing what builds the site into .venv"
+	@echo "installing what builds the site and checks its Python into .venv"
 	@$(VENV)/python -m pip install -q --no-cache-dir --disable-pip-version-check \
 		-c hack/constraints.txt -e '.[docs]' >.venv/install-docs.log 2>&1 \
 		|| { cat .venv/install-docs.log >&2; exit 1; }

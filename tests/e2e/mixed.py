@@ -227,5 +227,5 @@ async def play(plane: ControlPlane, cast: Cast, log: WriteLog) -> Story:
             written_late=written_late,
             kill=kill,
             trace=trace,
-            foreign_writes=foreign_writes(log.answers(), trace),
+            foreign_writes=foreign_writes(log.answers(), trace.owner_before),
         )

@@ -6,7 +6,9 @@ fact below also says that the chart's rights suffice.
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from hack import binaries
 from hack.control_plane import ControlPlane
@@ -28,6 +30,11 @@ OBJECTS = 800
 LEASE_SECONDS = 10
 """Shorter ones are lost on a busy machine while hundreds of objects move."""
 DEFAULT_SECONDS = 15
+CHECKSUM: Final = {
+    "name": "checksum",
+    "resources": [{"resource": "secrets", "controlledResources": [{"resource": "configmaps"}]}],
+}
+"""The ring of the playground, in the chart's values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +150,7 @@ class Teller:
 async def play(plane: ControlPlane) -> Story:
     """Play the story on a control plane that nobody else uses."""
     playground = Playground(plane, lease_seconds=LEASE_SECONDS)
-    _install_chart(plane)
+    install_chart(plane, CHECKSUM)
     playground.install_example()
     playground.start_sharder(gracefulShutDown="1s")
     await wait_until_ready(playground)
@@ -178,14 +185,14 @@ def _name(index: int) -> str:
     return f"secret-{index:04}"
 
 
-def _install_chart(plane: ControlPlane) -> None:
+def install_chart(plane: ControlPlane, *rings: Mapping[str, object]) -> None:
+    """Install the sharder's chart with the rights for some rings, as in its values."""
     helm = Helm(
         program=binaries.helm(),
         home=plane.directory / "helm",
         kubeconfig=plane.admin_kubeconfig,
     )
-    resources = [{"resource": "secrets", "controlledResources": [{"resource": "configmaps"}]}]
-    values = {**REQUIRED, "rings": [{"name": "checksum", "resources": resources}]}
+    values = {**REQUIRED, "rings": rings}
     arguments = ("install", "sharder", str(CHART), "-n", SYSTEM, "--create-namespace")
     helm.run(*arguments, values=values)
 

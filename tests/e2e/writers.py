@@ -5,18 +5,24 @@ Each shard has a token of a pod of its own name, so every request tells whose it
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
 from hack.playground import NAMESPACE, SHARDS
-from sharder.core.api.meta import PartialObject
-from tests.e2e.trace import Trace
+from sharder.core.api.meta import Json, PartialObject
+from sharder.sdk.metadata import OwnObject
 
 POD: Final = "authentication.kubernetes.io/pod-name"
 SHARD: Final = f"system:serviceaccount:{SHARDS}:checksum-controller"
+STORY: Final[Json] = {
+    "namespaces": [NAMESPACE],
+    "verbs": ["create", "update", "patch"],
+    "resources": [{"group": "", "resources": ["secrets", "configmaps"]}],
+}
+"""The writes to Secrets and ConfigMaps of the playground, as a rule of an audit policy."""
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -29,34 +35,61 @@ class _Status(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class _Request(msgspec.Struct, frozen=True, rename="camel"):
+class _Reference(msgspec.Struct, frozen=True):
+    resource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+class _SentMeta(msgspec.Struct, frozen=True):
+    finalizers: list[str] | None = None
+
+
+class _Sent(msgspec.Struct, frozen=True):
+    metadata: _SentMeta = _SentMeta()
+
+
+class Request(msgspec.Struct, frozen=True, rename="camel"):
+    """A write, and what it was answered with."""
+
     user: _User
+    verb: str = ""
+    about: _Reference = msgspec.field(default=_Reference(), name="objectRef")
+    request_object: _Sent = _Sent()
+    """The object of a create, and the body of a patch."""
     response_status: _Status = _Status()
-    response_object: PartialObject = PartialObject()
+    response_object: OwnObject = OwnObject()
+    """A Status after a failure, and after a deletion without finalizers."""
 
     @property
-    def shard(self) -> str:
-        """The shard that sent it, empty for anyone else."""
-        return self.user.extra[POD][0] if self.user.username == SHARD else ""
+    def succeeded(self) -> bool:
+        """Whether the API server has done it."""
+        return 200 <= self.response_status.code < 300
+
+    def shard(self, account: str) -> str:
+        """Return the shard that sent it, empty if the user is not the shards' `account`."""
+        return self.user.extra[POD][0] if self.user.username == account else ""
 
 
 class WriteLog:
-    """The audit log of all writes to the story's objects, for a control plane to be started."""
+    """The audit log of some writes, for a control plane to be started."""
 
-    def __init__(self, directory: Path) -> None:
-        """Keep policy and log in `directory`."""
+    def __init__(self, directory: Path, *, rule: Json = STORY, account: str = SHARD) -> None:
+        """Keep policy and log in `directory`.
+
+        Args:
+            directory: Outlives the control plane.
+            rule: Which writes are logged, as a rule of an audit policy without its level.
+            account: The user name of the shards.
+        """
         self._policy, self._log = directory / "policy.json", directory / "log"
-        rule = {
-            "level": "RequestResponse",
-            "namespaces": [NAMESPACE],
-            "verbs": ["create", "update", "patch"],
-            "resources": [{"group": "", "resources": ["secrets", "configmaps"]}],
-        }
+        self._account = account
+        assert isinstance(rule, dict)
         policy = {
             "apiVersion": "audit.k8s.io/v1",
             "kind": "Policy",
             "omitStages": ["RequestReceived"],
-            "rules": [rule, {"level": "None"}],
+            "rules": [{"level": "RequestResponse", **rule}, {"level": "None"}],
         }
         self._policy.write_text(json.dumps(policy))
 
@@ -70,29 +103,37 @@ class WriteLog:
             "--audit-log-maxsize=10000",  # megabytes, that it stays one file
         )
 
-    def answers(self) -> Iterator[tuple[str, PartialObject]]:
-        """Yield what writes were answered with, and to which shard, "" for anyone else."""
-        for request in self._requests():
-            if 200 <= request.response_status.code < 300:
-                yield request.shard, request.response_object
-
-    def refusals(self) -> Iterator[tuple[str, str]]:
-        """Yield which shard was refused a write by an admission policy, and what it was told."""
-        for request in self._requests():
-            status = request.response_status
-            if request.shard and status.code == 403 and "denied request" in status.message:
-                yield request.shard, status.message
-
-    def _requests(self) -> Iterator[_Request]:
-        decoder = msgspec.json.Decoder(_Request)
+    def requests(self) -> Iterator[tuple[str, Request]]:
+        """Yield all writes, and by which shard, "" for anyone else."""
+        decoder = msgspec.json.Decoder(Request)
         with self._log.open("rb") as lines:
             for line in lines:
                 if line.endswith(b"\n"):  # else it is just being written
-                    yield decoder.decode(line)
+                    request = decoder.decode(line)
+                    yield request.shard(self._account), request
+
+    def answers(self) -> Iterator[tuple[str, OwnObject]]:
+        """Yield what writes were answered with, and to which shard, "" for anyone else."""
+        for shard, request in self.requests():
+            if request.succeeded and request.response_object.metadata.resource_version:
+                yield shard, request.response_object
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """Yield which shard was refused a write by an admission policy, and what it was told."""
+        for shard, request in self.requests():
+            status = request.response_status
+            if shard and status.code == 403 and "denied request" in status.message:
+                yield shard, status.message
 
 
-def foreign_writes(answers: Iterable[tuple[str, PartialObject]], trace: Trace) -> list[str]:
-    """Return the writes of shards to what another one owned, or none, by the Secret's label."""
+OwnerBefore: TypeAlias = Callable[[str, int], str]
+"""Returns the shard that a main object had when a revision was written, empty if none, by uid."""
+
+
+def foreign_writes(
+    answers: Iterable[tuple[str, PartialObject]], owner_before: OwnerBefore
+) -> list[str]:
+    """Return the writes of shards to what another one owned, or none, by the main object."""
     writers = defaultdict[int, set[str]](set)
     objects: dict[int, PartialObject] = {}
     for shard, obj in answers:
@@ -103,8 +144,8 @@ def foreign_writes(answers: Iterable[tuple[str, PartialObject]], trace: Trace) -
     found: list[str] = []
     for revision, obj in sorted(objects.items()):
         controller = obj.metadata.controller
-        secret = controller.uid if controller else obj.metadata.uid
-        owner = trace.owner_before(secret, revision)
+        main = controller.uid if controller else obj.metadata.uid
+        owner = owner_before(main, revision)
         if not writers[revision] & {owner, ""}:
             names = ", ".join(sorted(writers[revision]))
             found.append(f"{obj.metadata.name}: by {names}, owned by {owner or 'none'}")

@@ -15,7 +15,7 @@ from hack.control_plane import ControlPlane
 from hack.kubectl import KubectlError
 from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
-from sharder.core.names import API_GROUP, CONFIG_API_VERSION, RingName, drain_label, owner_label
+from sharder.core.names import CONFIG_API_VERSION, RingName, drain_label, owner_label
 from sharder.kube.client import Client, connect
 from tests.support.documents import ROOT, Block, blocks
 
@@ -47,11 +47,10 @@ DOCUMENTED = dict(documented())
 
 @pytest.fixture(scope="module")
 def prepared(control_plane: ControlPlane) -> ControlPlane:
-    """A control plane with the CRD and all namespaces that the documents name."""
-    control_plane.apply(CRD)
-    control_plane.kubectl(
-        "wait", "--for=condition=Established", f"crd/controllerrings.{API_GROUP}"
-    )
+    """A control plane with all CRDs, and all namespaces that the documents name."""
+    for file in (CRD, *(each for each in EXAMPLES if each.name == "crd.yaml")):
+        control_plane.apply(file)
+    control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
     found = [m for manifests in DOCUMENTED.values() for m in manifests]
     namespaces = [m for m in found if m["kind"] == "Namespace"]
     for name in {"my-controller", *re.findall('"namespace": "([a-z-]+)"', json.dumps(found))}:

@@ -21,16 +21,19 @@ Probe: TypeAlias = Callable[[], Awaitable[T]]
 async def eventually(probe: Probe[T], *, within: float) -> T:
     """Return what `probe` returns when it passes; raise with its last failure after `within` s.
 
-    The probe is tried at least once, and a try is cut off when the time is up.
+    The probe is tried at least once.  A try is cut off when the time is up, which tells less than
+    the failure before it.
     """
     deadline = time.monotonic() + within
+    last: Exception | None = None
     while True:
         left = max(deadline - time.monotonic(), INTERVAL)
         try:
             return await _passing(probe, left)
         except Exception as failure:
+            last = last if last and isinstance(failure, TimeoutError) else failure
             if time.monotonic() >= deadline:
-                raise AssertionError(f"not within {within} s: {failure!r}") from failure
+                raise AssertionError(f"not within {within} s: {last!r}") from failure
         await asyncio.sleep(INTERVAL)
 
 

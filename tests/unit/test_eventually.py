@@ -34,6 +34,17 @@ async def test_the_last_failure_is_reported() -> None:
         await eventually(Countdown(999), within=0)
 
 
+async def test_a_try_that_is_cut_off_tells_less_than_the_failure_before_it() -> None:
+    tries = iter(range(2))
+
+    async def probe() -> None:
+        assert next(tries), "1 to go"
+        await asyncio.sleep(60)
+
+    with pytest.raises(AssertionError, match=r"not within 0.2 s.*1 to go"):
+        await eventually(probe, within=0.2)
+
+
 async def test_false_is_a_failure() -> None:
     with pytest.raises(AssertionError, match="the probe returned False"):
         await eventually(nothing, within=0)

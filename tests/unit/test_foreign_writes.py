@@ -29,7 +29,7 @@ def child(revision: int) -> PartialObject:
     )
 
 
-MOVED = Trace(secrets=[owned(1, "a"), owned(5, ""), owned(7, "b")])
+MOVED = Trace(secrets=[owned(1, "a"), owned(5, ""), owned(7, "b")]).owner_before
 
 
 def test_the_owner_of_the_moment_may_write() -> None:
