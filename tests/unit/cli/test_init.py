@@ -31,6 +31,7 @@ def run(project: Path, *command: str) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
     return done.stdout
 
 
