@@ -13,13 +13,14 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-CONTROLLERS = "tests/unit/controllers"
+CORE, CONTROLLERS = "tests/unit/core", "tests/unit/controllers"
 
-# The longest come first, so that no core waits for the other.
+# The longest come first, so that no processor waits for the other at the end.
 TESTS: Mapping[str, Sequence[str]] = {
-    "units": ("pytest", "-q", "tests/unit", f"--ignore={CONTROLLERS}"),
-    "properties": ("pytest", "-q", "tests/property", "tests/contract"),
+    "units": ("pytest", "-q", "tests/unit", f"--ignore={CORE}", f"--ignore={CONTROLLERS}"),
+    "core": ("pytest", "-q", CORE),
     "controllers": ("pytest", "-q", CONTROLLERS),
+    "properties": ("pytest", "-q", "tests/property", "tests/contract"),
     "compat": ("pytest", "-q", "tests/compat"),
 }
 NOT_MEASURED = {"compat", "properties"}

@@ -1,5 +1,6 @@
 """What all tests share: the folder decides the marks, and fixtures come from `tests.support`."""
 
+import gc
 import signal
 from pathlib import Path
 
@@ -26,13 +27,18 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("quick", settings.get_profile("shared machine"), max_examples=25)
+settings.register_profile("quick", settings.get_profile("shared machine"), max_examples=10)
 settings.load_profile("shared machine")
 
 # What a shell starts in the background ignores Ctrl-C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["tests.support.control_plane"]
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector not search again and again what stays until the end."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,12 +1,11 @@
 """The consistent hash of the reference, as computed with its own package (see ring.json)."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from sharder.cli.app import run_command
 from sharder.core.names import ShardName
 from sharder.core.placement.hashing import ConsistentHash
 from sharder.core.preview.report import PlanReport
@@ -16,7 +15,6 @@ from tests.vectors.ring import Ring, RingFile, dump_of, planned_of
 
 FILE = Path(__file__).with_name("ring.json")
 RINGS = msgspec.json.decode(FILE.read_bytes(), type=RingFile).rings
-SHARDER = Path(sys.executable).with_name("sharder")
 
 by_size = pytest.mark.parametrize("ring", RINGS, ids=lambda ring: f"{len(ring.members)} members")
 
@@ -29,15 +27,15 @@ def test_keys_belong_to_the_shards_that_the_reference_gives_them_to(ring: Ring) 
 
 
 @by_size
-def test_the_program_plans_as_the_reference_assigns(ring: Ring, tmp_path: Path) -> None:
+def test_the_program_plans_as_the_reference_assigns(
+    ring: Ring, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     dump = tmp_path / "dump.json"
     dump.write_bytes(dump_of(ring))
 
-    done = subprocess.run(
-        [SHARDER, "plan", "--file", dump, "-o", "json"], check=True, capture_output=True
-    )
+    run_command(["plan", "--file", str(dump), "-o", "json"])
 
-    report = msgspec.json.decode(done.stdout, type=PlanReport)
+    report = msgspec.json.decode(capsys.readouterr().out, type=PlanReport)
     assert {a.object: a.to for a in report.assignments} == planned_of(ring)
 
 

@@ -165,7 +165,7 @@ def test_no_sequence_of_loads_and_pins_of_one_namespace_moves_an_object_of_anoth
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=60)
+@settings(max_examples=share(60))
 @given(turns=st.lists(st.lists(said | theirs, max_size=6), max_size=10))
 def test_nothing_of_a_busy_namespace_moves_that_would_stay_if_another_had_not_changed(
     policy: str, turns: list[list[Said | Theirs]]

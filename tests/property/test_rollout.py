@@ -5,6 +5,7 @@ Nothing here decides: the steps are those of the planner, the answers those of t
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import cache
 
 import pytest
 
@@ -30,7 +31,7 @@ from tests.support.values import WIDGETS, obj
 from tests.support.values_placement import BOUNDED, CONSISTENT, RENDEZVOUS, shard
 from tests.support.values_steering import LEAST, SPREAD, known, steered
 
-SHARDS, OBJECTS, MAX_PASSES = 5, 200, 20
+SHARDS, OBJECTS, MAX_PASSES = 5, 100, 20
 SOMEBODY = Writer(username="somebody")
 
 
@@ -134,6 +135,7 @@ class Rollout:
         self._objects[found.metadata.name] = known(self._ring, found)
 
 
+@cache
 def moves_per_object(spec: PlacementSpec, *, revised: bool) -> tuple[float, Rollout]:
     rollout = Rollout(spec, revised=revised)
     rollout.replace_all()

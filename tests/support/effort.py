@@ -1,4 +1,4 @@
-"""How many examples are tried: all in `make test`, a quarter of them in `make check`."""
+"""How many examples are tried: all in `make test`, a tenth of them in `make check`."""
 
 from hypothesis import settings
 

@@ -44,6 +44,7 @@ def under(heading: str) -> str:
     return rest.partition("\n#")[0]
 
 
+@pytest.mark.slow
 def test_the_tables_are_what_the_code_works_out_today() -> None:
     assert rewritten(TEXT) == TEXT
 

@@ -24,30 +24,33 @@ def listed(heading: str) -> dict[str, list[str]]:
 
 
 @cache
+def nodes() -> tuple[ast.Constant | ast.Call, ...]:
+    """Return every constant and every call in the code."""
+    every = (node for source in SOURCES for node in ast.walk(ast.parse(source.read_text())))
+    return tuple(node for node in every if isinstance(node, ast.Constant | ast.Call))
+
+
+@cache
 def texts() -> frozenset[str]:
     """Return every text in the code, without what is put into it; none of its comments."""
-    return frozenset(
-        node.value
-        for source in SOURCES
-        for node in ast.walk(ast.parse(source.read_text()))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    )
+    constants = (node.value for node in nodes() if isinstance(node, ast.Constant))
+    return frozenset(value for value in constants if isinstance(value, str))
 
 
-def calls(tree: ast.AST) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+def calls() -> Iterator[ast.Call]:
+    """Return every call in the code."""
+    return (node for node in nodes() if isinstance(node, ast.Call))
 
 
 def warnings() -> Iterator[str]:
     """Yield every message that the code logs as a warning or worse, without what is put in."""
-    for source in SOURCES:
-        for call in calls(ast.parse(source.read_text())):
-            match call:
-                case ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="_log" | "log"), attr=level),
-                    args=[ast.Constant(value=str(message)), *_],
-                ) if level in WARNING:
-                    yield re.sub("%[sd]", "...", message)
+    for call in calls():
+        match call:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="_log" | "log"), attr=level),
+                args=[ast.Constant(value=str(message)), *_],
+            ) if level in WARNING:
+                yield re.sub("%[sd]", "...", message)
 
 
 def test_every_warning_in_the_log_is_explained_and_no_other() -> None:
@@ -76,8 +79,7 @@ def test_every_event_is_explained_and_no_other() -> None:
     }
     warned = {
         reason.value
-        for source in SOURCES
-        for call in calls(ast.parse(source.read_text()))
+        for call in calls()
         if isinstance(call.func, ast.Attribute) and call.func.attr == "warn"
         for reason in call.args[1:2]
         if isinstance(reason, ast.Constant)

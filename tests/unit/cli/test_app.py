@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import msgspec
@@ -251,15 +252,14 @@ def test_a_time_that_is_none_is_refused(dump: str, capsys: pytest.CaptureFixture
     assert "--now noon is not a time" in capsys.readouterr().err
 
 
-def test_a_dump_may_come_from_stdin() -> None:
-    done = subprocess.run(
-        [SHARDER, "plan", "--file", "-", "-o", "json"],
-        input=DUMP.encode(),
-        capture_output=True,
-        check=True,
-    )
+def test_a_dump_may_come_from_stdin(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(DUMP.encode())))
 
-    assert msgspec.json.decode(done.stdout, type=PlanReport).summary.objects == 2
+    run_command(["plan", "--file", "-", "-o", "json"])
+
+    assert msgspec.json.decode(capsys.readouterr().out, type=PlanReport).summary.objects == 2
 
 
 def test_a_reader_that_leaves_early_is_no_failure_to_tell(dump: str) -> None:

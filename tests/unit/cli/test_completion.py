@@ -1,16 +1,16 @@
 """Facts about completion: what is proposed, to which shell, and what never is."""
 
-import os
+import logging
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from typer.main import get_group
 
 from sharder.cli import candidates, completion
-from sharder.cli.app import _app
+from sharder.cli.app import _app, complete_for_kubectl, run_command
 from sharder.core.api.meta import Json
 from sharder.core.names import ObjectRef
 from tests.support.read_cluster import ReadCluster
@@ -95,66 +95,67 @@ def test_names_that_begin_so_are_proposed(name: str) -> None:
     assert not completion.is_proposed(name, "x")
 
 
-def nowhere(tmp_path: Path, **variables: str) -> dict[str, str]:
-    return {**os.environ, "KUBECONFIG": str(tmp_path / "none"), **variables}
-
-
-def test_commands_are_proposed_and_without_a_cluster_no_names(tmp_path: Path) -> None:
-    def proposed(words: str, place: int) -> tuple[str, str]:
-        variables = {"_SHARDER_COMPLETE": "complete_bash", "COMP_WORDS": words}
-        done = subprocess.run(
-            [SHARDER],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=nowhere(tmp_path, **variables, COMP_CWORD=str(place)),
-        )
-        return done.stdout.strip(), done.stderr
-
-    assert proposed("sharder evac", 1) == ("evacuate", "")
-    assert proposed("sharder shards my-ring -o n", 4) == ("name", "")
-    assert proposed("sharder shards ", 2) == ("", "")
-    assert proposed("sharder pin my-ring secrets a/b ", 5) == ("", "")
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """There is no cluster; what completion does to this process is undone."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    for name in ("_SHARDER_COMPLETE", "COMP_WORDS", "COMP_CWORD"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize(
-    ("words", "answer"),
+    ("words", "proposals"),
     [
-        (["evac"], "evacuate\n:4\n"),
-        (["rings", "-o", "w"], "wide\n:4\n"),
-        (["shards", ""], ":4\n"),
-        (["no such command", "x"], ":4\n"),
+        (["evac"], "evacuate\n"),
+        (["rings", "-o", "w"], "wide\n"),
+        (["shards", ""], ""),
+        (["shards", "my-ring", "-o", "n"], "name\n"),
+        (["pin", "my-ring", "secrets", "a/b", ""], ""),
+        (["no such command", "x"], ""),
     ],
 )
-def test_kubectl_is_answered_in_its_protocol(
-    words: Sequence[str], answer: str, tmp_path: Path
+@pytest.mark.usefixtures("nowhere")
+def test_commands_are_proposed_and_without_a_cluster_no_names(
+    words: list[str], proposals: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = subprocess.run(
-        [FOR_KUBECTL, *words], capture_output=True, text=True, check=True, env=nowhere(tmp_path)
-    )
+    complete_for_kubectl(words)
 
-    assert (done.stdout, done.stderr) == (answer, "")
+    told = capsys.readouterr()
+    assert (told.out, told.err) == (f"{proposals}:4\n", "")
 
 
-def test_the_script_for_bash_is_one_that_bash_completes_by(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("nowhere")
+def test_kubectl_is_answered_in_its_protocol() -> None:
+    done = subprocess.run([FOR_KUBECTL, "evac"], capture_output=True, text=True, check=True)
+
+    assert (done.stdout, done.stderr) == ("evacuate\n:4\n", "")
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_the_script_for_bash_is_one_that_bash_completes_by() -> None:
     script = (
         f"PATH={SHARDER.parent}:$PATH; source <(sharder completion bash)\n"
         "COMP_WORDS=(sharder unc); COMP_CWORD=1; _sharder_completion sharder\n"
         "echo ${COMPREPLY[@]}"
     )
 
-    done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, check=True, env=nowhere(tmp_path)
-    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
 
     assert (done.stdout, done.stderr) == ("uncordon\n", "")
 
 
 @pytest.mark.parametrize(("shell", "line"), [("zsh", "#compdef sharder"), ("fish", "complete ")])
-def test_there_is_a_script_for_every_shell(shell: str, line: str) -> None:
-    done = subprocess.run(
-        [SHARDER, "completion", shell], capture_output=True, text=True, check=True
-    )
+@pytest.mark.usefixtures("nowhere")
+def test_there_is_a_script_for_every_shell(
+    shell: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run_command(["completion", shell])
 
-    assert line in done.stdout
-    assert f"_SHARDER_COMPLETE=complete_{shell}" in done.stdout
+    script = capsys.readouterr().out
+    assert line in script
+    assert f"_SHARDER_COMPLETE=complete_{shell}" in script

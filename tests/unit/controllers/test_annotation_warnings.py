@@ -78,10 +78,10 @@ async def test_nothing_that_may_be_large_is_kept_of_an_object() -> None:
 
 
 async def test_who_never_tells_remembers_little() -> None:
-    annotation_warnings = AnnotationWarnings(FakeRecorder(), FakeClock())
+    annotation_warnings, ring = AnnotationWarnings(FakeRecorder(), FakeClock()), snapshot()
 
     for number in range(module.MAX_UNREPORTED + 10):
-        annotation_warnings.check(snapshot(), mistaken("nonsense", f"w-{number}"))
+        annotation_warnings.check(ring, mistaken("nonsense", f"w-{number}"))
 
     assert (
         len(annotation_warnings._known)
@@ -91,12 +91,12 @@ async def test_who_never_tells_remembers_little() -> None:
 
 
 async def test_more_than_can_be_reported_at_a_time_are_reported_when_they_are_seen_again() -> None:
-    many = module.MAX_UNREPORTED + 10
+    many, ring = module.MAX_UNREPORTED + 10, snapshot()
 
     async with telling() as (annotation_warnings, recorder, clock):
         for _ in range(3):
             for number in range(many):
-                annotation_warnings.check(snapshot(), mistaken("nonsense", f"w-{number}"))
+                annotation_warnings.check(ring, mistaken("nonsense", f"w-{number}"))
             await clock.advance(2)
 
     assert len(recorder.warnings) == many

@@ -168,7 +168,7 @@ async def test_whenever_a_leader_is_killed_its_successor_comes_to_the_same_end()
 
     ends: dict[int, Rest] = {}
     robbed: dict[int, list[str]] = {}
-    for last in range(1, writes, 4 // share(4)):
+    for last in range(1, writes, 7 // share(7)):
         scene = Scene()
         await scene.begin()
         scene.line.begin(last)

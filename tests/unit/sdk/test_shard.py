@@ -1,60 +1,76 @@
 """A shard that cannot work says why in one line, however its program logs."""
 
+import json
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Mapping
 
 import pytest
 
 PROGRAM = """
-{setup}
+import json, logging, os, sys
 from sharder.sdk import Shard
 
 async def reconcile(request):
     pass
 
-shard = Shard(ring="my-ring")
-shard.reconciler("secrets", reconcile)
-shard.run()
+def end(environment):
+    os.environ.update(environment)
+    try:
+        shard = Shard(ring="my-ring")
+        shard.reconciler("secrets", reconcile)
+        shard.run()
+    except SystemExit as end:
+        print(f"exit code {end.code}", file=sys.stderr)
+    for name in environment:
+        del os.environ[name]
+
+for case, environment in json.loads(sys.argv[1]).items():
+    if case == "basic":
+        logging.basicConfig()
+    end(environment)
 """
-BASIC = "import logging; logging.basicConfig()"
 SOUND = {"SHARD_NAME": "shard-a", "SHARD_NAMESPACE": "default"}
+NOWHERE = {"KUBECONFIG": "/nowhere/kubeconfig"}
+CASES: Mapping[str, Mapping[str, str]] = {
+    "malformed": {"SHARD_WORKERS": "many"},
+    "unusable": {"SHARD_ZONE": "a b"},
+    "none": NOWHERE,
+    "basic": NOWHERE,
+}
+"""Variables of the environment; with the last, and none before, the program sets up logging."""
 
 
-def run(setup: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the program in a process of its own, for logging is set up once in each."""
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(setup=setup)],
-        env=environment,
+@pytest.fixture(scope="module")
+def said() -> Mapping[str, str]:
+    """What each case says; a process of its own, since logging is set up once in each."""
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(CASES)],
+        env=SOUND,
         capture_output=True,
         text=True,
         timeout=30,
-        check=False,
+        check=True,
     )
+    *lines, rest = ended.stderr.split("exit code 1\n")
+    assert not rest
+    return dict(zip(CASES, lines, strict=True))
+
+
+@pytest.mark.parametrize(("case", "prefix"), [("none", ""), ("basic", "ERROR:sharder.sdk.shard:")])
+def test_a_bad_kubeconfig_is_named_in_one_line(
+    case: str, prefix: str, said: Mapping[str, str]
+) -> None:
+    assert said[case].startswith(f"{prefix}shard failed: no kubeconfig at {NOWHERE['KUBECONFIG']}")
+    assert said[case].count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("setup", "prefix"), [("", ""), (BASIC, "ERROR:sharder.sdk.shard:")], ids=["none", "basic"]
+    ("case", "problem"), [("malformed", "SHARD_WORKERS='many'"), ("unusable", "'a b'")]
 )
-def test_a_bad_kubeconfig_is_named_in_one_line(setup: str, prefix: str, tmp_path: Path) -> None:
-    missing = str(tmp_path / "missing")
-
-    ended = run(setup, KUBECONFIG=missing, **SOUND)
-
-    assert ended.returncode == 1
-    assert ended.stderr.startswith(f"{prefix}shard failed: no kubeconfig at {missing}")
-    assert ended.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("environment", "problem"),
-    [({"SHARD_WORKERS": "many"}, "SHARD_WORKERS='many'"), ({"SHARD_ZONE": "a b"}, "'a b'")],
-    ids=["malformed", "unusable"],
-)
-def test_bad_settings_are_named_in_one_line(environment: dict[str, str], problem: str) -> None:
-    ended = run("", **SOUND | environment)
-
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("shard failed: ")
-    assert problem in ended.stderr
-    assert ended.stderr.count("\n") == 1
+def test_bad_settings_are_named_in_one_line(
+    case: str, problem: str, said: Mapping[str, str]
+) -> None:
+    assert said[case].startswith("shard failed: ")
+    assert problem in said[case]
+    assert said[case].count("\n") == 1

@@ -1,27 +1,21 @@
 """Facts about `sharder.cli.serve.servers`: the descriptors of the process and of a port."""
 
 import resource
-import subprocess
-import sys
 
 import pytest
 
-from sharder.cli.serve.servers import connections_of
+from sharder.cli.serve.servers import connections_of, raise_limit
 
 
 def test_the_limit_is_raised_to_the_hard_limit() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    program = (
-        "import resource; from sharder.cli.serve.servers import raise_limit;"
-        f"resource.setrlimit(resource.RLIMIT_NOFILE, (64, {hard}));"
-        "print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
-    )
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+        raised = raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
-    told = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-
-    assert told.stdout.split() == [str(hard)] * 3
+    assert raised == (hard, hard, hard)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Facts about how much of forged Leases is kept, and what follows where some are forgotten."""
 
-from collections.abc import Iterator
+from functools import cache
 
 from sharder.core.api.lease import Lease
 from sharder.core.leases.index import LIMITS, MAX_DEPARTED, Tier
@@ -13,17 +13,19 @@ from tests.support.values import DEMO, NOW, A, B, C, lease
 OLD, YOUNG = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
 AT = 1000.0
 """When strangers are gone for a process that started at 0."""
-MANY = 3 * MAX_LEASES
+MANY = MAX_LEASES + 100
 
 
+@cache
 def forged(
     many: int = MANY, *, holder: str | None = None, namespace: str = "default", of: str = DEMO
-) -> Iterator[Lease]:
+) -> tuple[Lease, ...]:
     """Young Leases that are held by shards of their name, unless `holder` says otherwise."""
-    for number in range(many):
-        name = f"forged-{number}"
-        held = name if holder is None else holder
-        yield lease(name, holder=held, namespace=namespace, of=of, created=YOUNG)
+    names = [f"forged-{number}" for number in range(many)]
+    held = {name: name if holder is None else holder for name in names}
+    return tuple(
+        lease(name, holder=held[name], namespace=namespace, of=of, created=YOUNG) for name in names
+    )
 
 
 def watching(*leases: Lease, namespaces: tuple[str, ...] = ()) -> Membership:

@@ -481,7 +481,7 @@ def test_the_fullest_of_three_still_gets_two_of_nine() -> None:
 
 def test_of_keys_in_a_row_each_shard_gets_its_weight() -> None:
     scene = ring(full(a=40, b=30, c=20, d=10))
-    keys = 14_000
+    keys = 3_500
 
     drawn = Counter(
         scene.placer.place(demand(f"/Secret/default/s-{index}"), scene.tally).shard
@@ -490,7 +490,7 @@ def test_of_keys_in_a_row_each_shard_gets_its_weight() -> None:
 
     # Four standard deviations of the largest share.
     assert [drawn[ShardName(name)] for name in "abcd"] == [
-        pytest.approx(weight * 1000, abs=230) for weight in weights(4)
+        pytest.approx(weight * 250, abs=115) for weight in weights(4)
     ]
 
 
