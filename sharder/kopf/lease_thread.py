@@ -35,6 +35,7 @@ from sharder.sdk.ring_check import RingCheck
 from sharder.sdk.settings import Settings
 
 _EMPTY_POLL_SECONDS: Final = 0.2
+_REMEDY: Final = "name all resources in one call of sharder.kopf.join"
 
 _log = logging.getLogger(__name__)
 
@@ -123,7 +124,7 @@ class LeaseThread:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         lease = ObjectRef(self._settings.namespace, self._settings.name)
-        with alone_on(lease, self._settings.kubeconfig):
+        with alone_on(lease, self._settings.kubeconfig, remedy=_REMEDY):
             client = await connect(self._settings.kubeconfig or None)
             try:
                 await self._serve_on(client, lease)
@@ -139,7 +140,7 @@ class LeaseThread:
         if found is None:
             return
         handled: Handled = dict.fromkeys(self._resources, ())
-        check = RingCheck(cluster, self._identity.ring, handled, clock=clock)
+        check = RingCheck(cluster, self._identity.ring, handled, clock=clock, remedy=_REMEDY)
         if not await preparation.until_suitable(check, needed_rights(handled, lease)):
             return
         draining = f"{self._identity.selector},{self._identity.drain_label}"
