@@ -164,7 +164,7 @@ class LeaseThread:
                 self._holder,
                 self,
                 self._stop,
-                drain_on_stop=settings.drain_on_stop_seconds,
+                drain_on_stop=self._drain_on_stop,
                 stop_grace=settings.stop_grace,
                 clock=clock,
             )
@@ -180,6 +180,10 @@ class LeaseThread:
             self._kopf_loop.call_soon_threadsafe(self._work.cancel, uid)
 
     # What `serve_until_stopped` calls while the Lease is held.
+
+    def _drain_on_stop(self) -> float:
+        """Return for how many seconds to evacuate: not at all when kopf has ended already."""
+        return 0.0 if self._ended.is_set() else self._settings.drain_on_stop_seconds
 
     @property
     def objects(self) -> int:
