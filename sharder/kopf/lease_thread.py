@@ -35,6 +35,7 @@ from sharder.sdk.ring_check import RingCheck
 from sharder.sdk.settings import Settings
 
 _EMPTY_POLL_SECONDS: Final = 0.2
+_REMEDY: Final = "name all resources in one call of sharder.kopf.join"
 
 _log = logging.getLogger(__name__)
 
@@ -123,7 +124,7 @@ class LeaseThread:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         lease = ObjectRef(self._settings.namespace, self._settings.name)
-        with alone_on(lease, self._settings.kubeconfig):
+        with alone_on(lease, self._settings.kubeconfig, remedy=_REMEDY):
             client = await connect(self._settings.kubeconfig or None)
             try:
                 await self._serve_on(client, lease)
@@ -139,7 +140,7 @@ class LeaseThread:
         if found is None:
             return
         handled: Handled = dict.fromkeys(self._resources, ())
-        check = RingCheck(cluster, self._identity.ring, handled, clock=clock)
+        check = RingCheck(cluster, self._identity.ring, handled, clock=clock, remedy=_REMEDY)
         if not await preparation.until_suitable(check, needed_rights(handled, lease)):
             return
         draining = f"{self._identity.selector},{self._identity.drain_label}"
@@ -163,7 +164,7 @@ class LeaseThread:
                 self._holder,
                 self,
                 self._stop,
-                drain_on_stop=settings.drain_on_stop_seconds,
+                drain_on_stop=self._drain_on_stop,
                 stop_grace=settings.stop_grace,
                 clock=clock,
             )
@@ -179,6 +180,10 @@ class LeaseThread:
             self._kopf_loop.call_soon_threadsafe(self._work.cancel, uid)
 
     # What `serve_until_stopped` calls while the Lease is held.
+
+    def _drain_on_stop(self) -> float:
+        """Return for how many seconds to evacuate: not at all when kopf has ended already."""
+        return 0.0 if self._ended.is_set() else self._settings.drain_on_stop_seconds
 
     @property
     def objects(self) -> int:

@@ -40,7 +40,7 @@ class Workload(Protocol):
         ...
 
     async def until_empty(self) -> None:
-        """Return when the shard has no objects."""
+        """Return when the shard has no objects, or nothing works that could release them."""
         ...
 
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
@@ -78,13 +78,13 @@ async def serve_until_stopped(
     work: Workload,
     stop: asyncio.Event,
     *,
-    drain_on_stop: float,
+    drain_on_stop: Callable[[], float],
     stop_grace: timedelta,
     clock: Clock,
 ) -> None:
     """Wait for the Lease and work until `stop` is set; return when the Lease is released.
 
-    If `drain_on_stop` is not 0, the shard is evacuated first, for up to so many seconds.
+    If `drain_on_stop` is not 0 then, the shard is evacuated first, for up to so many seconds.
 
     Cancelling this stops at once: work is cancelled, then the Lease is released.  A lost Lease is
     not released: it was lost because no request got through, and a late release would move all
@@ -96,8 +96,8 @@ async def serve_until_stopped(
 
     async def stopping() -> None:
         await stop.wait()
-        if drain_on_stop:
-            await drain(holder, work, within=drain_on_stop, clock=clock)
+        if seconds := drain_on_stop():
+            await drain(holder, work, within=seconds, clock=clock)
 
     is_lost = False
     try:
@@ -152,7 +152,7 @@ LOG_SECONDS: Final = 5.0
 
 
 async def drain(holder: LeaseHolder, work: Workload, *, within: float, clock: Clock) -> None:
-    """Request the evacuation; return when no object is left or `within` seconds have passed.
+    """Request the evacuation; return when it has ended or `within` seconds have passed.
 
     The caller keeps the Lease and the work running meanwhile.  Objects that no other shard can
     have, or an unavailable API server, delay the stop by `within` at most.
@@ -167,10 +167,12 @@ async def drain(holder: LeaseHolder, work: Workload, *, within: float, clock: Cl
         await asyncio.wait({evacuation, deadline}, return_when=asyncio.FIRST_COMPLETED)
         for task in (evacuation, deadline, progress):
             task.cancel()
-    if work.objects:
-        _log.warning("drain_on_stop timed out with %d objects left", work.objects)
-    else:
+    if not work.objects:
         _log.info("evacuated")
+    elif deadline.cancelled():
+        _log.warning("evacuation ended early: %d objects left", work.objects)
+    else:
+        _log.warning("drain_on_stop timed out with %d objects left", work.objects)
 
 
 async def _evacuate(holder: LeaseHolder, work: Workload) -> None:

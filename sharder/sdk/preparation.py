@@ -31,13 +31,18 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def alone_on(lease: ObjectRef, kubeconfig: str) -> Iterator[None]:
-    """Refuse a second shard of this process on one Lease: it would wait for ever."""
+def alone_on(
+    lease: ObjectRef, kubeconfig: str, *, remedy: str = "add the reconcilers to one Shard"
+) -> Iterator[None]:
+    """Refuse a second shard of this process on one Lease: it would wait for ever.
+
+    `remedy` is how an author makes one shard of them.
+    """
     key = (kubeconfig, lease)
     if key in _LEASES_IN_USE:
         raise ConfigError(
-            f"another Shard of this process uses Lease {lease}: give each a name of its own, or "
-            "add the reconcilers to one Shard"
+            f"another shard of this process uses Lease {lease}: give each a name of its own, or "
+            f"{remedy}"
         )
     _LEASES_IN_USE.add(key)
     try:

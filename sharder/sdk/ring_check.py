@@ -22,12 +22,20 @@ class RingCheck:
     """Compares a ring with what a shard handles; needs the right to get the ring."""
 
     def __init__(
-        self, cluster: Cluster, ring: RingName, handled: Handled, *, clock: Clock
+        self,
+        cluster: Cluster,
+        ring: RingName,
+        handled: Handled,
+        *,
+        clock: Clock,
+        remedy: str = "add a reconciler",
     ) -> None:
+        """`remedy` is how an author makes the shard handle one more resource."""
         self._cluster = cluster
         self._ring = ring
         self._handled = handled
         self._clock = clock
+        self._remedy = remedy
         self._logged = Once[RingName]()
 
     async def problem(self) -> str:
@@ -38,7 +46,7 @@ class RingCheck:
         resources = await self._resources()
         if resources is None:
             return ""
-        if foreign := unhandled(resources, self._handled):
+        if foreign := unhandled(resources, self._handled, self._remedy):
             return f"ControllerRing {self._ring} also assigns {foreign}"
         problems = "; ".join(mismatches(resources, self._handled))
         if self._logged.is_new(self._ring, problems) and problems:
@@ -84,14 +92,14 @@ def _log_unreadable(ring: RingName, error: ApiError | InvalidObject) -> None:
             _log.warning("cannot compare ControllerRing %s with this shard: %s", ring, error)
 
 
-def unhandled(resources: Sequence[RingResource], handled: Handled) -> str:
-    """Return which main resources of a ring a shard has no reconciler for, and what to do."""
+def unhandled(resources: Sequence[RingResource], handled: Handled, remedy: str) -> str:
+    """Return which main resources of a ring a shard does not handle, and what to do."""
     foreign = sorted(str(each.id) for each in resources if each.id not in handled)
     if not foreign:
         return ""
     return (
-        f"{', '.join(foreign)}, which this shard would neither reconcile nor release: add a "
-        "reconciler, or create a ring with shards of its own"
+        f"{', '.join(foreign)}, which this shard would neither reconcile nor release: {remedy}, "
+        "or create a ring with shards of its own"
     )
 
 

@@ -271,7 +271,7 @@ class Shard:
                     holder,
                     work,
                     self._stop,
-                    drain_on_stop=settings.drain_on_stop_seconds,
+                    drain_on_stop=lambda: settings.drain_on_stop_seconds,
                     stop_grace=settings.stop_grace,
                     clock=clock,
                 )

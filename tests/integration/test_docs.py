@@ -89,7 +89,9 @@ def pod(namespace: str, spec: Manifest) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
 
-@pytest.mark.parametrize(("file", "namespace", "spec"), [*templates()], ids=lambda _: "pod")
+@pytest.mark.parametrize(
+    ("file", "namespace", "spec"), [pytest.param(*each, id=each[1]) for each in templates()]
+)
 def test_the_pods_of_an_example_satisfy_what_their_namespace_enforces(
     prepared: ControlPlane, file: Path, namespace: str, spec: Manifest
 ) -> None:

@@ -109,7 +109,11 @@ async def test_two_operators_of_one_process_cannot_be_one_shard(
     join(registry)
 
     with alone_on(ObjectRef("default", "shard-a"), "/absent"):
-        await start(registry, problem="uses Lease default/shard-a")
+        await start(
+            registry,
+            problem="uses Lease default/shard-a: give each a name of its own, or name all "
+            "resources in one call of sharder.kopf.join",
+        )
 
 
 def test_an_operator_joins_one_ring(registry: kopf.OperatorRegistry) -> None:

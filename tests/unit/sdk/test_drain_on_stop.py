@@ -8,8 +8,21 @@ import pytest
 
 from sharder.core.errors import LeaseLost, Unavailable
 from sharder.core.names import EVACUATE_ON_STOP, REVISION_LABEL, ObjectRef
+from sharder.sdk.lifecycle import drain, lease_holder
 from sharder.sdk.testing.clock import settle
-from tests.unit.sdk.scene import LEASE, ME, OTHER, OWNER, TIMING, Controller, Scene, at_work
+from tests.unit.sdk.scene import (
+    LEASE,
+    ME,
+    OTHER,
+    OWNER,
+    RING,
+    SETTINGS,
+    TIMING,
+    Controller,
+    HalfWay,
+    Scene,
+    at_work,
+)
 
 WITHIN = 60.0
 
@@ -275,6 +288,32 @@ async def test_cancelling_ends_the_evacuation_and_releases_the_lease() -> None:
         assert controller.cancelled == ["one"]
         assert await scene.holder() == ""
         assert await scene.asked_evacuation() == ""
+
+
+class EndedWork:
+    """Work that has ended by itself, as that of kopf at a second signal."""
+
+    objects = 2
+    blocked = ""
+
+    async def until_empty(self) -> None:
+        """Return at once: nothing works that could release the objects."""
+
+    async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
+        """Return at once."""
+
+
+async def test_an_evacuation_whose_work_has_ended_did_not_time_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene = Scene()
+    rng = HalfWay()
+    holder = lease_holder(scene.cluster.leases(), RING, SETTINGS, clock=scene.clock, rng=rng)
+    await holder.acquire()
+
+    await drain(holder, EndedWork(), within=WITHIN, clock=scene.clock)
+
+    assert caplog.messages == ["evacuation ended early: 2 objects left"]
 
 
 @pytest.mark.parametrize("revision", ["new", ""])

@@ -346,7 +346,7 @@ async def test_a_second_shard_of_a_process_on_one_lease_is_refused_at_once() -> 
     async with at_work(scene, Controller()):
         second = Shard(ring="other", settings=SETTINGS)
         second.reconciler("secrets", Controller())
-        with pytest.raises(ConfigError, match="another Shard of this process uses Lease"):
+        with pytest.raises(ConfigError, match="another shard of this process uses Lease"):
             await second.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay())
 
 
