@@ -17,7 +17,7 @@ from tests.unit.webhook.reviews import request_of, review_of
 from webhook.review import SHAPE, Request, decode
 from webhook.sieve import MAX_BYTES, MAX_COLLECTION_BYTES, MAX_TEXT_BYTES, Sieve
 
-DEEP = 100_000
+DEEP = 30_000
 BODIES = share(2_000)
 
 
