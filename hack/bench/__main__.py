@@ -10,6 +10,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from hack.bench.profile import profiling
 from hack.bench.report import Result, markdown
 from hack.bench.row import Row, Sample, Scale
 from hack.bench.rows import admission, counting, creates, loop, moves, objects, placing, service
@@ -62,6 +64,7 @@ class Arguments:
     rows: Sequence[Row]
     scale: Scale
     directory: Path
+    profile: bool
     write: bool
 
 
@@ -73,6 +76,9 @@ def parse(arguments: Sequence[str] | None = None) -> Arguments:
         "--against", default="", metavar="URL", help="of another sharder's ring, for reviews"
     )
     parser.add_argument("--to", type=Path, metavar="DIRECTORY", help="default: build/bench")
+    parser.add_argument(
+        "--profile", action="store_true", help="draw where the sharder spends its CPU time"
+    )
     parser.add_argument("--write", action="store_true", help=f"write docs/{DOCUMENT.name} too")
     parsed = parser.parse_args(arguments)
     named = [name for name in parsed.row if name != QUICK]
@@ -83,7 +89,8 @@ def parse(arguments: Sequence[str] | None = None) -> Arguments:
     if scale.quick and parsed.write:
         parser.error("what is quick is no figure to write")
     directory = parsed.to or ROOT / ("build/bench/quick" if scale.quick else "build/bench")
-    return Arguments([ROWS[name] for name in named or ROWS], scale, directory, parsed.write)
+    rows = [ROWS[name] for name in named or ROWS]
+    return Arguments(rows, scale, directory, parsed.profile, parsed.write)
 
 
 def main() -> int:
@@ -95,7 +102,9 @@ def main() -> int:
     if file.exists():
         known = msgspec.json.decode(file.read_bytes(), type=dict[str, Sequence[Sample]])
     for row in asked.rows:  # one after the other, since each wants the machine for itself
-        known[row.name] = asyncio.run(measured(row, asked.scale))
+        profile = asked.directory / "profiles" / row.name
+        with profiling(profile) if asked.profile else nullcontext():
+            known[row.name] = asyncio.run(measured(row, asked.scale))
         file.write_bytes(msgspec.json.format(msgspec.json.encode(known)))
     text = markdown([Result(row, known[name]) for name, row in ROWS.items() if name in known])
     (asked.directory / "report.md").write_text(text)

@@ -1,11 +1,14 @@
 """What the benchmark makes of samples."""
 
 import asyncio
+import re
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
 
 from hack.bench.__main__ import parse
+from hack.bench.profile import flames
 from hack.bench.report import Figure, Result, markdown, slope
 from hack.bench.row import Goal, Limit, Row, Sample, Scale, Turn, Values, take_turns
 
@@ -101,6 +104,18 @@ def test_turns_alternate_after_a_round_that_does_not_count() -> None:
 
     assert asyncio.run(run()) == [3, 4, 5, 6]
     assert taken == list("ababab")
+
+
+def test_a_flame_is_as_wide_as_the_share_of_its_samples_and_stands_below_its_caller() -> None:
+    picture = flames(Counter({"main;work;<write>": 3, "main;wait": 1}))
+
+    boxes = re.findall(r"<title>(.+) (.+)%</title><rect x=\"(\S+)\" y=\"(\S+)\"", picture)
+    assert boxes == [
+        ("main", "100.0", "0.0", "0"),
+        ("work", "75.0", "0.0", "16"),
+        ("&lt;write&gt;", "75.0", "0.0", "32"),
+        ("wait", "25.0", "1200.0", "16"),
+    ]
 
 
 def test_the_command_line_names_rows_and_how_much_of_them() -> None:
