@@ -1,6 +1,7 @@
 # What people and CI run; `make` alone lists it.  Needed: Python >= 3.11 and Go (or the programs it
-# would build, named by KUBEBUILDER_ASSETS, HELM, PROMTOOL, GOSHARD and LIBSHARD).  Only .venv, caches
-# that git ignores, and the cache directory that `make control-plane` prints are written.
+# would build, named by KUBEBUILDER_ASSETS, HELM, PROMTOOL, GOSHARD, LIBSHARD and GENERATOR).  Only
+# .venv, build, caches that git ignores, and the cache directory that `make control-plane` prints are
+# written.
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -27,7 +28,7 @@ PREFLIGHT = command -v $(PYTHON) >/dev/null \
 	$(PYTHON) hack/preflight.py
 
 .NOTPARALLEL:
-.PHONY: help check test test-long test-oldest nemesis demo demo-stop measure control-plane helm promtool goshard libshard reference docs lock fmt clean
+.PHONY: help check test test-long test-oldest nemesis demo demo-stop bench control-plane helm promtool goshard libshard generator reference docs lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
@@ -36,7 +37,7 @@ help: ## list the targets
 check: $(INSTALLED) ## format, lint, types, import contracts, tests without a server (under 45 s)
 	@$(VENV)/python -m hack.check
 
-test: $(INSTALLED) control-plane helm promtool goshard libshard ## check with all examples, coverage, real API server (under 20 minutes)
+test: $(INSTALLED) control-plane helm promtool goshard libshard generator ## check with all examples, coverage, real API server (under 20 minutes)
 	@rm -f .coverage .coverage.*
 	@$(VENV)/python -m hack.check --coverage
 	@$(VENV)/coverage combine -q
@@ -62,16 +63,8 @@ demo: $(INSTALLED) control-plane ## watch a real API server hand objects to shar
 demo-stop: $(INSTALLED) ## end what KEEP=1 left running
 	@$(VENV)/python -m hack.demo --stop
 
-measure: $(INSTALLED) ## what objects cost in memory and CPU, and how long large clusters block (three minutes)
-	@$(VENV)/python -m hack.measure_tally
-	@echo
-	@$(VENV)/python -m hack.measure_cache
-	@echo
-	@$(VENV)/python -m hack.measure_placement
-	@echo
-	@$(VENV)/python -m hack.measure_server
-	@echo
-	@$(VENV)/python -m hack.measure_loop
+bench: $(INSTALLED) control-plane generator ## measure speed and size beside the goals (ROWS=... for some, ROWS=quick for a trial)
+	@$(VENV)/python -m hack.bench $(ROWS)
 
 control-plane: ## find or build etcd, kube-apiserver and kubectl; print where they are
 	@$(PREFLIGHT)
@@ -92,6 +85,10 @@ goshard: ## find or build the shard in Go that tests put beside Python's; print 
 libshard: ## the same for the shard in Go on the library of kubernetes-controller-sharding
 	@$(PREFLIGHT)
 	@$(PYTHON) -m hack.binaries libshard
+
+generator: ## the same for the program that sends the load of the benchmark
+	@$(PREFLIGHT)
+	@$(PYTHON) -m hack.binaries generator
 
 reference: $(INSTALLED) ## write the references in docs, the chart's README and its dashboard
 	@$(VENV)/python -m hack.reference

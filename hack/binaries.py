@@ -3,8 +3,8 @@
 Standard library only, because it runs before there is a virtual environment:
 `python3 -m hack.binaries control-plane` prints the directory of etcd, kube-apiserver and kubectl,
 `oldest-control-plane` that of the oldest Kubernetes that is supported,
-`python3 -m hack.binaries helm` the path of helm, `promtool` that of promtool, and `goshard` and
-`libshard` those of the two shards in Go.
+`python3 -m hack.binaries helm` the path of helm, `promtool` that of promtool, `goshard` and
+`libshard` those of the two shards in Go, and `generator` that of the load of the benchmarks.
 Progress goes to standard error.
 
 The order is environment, cache, build.  Everything a build writes stays in the cache directory,
@@ -21,9 +21,10 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from hack.go_build import GoError, Progress, find_go
@@ -47,9 +48,9 @@ class Toolset:
     tags: str = ""
     """Build tags, separated by commas."""
     programs: tuple[str, ...]
-    version_module: str
-    """The module whose version is the version of the whole."""
-    version_variables: Mapping[str, str]
+    version_module: str = ""
+    """The module whose version is the version of the whole; without one that is v0.0."""
+    version_variables: Mapping[str, str] = field(default_factory=dict)
     """Linker variable to its value, a format of `version`, `major` and `minor`."""
     environment: str
     """The variable that names the program, or the directory of several, to use instead."""
@@ -57,6 +58,8 @@ class Toolset:
     @property
     def version(self) -> str:
         """Such as `v1.36.3`, read from go.mod."""
+        if not self.version_module:
+            return "v0.0"
         pattern = rf"^\s*{re.escape(self.version_module)} (v\S+)"
         found = re.search(pattern, (self.module / "go.mod").read_text(), re.MULTILINE)
         if found is None:
@@ -67,8 +70,7 @@ class Toolset:
     def cached(self) -> Path:
         """Where the built programs are kept; one place for each state of the module, platform."""
         digest = hashlib.sha256(f"{platform.system()} {platform.machine()}".encode())
-        sources = sorted(self.module.glob("*.go"))
-        for file in (self.module / "go.mod", self.module / "go.sum", *sources):
+        for file in (*sorted(self.module.glob("go.*")), *sorted(self.module.glob("*.go"))):
             digest.update(file.read_bytes())
         return cache_directory() / f"{self.name}-{self.version}-{digest.hexdigest()[:12]}"
 
@@ -119,7 +121,6 @@ GOSHARD = Toolset(
     package=".",
     programs=("goshard",),
     version_module="k8s.io/client-go",
-    version_variables={},
     environment="GOSHARD",
 )
 LIBSHARD = Toolset(
@@ -128,8 +129,14 @@ LIBSHARD = Toolset(
     package=".",
     programs=("libshard",),
     version_module="github.com/timebertt/kubernetes-controller-sharding",
-    version_variables={},
     environment="LIBSHARD",
+)
+GENERATOR = Toolset(
+    name="generator",
+    module=ROOT / "hack/bench/generator",
+    package=".",
+    programs=("generator",),
+    environment="GENERATOR",
 )
 
 
@@ -166,43 +173,12 @@ def oldest_control_plane() -> Path:
     return build_once(OLDEST_CONTROL_PLANE)
 
 
-def helm() -> Path:
-    """Return the path of helm; build it when it is nowhere.
-
-    Raises:
-        BinariesError: HELM names something that is no program, or helm cannot be built.
-    """
-    return _single(HELM)
-
-
-def promtool() -> Path:
-    """Return the path of promtool; build it when it is nowhere.
-
-    Raises:
-        BinariesError: PROMTOOL names something that is no program, or it cannot be built.
-    """
-    return _single(PROMTOOL)
-
-
-def goshard() -> Path:
-    """Return the path of the tests' shard on client-go; build it when it is nowhere.
-
-    Raises:
-        BinariesError: GOSHARD names something that is no program, or it cannot be built.
-    """
-    return _single(GOSHARD)
-
-
-def libshard() -> Path:
-    """Return the path of the tests' shard on the reference's library; build it likewise.
-
-    Raises:
-        BinariesError: LIBSHARD names something that is no program, or it cannot be built.
-    """
-    return _single(LIBSHARD)
-
-
 def _single(tools: Toolset) -> Path:
+    """Return the path of the only program of `tools`; build it when it is nowhere.
+
+    Raises:
+        BinariesError: The variable names something that is no program, or it cannot be built.
+    """
     variable, (name,) = tools.environment, tools.programs
     named = os.environ.get(variable)
     if not named:
@@ -212,6 +188,13 @@ def _single(tools: Toolset) -> Path:
             f"{variable}={named} is no program: name one, or unset it to build {name}"
         )
     return Path(named).absolute()
+
+
+helm = partial(_single, HELM)
+promtool = partial(_single, PROMTOOL)
+goshard = partial(_single, GOSHARD)
+libshard = partial(_single, LIBSHARD)
+generator = partial(_single, GENERATOR)
 
 
 def build_once(tools: Toolset) -> Path:
@@ -283,13 +266,14 @@ def main() -> int:
         prog="python3 -m hack.binaries",
         description="Find or build programs, print where they are.",
     )
-    finders = {
+    finders: Mapping[str, Callable[[], Path]] = {
         "control-plane": control_plane,
         "oldest-control-plane": oldest_control_plane,
         "helm": helm,
         "promtool": promtool,
         "goshard": goshard,
         "libshard": libshard,
+        "generator": generator,
     }
     parser.add_argument("tools", choices=finders)
     find = finders[parser.parse_args().tools]

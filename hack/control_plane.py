@@ -63,11 +63,17 @@ class ControlPlane:
         self._wanted_directory = directory
         self._apiserver_flags = tuple(apiserver_flags)
         self._authority = Authority("sharder-test-cluster")
+        self._pids: dict[str, int] = {}
 
     @property
     def directory(self) -> Path:
         """All data, readable by its owner only; callers may add files."""
         return self.supervisor.directory
+
+    @property
+    def admin_pem(self) -> Path:
+        """Certificate and key of a user in system:masters."""
+        return self._layout.admin
 
     @property
     def url(self) -> str:
@@ -78,6 +84,10 @@ class ControlPlane:
     def etcd_url(self) -> str:
         """Where etcd answers: http on the loopback."""
         return self._layout.etcd_url
+
+    def pid(self, process: str) -> int:
+        """Return the process id of `etcd` or `kube-apiserver`, as it was started last."""
+        return self._pids[process]
 
     def start(self) -> None:
         """Start both processes and return when the API server is ready.
@@ -218,7 +228,7 @@ class ControlPlane:
 
     def _run(self, name: str, command: Sequence[str]) -> None:
         try:
-            self.supervisor.run(name, command)
+            self._pids[name] = self.supervisor.run(name, command)
         except SupervisorError as problem:
             raise ControlPlaneError(f"{name} did not start: {problem}") from problem
 

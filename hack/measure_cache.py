@@ -12,7 +12,8 @@ from typing import Final
 
 import msgspec
 
-from hack.measure_tally import Size, secret, size
+from hack.bench.process import Size, size_of
+from hack.bench.secrets_ring import stored
 from sharder.core.names import RingName, ShardName
 from sharder.ports import Changed
 from sharder.runtime.clock import SystemClock
@@ -28,8 +29,7 @@ CASES: Final = (0, 100, 1000, 10_000)
 
 def written(number: int, data: int) -> bytes:
     """Return a Secret as the API server writes it, with so many bytes of data."""
-    tree = secret(number, 3)
-    assert isinstance(tree, dict)  # noqa: S101 - it is one
+    tree = stored(number, 3, group=20, namespaces=100)
     return json.dumps({**tree, "data": {"key": "a" * data}}).encode()
 
 
@@ -46,7 +46,7 @@ def keep(mode: str, data: int, objects: int) -> Size:
         else:
             owned.update(msgspec.json.decode(raw, type=OwnObject))
     gc.collect()
-    return size()
+    return size_of()
 
 
 def measured(mode: str, data: int, objects: int) -> int:

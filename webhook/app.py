@@ -81,7 +81,7 @@ def create_app(
         trusts=trusts,
         max_request_bytes=max_request_bytes,
     )
-    app = _WebhookApp(endpoint, validation)
+    app = WebhookApp(endpoint, validation)
     app.include_router(_health_routes(readiness))
     return app
 
@@ -127,7 +127,7 @@ def guarding(readers: MetricsAuthorizer) -> Callable[[Request], Awaitable[None]]
     return guard
 
 
-class _WebhookApp(FastAPI):
+class WebhookApp(FastAPI):
     """A FastAPI that passes admission requests on before its routing.
 
     Its middleware and router cost a quarter of an answer; a route, a mount and a middleware were
@@ -136,13 +136,14 @@ class _WebhookApp(FastAPI):
 
     def __init__(self, endpoint: AdmissionEndpoint, validation: RingValidation) -> None:
         super().__init__(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-        self._endpoint = endpoint
+        self.endpoint = endpoint
+        """What a server can also call directly."""
         self._validation = validation
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and WEBHOOK_PATH_PREFIX in scope["path"]:
-            await self._endpoint(scope, receive, send)
+            await self.endpoint(scope, receive, send)
         elif scope["type"] == "http" and scope["path"] == VALIDATION_PATH:
             await self._validation(scope, receive, send)
         else:

@@ -14,11 +14,11 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-TRUST = "trust"
-"""Under this key of its state, a request has what to call once its client has proved good."""
+from webhook.at_once import AtOnce
+from webhook.endpoint import TRUST
 
 CUT = "cut"
-"""The same for what cuts its connection."""
+"""Under this key of its state, a request has what cuts its connection."""
 
 MAX_HEAD_BYTES = 16 * 1024
 """Request line and headers, and likewise trailers.
@@ -42,10 +42,13 @@ class Connection(HttpToolsProtocol):
     _advanced = False
     _refused = False
 
-    def __init__(self, config: Config, server_state: ServerState) -> None:
-        """Prepare a connection that is not made yet."""
+    def __init__(
+        self, config: Config, server_state: ServerState, at_once: AtOnce | None = None
+    ) -> None:
+        """Prepare a connection that is not made yet; `at_once` gets the first look at requests."""
         super().__init__(config, server_state, {TRUST: self.trust, CUT: self.abort})
         self.is_over = asyncio.Event()
+        self._at_once = at_once
 
     def trust(self) -> None:
         """Mark the client as the API server."""
@@ -74,7 +77,7 @@ class Connection(HttpToolsProtocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self._refused:
+        if self._refused or self._is_answered(data):
             return
         self._advanced = False
         super().data_received(data)
@@ -105,6 +108,18 @@ class Connection(HttpToolsProtocol):
         self._receiving_since = None
         self.idle_since = self.loop.time()
         super().on_message_complete()
+
+    def _is_answered(self, data: bytes) -> bool:
+        """Answer what is a whole review, and comes when nothing else is under way."""
+        at_once = self._at_once
+        if at_once is None or not self.is_idle or self.flow.write_paused:
+            return False
+        if not at_once.answer(data, self.transport.write, self.trust):
+            return False
+        self.idle_since = self.loop.time()
+        self._idle_bytes = 0
+        self.on_response_complete()
+        return True
 
     def expire(self, now: float, limit: float) -> None:
         """Give up on a request that has not been complete for `limit` seconds."""

@@ -1,7 +1,8 @@
 """The admission endpoint: bytes → decode → decide → encode → bytes.
 
-A bare ASGI callable: a route of a framework takes longer than the decision.  It does no I/O but
-its own request and response, takes no lock and rebuilds nothing.
+It does no I/O but its own request and response, takes no lock and rebuilds nothing.  So small
+requests are answered by a plain call, and others by a bare ASGI callable: a route of a framework
+takes longer than the decision.
 """
 
 import logging
@@ -17,13 +18,15 @@ from sharder.core.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from webhook import review
 from webhook.body import Disconnected, Intake, Refused
-from webhook.connection import TRUST
-from webhook.review import Request
+from webhook.review import Body, Request
 
 log = logging.getLogger(__name__)
 
 NO_RING = RingName("")
 """The label in metrics for rings that do not exist, whose names any client can invent."""
+
+TRUST = "trust"
+"""Under this key of its state, a request has what to call once its client has proved good."""
 
 _NOT_HANDLED = Decision(outcome="not_handled")
 _FAILED = Decision(
@@ -82,6 +85,7 @@ class AdmissionEndpoint:
         self._is_stale = is_stale
         self._observer = observer
         self._trusts = trusts
+        self._max = max_request_bytes
         self._intake = Intake(max_request_bytes, review.SHAPE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,8 +93,8 @@ class AdmissionEndpoint:
         started = time.perf_counter()
         try:
             request = await self._intake.take(scope, receive, review.decode)
-            token, name = _addressed(scope)
-            answer = self._answer(name, request, trusted=self._trusts(token))
+            # Not from a URL built with the Host header, which the client controls.
+            answer = self._answer(scope["path"], request)
         except Refused as refused:
             answer = Answer(refused.status, refused.reason.encode(), refused.outcome)
         except InvalidObject as error:
@@ -101,13 +105,29 @@ class AdmissionEndpoint:
         await respond(send, answer)
         if answer.trusted:
             _trust(scope)
-        self._observer.answered(answer.ring, answer.outcome, time.perf_counter() - started)
+        self.count(answer, time.perf_counter() - started)
+
+    def answer(self, path: str, body: Body) -> Answer | None:
+        """Return the answer to a review, None if only the ASGI callable can answer."""
+        if len(body) > self._max:
+            return None
+        try:
+            request = review.decode(body)
+        except (InvalidObject, RecursionError):
+            return None
+        return self._answer(path, request)
+
+    def count(self, answer: Answer, seconds: float) -> None:
+        """Count an answer that was sent, so many seconds after its request began."""
+        self._observer.answered(answer.ring, answer.outcome, seconds)
         if answer.assigned is not None:
             self._observer.assigned(answer.ring, answer.assigned)
             if answer.handed_over:
                 self._observer.handed_over(answer.ring)
 
-    def _answer(self, name: RingName, request: Request, *, trusted: bool) -> Answer:
+    def _answer(self, path: str, request: Request) -> Answer:
+        token, _, ring = path.partition(WEBHOOK_PATH_PREFIX)
+        name, trusted = RingName(ring), self._trusts(token.removeprefix("/"))
         try:
             snapshot = self._rings(name)
             decision = self._decide(name, snapshot, request)
@@ -149,14 +169,6 @@ def _trust(scope: Scope) -> None:
     trust = scope.get("state", {}).get(TRUST)
     if trust is not None:
         trust()
-
-
-def _addressed(scope: Scope) -> tuple[str, RingName]:
-    """Return the token before the prefix, and the ring after it."""
-    # Not from a URL built with the Host header, which the client controls.
-    path: str = scope["path"]
-    token, _, name = path.partition(WEBHOOK_PATH_PREFIX)
-    return token.removeprefix("/"), RingName(name)
 
 
 def _assigned(request: Request, decision: Decision) -> GroupResource | None:

@@ -14,6 +14,8 @@ from fastapi import FastAPI
 from uvicorn.lifespan.off import LifespanOff
 
 from sharder.core.errors import ConfigError
+from webhook.app import WebhookApp
+from webhook.at_once import AtOnce
 from webhook.connection import Connection
 from webhook.listener import Listener, listening_sockets
 from webhook.tls import ServerTls
@@ -63,6 +65,7 @@ class Server:
         self._host, self._tls = host, tls
         self._request_seconds = request_seconds
         self._uvicorn = uvicorn.Server(_config(app, tls))
+        self._at_once = AtOnce(app.endpoint) if isinstance(app, WebhookApp) else None
         self._max_connections = max_connections
         self._listener: Listener | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
@@ -85,7 +88,7 @@ class Server:
         self.port = sockets[0].getsockname()[1]
         self._listener = Listener(
             sockets,
-            lambda: Connection(server.config, server.server_state),
+            lambda: Connection(server.config, server.server_state, self._at_once),
             room=self._max_connections,
             tls=self._tls.context if self._tls else None,
             handshake_seconds=min(HANDSHAKE_SECONDS, self._request_seconds),
@@ -152,6 +155,8 @@ class Server:
     def _stamp(self) -> None:
         date = formatdate(usegmt=True).encode()
         self._uvicorn.server_state.default_headers = [(b"date", date), *self._headers]
+        if self._at_once is not None:
+            self._at_once.stamp(date, is_open=not self._headers)
 
 
 def _config(app: FastAPI, tls: ServerTls | None) -> uvicorn.Config:

@@ -52,8 +52,7 @@ _app = typer.Typer(
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 wrong usage."""
-    if sys.argv[1:2] != ["run"]:  # a strategy that is installed beside the service may want it all
-        skip_unused()
+    skip_unused()
     if program.is_completing():
         program.complete(_app)
     name = Path(sys.argv[0]).name

@@ -5,10 +5,10 @@ and a repeated call changes nothing; strategies that stick also use the live cou
 is allowed.  The letters are the rules of docs/protocol.md, "Admission".
 """
 
-from dataclasses import dataclass, replace
 from typing import Literal
 
-from msgspec import structs
+import msgspec
+from msgspec.structs import replace
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.keys import generated_name
@@ -28,8 +28,7 @@ from sharder.core.placement.tally import Reservation
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Review:
+class Review(msgspec.Struct, frozen=True, kw_only=True):
     """A request as the API server sends it; `old` is None except for updates."""
 
     operation: Literal["CREATE", "UPDATE"]
@@ -41,8 +40,7 @@ class Review:
     writer: Writer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a request; without operations the request passes unchanged."""
 
     outcome: str
@@ -121,7 +119,7 @@ def _named(obj: PartialObject, uid: str) -> PartialObject:
     if meta.name or not meta.generate_name:
         return obj
     name = generated_name(meta.generate_name, uid)
-    return structs.replace(obj, metadata=structs.replace(meta, name=name))
+    return replace(obj, metadata=replace(meta, name=name))
 
 
 def _adopt(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:

@@ -171,6 +171,26 @@ async def test_a_connection_serves_request_after_request() -> None:
     assert uids == [f"uid-{number}" for number in range(5)]
 
 
+async def test_a_review_is_answered_alike_in_one_piece_in_several_and_beside_another() -> None:
+    """One piece is answered at once; several, and two reviews in a row, go through ASGI."""
+    body = review_of(request_of())
+    whole = head("POST", len(body)) + body
+    orders = ([whole], [whole[:40], whole[40:-7], whole[-7:]], [whole + whole], [whole])
+
+    async with (
+        Server(app(), host=HOST, port=0, tls=server_tls()) as server,
+        connected(server.port, strict_client(), NAME) as client,
+    ):
+        answers = []
+        for pieces in orders:
+            await client.send(*pieces)
+            answers += [await client.answer() for _ in range(1 + (pieces == [whole + whole]))]
+
+    for _, headers, _ in answers:
+        assert headers.pop("date")
+    assert answers == [answers[0]] * 5
+
+
 async def test_a_large_body_is_taken_over_tls() -> None:
     big = obj(annotations={"note": "x" * 900_000})
 

@@ -4,15 +4,15 @@ The conditions are those of docs/protocol.md, "Admission".
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Writer:
+class Writer(msgspec.Struct, frozen=True, kw_only=True):
     """The user who sent a request; `pod_name` is the claim of a pod-bound token, else empty."""
 
     username: str

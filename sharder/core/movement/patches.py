@@ -6,6 +6,7 @@ are for admission.  Nothing else in the project builds a patch of an object.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -123,22 +124,25 @@ def admission(
 def _map_operations(
     path: str, present: Mapping[str, str] | None, wanted: Mapping[str, str | None]
 ) -> list[Operation]:
-    current = present or {}
-    changes = {key: value for key, value in wanted.items() if current.get(key) != value}
-    operations = [
-        Operation(op="remove", path=f"{path}/{_escape(key)}")
-        if value is None
-        else Operation(op="add", path=f"{path}/{_escape(key)}", value=value)
-        for key, value in changes.items()
-    ]
-    if present is None and operations:
-        operations.insert(0, Operation(op="add", path=path, value={}))
+    operations = list[Operation]()
+    current = {} if present is None else present
+    for key, value in wanted.items():
+        if current.get(key) == value:
+            continue
+        if present is None and not operations:
+            operations.append(Operation(op="add", path=path, value={}))
+        operations.append(
+            Operation(op="remove", path=_pointer(path, key))
+            if value is None
+            else Operation(op="add", path=_pointer(path, key), value=value)
+        )
     return operations
 
 
-def _escape(key: str) -> str:
-    """Escape a map key for a JSON pointer (RFC 6901, section 3)."""
-    return key.replace("~", "~0").replace("/", "~1")
+@lru_cache(maxsize=4096)
+def _pointer(path: str, key: str) -> str:
+    """Return the JSON pointer to an entry of a map (RFC 6901, section 3)."""
+    return f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
 
 
 def _guarded(

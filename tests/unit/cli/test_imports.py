@@ -74,6 +74,15 @@ def test_a_plan_from_a_dump_imports_no_client(nowhere: dict[str, str]) -> None:
     assert found & (READING | {"asyncio", "aiohttp", "kubernetes.aio.client"}) == set()
 
 
+def test_the_service_leaves_out_what_it_does_not_use_of_the_client(
+    nowhere: dict[str, str],
+) -> None:
+    (found,) = imported("run", environment=nowhere)
+
+    assert found & REST_OF_CLIENT == set()
+    assert found >= {"kubernetes.aio.client", "webhook.server"}
+
+
 def test_a_client_that_is_imported_already_stays_as_it_is() -> None:
     import kubernetes.client  # noqa: PLC0415 - long, and for this test alone
 

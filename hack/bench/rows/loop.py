@@ -1,26 +1,31 @@
 """How long the event loop is blocked in large clusters: by many rings, namespaces or shards.
 
-`python -m hack.measure_loop` prints a table.  One process builds a cache, its series and a leader
-with the real code; only what stands behind the ports is made up.  Then something changes every
-second, and a clock that ticks every millisecond measures how long its turn was delayed.
+One process builds a cache, its series and a leader with the real code; only what stands behind the
+ports is made up.  Then something changes every second, and a clock that ticks every millisecond
+measures how long its turn was delayed.
 """
 
 # ruff: noqa: ASYNC110, D102, S311 - a measurement polls; the ports say what their methods do
 import asyncio
 import gc
+import json
 import logging
 import random
+import sys
 import time
-from bisect import bisect_left
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from typing import Final
 
+import msgspec
 from prometheus_client import CollectorRegistry
 from typing_extensions import override
 
-from hack.still_cluster import Empty, Leases, Source, Statuses
+from hack.bench.row import Goal, Limit, Row, Sample, Scale, Values
+from hack.bench.still_cluster import Empty, Leases, Source, Statuses
 from sharder.console.console import Console
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
@@ -39,13 +44,8 @@ from sharder.ports import Changed, Removed
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.memory import settled
 
-SECONDS: Final = 15
-"""For so long something changes every second."""
-
-BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
-
-GOAL: Final = 0.05
-"""Seconds that the loop may be blocked."""
+LONGEST, OFTEN = "longest block, ms", "blocks of over 10 ms"
+START, CHANGES = "start", "changes"
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,9 @@ def _namespace(name: str) -> PartialObject:
 class Bench:
     """A cluster of some size, a cache that follows it, and a leader."""
 
-    def __init__(self, size: Size) -> None:
-        self._size = size
+    def __init__(self, size: Size, settling: float, changing: float) -> None:
+        """Describe it; `settling` and `changing` are how many seconds are measured of each."""
+        self._size, self._settling, self._changing = size, settling, changing
         self._clock, rng = SystemClock(), random.Random(0)
         self._shards = [
             (ring, f"shard-{ring}-{shard}-7f8d9c6b5")
@@ -164,7 +165,7 @@ class Bench:
                 while self.cache.not_synced():
                     await asyncio.sleep(0.05)
                 leading = group.create_task(self._leader.campaign(lambda _: None))
-                await asyncio.sleep(8)
+                await asyncio.sleep(self._settling)
                 settled()
                 ticking.cancel()
                 ticking = group.create_task(churn.run())
@@ -178,7 +179,7 @@ class Bench:
         """Let a namespace and a shard come or go every second; all others renew their Leases."""
         began = time.monotonic()
         for number in count():
-            if time.monotonic() - began > SECONDS:
+            if time.monotonic() - began > self._changing:
                 return
             namespace, lease = _namespace("another"), _lease(0, "another-shard")
             come = number % 2 == 0
@@ -187,35 +188,54 @@ class Bench:
             if self._size.shards > 100:
                 self._leases.events.put_nowait(Changed(lease) if come else Removed(lease))
             for _ in range(10):
-                for ring, shard in random.sample(self._shards, len(self._shards) // 100):
+                for ring, shard in random.sample(self._shards, -(-len(self._shards) // 100)):
                     self._leases.events.put_nowait(Changed(_lease(ring, shard)))
                 await asyncio.sleep(0.1)
 
 
-def _row(size: Size, what: str, ticks: Ticks) -> str:
-    found = [0] * (len(BUCKETS) + 1)
-    for late in ticks.late:
-        found[bisect_left(BUCKETS, late)] += 1
-    longest = max(ticks.late)
-    return (
-        f"{size!s:>20}  {what:<6} {longest * 1000:>8.0f} ms  "
-        + " ".join(f"{number:>7}" for number in found)
-        + ("" if longest <= GOAL else "  above the goal")
-    )
+async def samples(scale: Scale) -> AsyncIterator[Sample]:
+    """Measure each size in a process of its own."""
+    seconds = scale.of((8.0, 15.0), (0.5, 1.0))
+    for size in scale.of(SIZES, (Size(3, 10, 10),)):
+        for _ in range(scale.of(2, 1)):
+            for case, values in (await measured(size, seconds)).items():
+                yield Sample(f"{size}, {case}", 0, values)
 
 
-def main() -> None:
-    """Print the longest block, and the number of blocks by length."""
+async def measured(size: Size, seconds: tuple[float, float]) -> dict[str, Values]:
+    """Return what a new process shows of the start and of the changes after it."""
+    arguments = map(str, (size.rings, size.namespaces, size.shards, *seconds))
+    command = (sys.executable, "-m", __name__, *arguments)
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
+    printed, _ = await process.communicate()
+    return {**msgspec.json.decode(printed, type=dict[str, dict[str, float]])}
+
+
+def values_of(ticks: Ticks) -> Values:
+    """Return the longest block, and how many were long."""
+    return {LONGEST: max(ticks.late) * 1e3, OFTEN: sum(late > 0.01 for late in ticks.late)}
+
+
+ROW: Final = Row(
+    name="loop",
+    what="How long one turn of the event loop takes, in CPU time, in clusters of so many rings x "
+    "namespaces x shards of each ring: while all is read at the start, and while shards and "
+    "namespaces come and go.",
+    samples=samples,
+    goals=[
+        Goal(case=f"{size}, {case}", column=LONGEST, limit=Limit(50))
+        for size in SIZES
+        for case in (START, CHANGES)
+    ],
+)
+
+
+def main(rings: int, namespaces: int, shards: int, *seconds: float) -> None:
+    """Print what the loop of one cluster shows."""
     logging.disable(logging.CRITICAL)
-    bounds = " ".join(f"{f'≤{bound * 1000:g} ms':>7}" for bound in BUCKETS)
-    print(f"{'rings x namespaces x shards':>20}  {'longest':>13}  {bounds}  longer")
-    for size in SIZES:
-        start, churn = asyncio.run(Bench(size).run())
-        gc.unfreeze()
-        gc.collect()
-        for what, ticks in (("start", start), ("churn", churn)):
-            print(_row(size, what, ticks), flush=True)
+    start, churn = asyncio.run(Bench(Size(rings, namespaces, shards), *seconds).run())
+    print(json.dumps({START: values_of(start), CHANGES: values_of(churn)}))
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:4]), *map(float, sys.argv[4:]))

@@ -1,0 +1,1 @@
+"""Measure the sharder: `make bench` runs every row, `python -m hack.bench ROW…` some."""

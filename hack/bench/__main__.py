@@ -1,0 +1,119 @@
+"""Run rows of the benchmark, and write what they showed.
+
+`python -m hack.bench` runs all of them, `python -m hack.bench ROW…` some, and with the word
+`quick` each runs as little as shows that it works.  Progress goes to standard error.  The report,
+on standard output, has the rows of earlier runs too: their samples are kept in a directory.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from hack.bench.profile import profiling
+from hack.bench.report import Result, markdown
+from hack.bench.row import Row, Sample, Scale
+from hack.bench.rows import admission, counting, creates, loop, moves, objects, placing, service
+
+ROWS: Final = {
+    row.name: row
+    for row in chain(
+        placing.ROWS,
+        admission.ROWS,
+        [creates.ROW, moves.ROW, objects.ROW],
+        service.ROWS,
+        [counting.ROW, loop.ROW],
+    )
+}
+QUICK: Final = "quick"
+
+ROOT: Final = Path(__file__).parents[2]
+DOCUMENT: Final = ROOT / "docs/performance.md"
+MARK: Final = "<!-- What follows is written by `make bench`. -->\n"
+
+
+async def measured(row: Row, scale: Scale) -> Sequence[Sample]:
+    """Run a row."""
+    began, samples = time.monotonic(), list[Sample]()
+    async for sample in row.samples(scale):
+        samples.append(sample)
+        progress(f"{row.name}: {sample.case} {sample.size or ''}", began)
+    print(file=sys.stderr)
+    return samples
+
+
+def progress(what: str, began: float) -> None:
+    """Show on one line of a terminal what was measured last."""
+    text = f"{time.monotonic() - began:4.0f} s {what}"
+    end = "" if sys.stderr.isatty() else "\n"
+    print(f"\r\x1b[K{text}" if not end else text, end=end, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What the command line asks for."""
+
+    rows: Sequence[Row]
+    scale: Scale
+    directory: Path
+    profile: bool
+    write: bool
+
+
+def parse(arguments: Sequence[str] | None = None) -> Arguments:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m hack.bench", description=__doc__)
+    parser.add_argument("row", nargs="*", metavar="ROW", help=", ".join([QUICK, *ROWS]))
+    parser.add_argument(
+        "--against", default="", metavar="URL", help="of another sharder's ring, for reviews"
+    )
+    parser.add_argument("--to", type=Path, metavar="DIRECTORY", help="default: build/bench")
+    parser.add_argument(
+        "--profile", action="store_true", help="draw where the sharder spends its CPU time"
+    )
+    parser.add_argument("--write", action="store_true", help=f"write docs/{DOCUMENT.name} too")
+    parsed = parser.parse_args(arguments)
+    named = [name for name in parsed.row if name != QUICK]
+    unknown = [name for name in named if name not in ROWS]
+    if unknown:
+        parser.error(f"there is no row {unknown[0]}: name some of {', '.join(ROWS)}")
+    scale = Scale(quick=QUICK in parsed.row, against=parsed.against)
+    if scale.quick and parsed.write:
+        parser.error("what is quick is no figure to write")
+    directory = parsed.to or ROOT / ("build/bench/quick" if scale.quick else "build/bench")
+    rows = [ROWS[name] for name in named or ROWS]
+    return Arguments(rows, scale, directory, parsed.profile, parsed.write)
+
+
+def main() -> int:
+    """Print and write the report."""
+    asked = parse()
+    asked.directory.mkdir(parents=True, exist_ok=True)
+    file = asked.directory / "samples.json"
+    known = dict[str, Sequence[Sample]]()
+    if file.exists():
+        known = msgspec.json.decode(file.read_bytes(), type=dict[str, Sequence[Sample]])
+    for row in asked.rows:  # one after the other, since each wants the machine for itself
+        profile = asked.directory / "profiles" / row.name
+        with profiling(profile) if asked.profile else nullcontext():
+            known[row.name] = asyncio.run(measured(row, asked.scale))
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(known)))
+    text = markdown([Result(row, known[name]) for name, row in ROWS.items() if name in known])
+    (asked.directory / "report.md").write_text(text)
+    print(text)
+    if asked.write:
+        kept, _, _ = DOCUMENT.read_text().partition(MARK)
+        DOCUMENT.write_text(f"{kept}{MARK}\n{text}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

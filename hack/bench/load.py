@@ -1,0 +1,86 @@
+"""The load: requests that `generator` sends, a program in Go, whose TLS costs less than ours."""
+
+import asyncio
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from hack.binaries import generator
+
+NUMBER = "{n}"
+"""Stands for the number of a request in its path and body."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests to send; see generator/main.go."""
+
+    url: str
+    client: str = ""
+    """File of its certificate and key."""
+    connections: int
+    method: str = "POST"
+    path: str
+    type: str = "application/json"
+    bodies: Sequence[str]
+    """They take turns."""
+    first: int = 0
+    requests: int
+    rate: float = 0.0
+    expect: str = ""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What a job came to, in seconds."""
+
+    seconds: float
+    p50: float
+    p99: float
+    failures: int
+    why: str
+
+
+class LoadError(Exception):
+    """Some requests were not answered as they should; the message has one answer."""
+
+
+class Load:
+    """A running generator; its connections stay open between jobs."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._turn = asyncio.Lock()
+
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
+    async def send(self, job: Job) -> Report:
+        """Send all requests.
+
+        Raises:
+            LoadError: an answer is not as expected.
+        """
+        jobs, reports = self._process.stdin, self._process.stdout
+        assert jobs is not None and reports is not None  # noqa: PT018, S101 - they are pipes
+        async with self._turn:
+            jobs.write(msgspec.json.encode(job))
+            report = msgspec.json.decode(await reports.readline(), type=Report)
+        if report.failures:
+            raise LoadError(f"{report.failures} of {job.requests} requests failed: {report.why}")
+        return report
+
+
+@asynccontextmanager
+async def started() -> AsyncIterator[Load]:
+    """Start a generator, and end it."""
+    program = await asyncio.to_thread(generator)
+    process = await asyncio.create_subprocess_exec(program, stdin=PIPE, stdout=PIPE)
+    try:
+        yield Load(process)
+    finally:
+        if process.stdin is not None:
+            process.stdin.close()
+        await process.wait()

@@ -1,0 +1,57 @@
+"""What processes take: CPU time and memory.  Linux only."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_PROCESS_CLOCK: Final = 2
+"""CPUCLOCK_SCHED of a whole process (linux/posix-timers.h)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of a process, in bytes."""
+
+    resident: int
+    peak: int
+
+
+def size_of(pid: int | None = None) -> Size:
+    """Return how large a process is and has been; this one by default."""
+    # proc_pid_status(5), in kB
+    lines = Path(f"/proc/{pid or 'self'}/status").read_text().splitlines()
+    found = {name: text for name, _, text in (line.partition(":") for line in lines)}
+    resident, peak = (int(found[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
+    return Size(resident, peak)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time that a process has used, to the nanosecond."""
+    return time.clock_gettime(~pid << 3 | _PROCESS_CLOCK)
+
+
+class Meter:
+    """The CPU time of some processes since the meter was made."""
+
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        """Begin now; `pids` has the processes by what the report calls them."""
+        self._pids = pids
+        self._before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        self._began = time.monotonic()
+
+    def per(self, operations: int) -> dict[str, float]:
+        """Return the microseconds that each process has used for one of so many operations."""
+        return {
+            f"{name} CPU, µs": (cpu_seconds(pid) - self._before[name]) / operations * 1e6
+            for name, pid in self._pids.items()
+        }
+
+    def cores(self) -> dict[str, float]:
+        """Return the share of a core that each process has used."""
+        seconds = time.monotonic() - self._began
+        return {
+            f"{name}, cores": (cpu_seconds(pid) - self._before[name]) / seconds
+            for name, pid in self._pids.items()
+        }

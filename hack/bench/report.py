@@ -1,0 +1,159 @@
+"""The report of a run: medians with their spread, ratios, growth, and the goals."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import log
+from statistics import fmean, median
+
+from hack.bench.row import Goal, Row, Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What the samples of one column showed."""
+
+    median: float
+    lowest: float
+    highest: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Figure":
+        """Return the figure of one or more samples."""
+        return cls(median(values), min(values), max(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a row showed."""
+
+    row: Row
+    samples: Sequence[Sample]
+
+    @property
+    def cases(self) -> Sequence[tuple[str, int]]:
+        """Cases and sizes, in the order in which they came."""
+        return list(dict.fromkeys((sample.case, sample.size) for sample in self.samples))
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """All columns; the first one is judged."""
+        longest = max((sample.values for sample in self.samples), key=len)
+        return list(dict.fromkeys([*longest, *(c for s in self.samples for c in s.values)]))
+
+    def figure(self, case: str, size: int, column: str) -> Figure | None:
+        """Return a figure, None where there are no samples of it."""
+        found = [
+            sample.values[column]
+            for sample in self.samples
+            if (sample.case, sample.size) == (case, size) and column in sample.values
+        ]
+        return Figure.of(found) if found else None
+
+    def ratio(self, goal: Goal) -> float | None:
+        """Return what a goal judges, None if that was not measured."""
+        figure = self.figure(goal.case, goal.size, goal.column)
+        if figure is None or not goal.over:
+            return None if figure is None else figure.median
+        size = goal.size if goal.over_size is None else goal.over_size
+        base = self.figure(goal.over, size, goal.column)
+        return None if base is None else figure.median / base.median
+
+    def growth(self, column: str) -> dict[str, float]:
+        """Return with what power of the size a column grows, for each case with several sizes."""
+        points = defaultdict[str, list[tuple[float, float]]](list)
+        for case, size in self.cases:
+            figure = self.figure(case, size, column)
+            if size > 0 and figure is not None and figure.median > 0:
+                points[case].append((log(size), log(figure.median)))
+        return {case: slope(found) for case, found in points.items() if len(found) > 1}
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """Return the slope of the line through some points, by least squares."""
+    x0, y0 = fmean(x for x, _ in points), fmean(y for _, y in points)
+    return sum((x - x0) * (y - y0) for x, y in points) / sum((x - x0) ** 2 for x, _ in points)
+
+
+def markdown(results: Sequence[Result]) -> str:
+    """Return all figures as a document."""
+    return "\n\n".join(["## Goals", goals(results), *map(section, results)]) + "\n"
+
+
+def goals(results: Iterable[Result]) -> str:
+    """Return the goals beside what was measured."""
+    rows = [
+        (result.row.name, what(goal), bound(goal), shown(measured), verdict(goal, measured))
+        for result in results
+        for goal in result.row.goals
+        if (measured := result.ratio(goal)) is not None
+    ]
+    return table(("Row", "What", "Goal", "Measured", ""), rows)
+
+
+def what(goal: Goal) -> str:
+    """Return what a goal judges, in words."""
+    at = f" at {goal.size:,}" if goal.size else ""
+    over = f" over {goal.over}" if goal.over else ""
+    other = f" at {goal.over_size:,}" if goal.over_size is not None else ""
+    return f"{goal.case}{at}: {goal.column.replace(', ', ' in ')}{over}{other}"
+
+
+def bound(goal: Goal) -> str:
+    """Return the bound of a goal, in words."""
+    return f"{'≥' if goal.limit.at_least else '≤'} {shown(goal.limit.value)}"
+
+
+def verdict(goal: Goal, measured: float) -> str:
+    """Return whether a goal is reached."""
+    return "reached" if goal.limit.holds(measured) else "missed"
+
+
+def section(result: Result) -> str:
+    """Return the table of a row."""
+    row = result.row
+    judged, *others = result.columns
+    sized = any(size for _, size in result.cases)
+    head = ["Case", *(["Size"] if sized else []), judged]
+    head += [f"over {row.base}"] if row.base else []
+    lines = []
+    for case, size in result.cases:
+        cells = [case, *([f"{size:,}"] if sized else []), spread(result, case, size, judged)]
+        figure, base = (result.figure(each, size, judged) for each in (case, row.base))
+        if row.base:
+            cells.append(f"{figure.median / base.median:.2f}" if figure and base else "-")
+        lines.append((*cells, *(spread(result, case, size, column) for column in others)))
+    text = f"## {row.name}\n\n{row.what}\n\n{table([*head, *others], lines)}"
+    growth = result.growth(judged)
+    if not growth:
+        return text
+    powers = ", ".join(f"{case} {power:.2f}" for case, power in growth.items())
+    return f"{text}\n\n{judged} grows with this power of the size: {powers}."
+
+
+def spread(result: Result, case: str, size: int, column: str) -> str:
+    """Return a median and, in brackets, the lowest and the highest sample."""
+    figure = result.figure(case, size, column)
+    if figure is None:
+        return "-"
+    around = f" ({shown(figure.lowest)} to {shown(figure.highest)})"
+    return shown(figure.median) + (around if figure.highest > figure.lowest else "")
+
+
+def shown(value: float) -> str:
+    """Return a number with three digits that count."""
+    magnitude = abs(value)
+    return f"{value:,.0f}" if magnitude >= 100 else f"{value:.3g}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table."""
+    return "\n".join(lines(head, rows))
+
+
+def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table."""
+    yield f"| {' | '.join(head)} |"
+    yield "|---" * len(head) + "|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"

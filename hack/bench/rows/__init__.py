@@ -1,0 +1,1 @@
+"""The rows of the benchmark, each in the module of what it measures."""

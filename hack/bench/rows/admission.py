@@ -1,0 +1,168 @@
+"""What a review costs where it is paid: in the process of the webhook's server."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from typing import Final
+from urllib.parse import urlsplit
+
+from hack.bench import load, target
+from hack.bench.load import Job, Load
+from hack.bench.process import Meter
+from hack.bench.row import Goal, Limit, Row, Sample, Scale, Turn, Values, take_turns
+from hack.bench.secrets_ring import request
+from hack.bench.target import Target, ring_name
+from sharder.core.api.ring import StrategyName
+from sharder.core.names import WEBHOOK_PATH_PREFIX, RingName
+
+CONNECTIONS: Final = 16
+REVIEWS: Final = 500
+"""Sent at a time; then what a ring promised is forgotten, so that all begin with equal counts."""
+GROUPS: Final = 50
+
+NULL, OTHER = "null", "the other sharder"
+CPU, RATE = "server CPU, µs", "per second"
+FOLLOWING: Final = (StrategyName.CONSISTENT_HASH, StrategyName.RENDEZVOUS)
+
+
+class Reviews:
+    """Reviews of new objects, whose names never come twice."""
+
+    def __init__(self, sender: Load, *, batches: int, data: int) -> None:
+        """Send so many batches in a turn; each object has so many bytes of data."""
+        self._load = sender
+        self._batches = batches
+        self._bodies = [request("new-{n}", group, data=data) for group in range(GROUPS)]
+        self._sent = Counter[str]()
+
+    async def turn(self, server: Target, ring: RingName | None) -> Values:
+        """Have a ring answer, or null."""
+        url = server.null if ring is None else server.webhook
+        meter = Meter({"server": server.pid, "client": self._load.pid})
+        spent, seconds, worst = Counter[str](), 0.0, 0.0
+        for _ in range(self._batches):
+            meter = Meter({"server": server.pid, "client": self._load.pid})
+            report = await self._load.send(self._job(url, WEBHOOK_PATH_PREFIX + (ring or "null")))
+            spent.update(meter.per(REVIEWS * self._batches))
+            seconds, worst = seconds + report.seconds, max(worst, report.p99)
+            if ring is not None:
+                await server.forget(ring)
+        return self._values(dict(spent), seconds, worst)
+
+    async def turn_of(self, url: str) -> Values:
+        """Have another sharder answer, of whose process nothing is known."""
+        parts = urlsplit(url)
+        seconds, worst = 0.0, 0.0
+        for _ in range(self._batches):
+            report = await self._load.send(
+                self._job(f"{parts.scheme}://{parts.netloc}", parts.path)
+            )
+            seconds, worst = seconds + report.seconds, max(worst, report.p99)
+        return self._values({}, seconds, worst)
+
+    def _job(self, url: str, path: str) -> Job:
+        first = self._sent[url + path]
+        self._sent[url + path] += REVIEWS
+        return Job(
+            url=url,
+            connections=CONNECTIONS,
+            path=f"{path}?timeout=5s",
+            bodies=self._bodies,
+            first=first,
+            requests=REVIEWS,
+            expect='"patch"',
+        )
+
+    def _values(self, spent: dict[str, float], seconds: float, worst: float) -> Values:
+        reviews = REVIEWS * self._batches
+        busy = {
+            name.replace(" CPU, µs", ", cores"): each * reviews / seconds / 1e6
+            for name, each in spent.items()
+        }
+        return {**spent, RATE: reviews / seconds, "p99, ms": worst * 1e3, **busy}
+
+
+async def reviews(scale: Scale) -> AsyncIterator[Sample]:
+    """Let all strategies answer reviews of the usual size, beside null."""
+    sizes = scale.sizes(3, 100, 1_000)
+    async with load.started() as sender, target.started(*sizes) as server:
+        asked = Reviews(sender, batches=scale.of(8, 1), data=720)
+        for shards in sizes:
+            # Beside large rings, small ones would find cold caches.
+            turns = turns_of(asked, server, shards, scale.against)
+            async for sample in take_turns(scale.of(7, 1), turns):
+                yield sample
+
+
+def turns_of(asked: Reviews, server: Target, shards: int, against: str) -> Sequence[Turn]:
+    """Return a turn for null, for each strategy, and for another sharder if there is one."""
+    turns = [Turn(NULL, shards, partial(asked.turn, server, None))]
+    turns += [
+        Turn(name, shards, partial(asked.turn, server, ring_name(name, shards)))
+        for name in StrategyName
+    ]
+    return [*turns, Turn(OTHER, shards, partial(asked.turn_of, against))] if against else turns
+
+
+async def large(scale: Scale) -> AsyncIterator[Sample]:
+    """Let the default strategy answer reviews of 100 KB, beside null."""
+    name = StrategyName.CONSISTENT_HASH
+    async with load.started() as sender, target.started(3) as server:
+        asked = Reviews(sender, batches=scale.of(8, 1), data=100_000)
+        turns = [
+            turn
+            for turn in turns_of(asked, server, 3, scale.against)
+            if turn.case in {NULL, name, OTHER}
+        ]
+        async for sample in take_turns(scale.of(7, 1), turns):
+            yield sample
+
+
+def within(strategies: Sequence[StrategyName], size: int, most: float) -> list[Goal]:
+    """Return a goal for each of them, over ConsistentHash at the same size."""
+    base = StrategyName.CONSISTENT_HASH
+    return [
+        Goal(case=name, size=size, column=CPU, limit=Limit(most), over=base) for name in strategies
+    ]
+
+
+STICKING: Final = tuple(name for name in StrategyName if name not in FOLLOWING)
+
+ROWS: Final = (
+    Row(
+        name="admission",
+        what=f"A review of 1.9 KB over TLS on {CONNECTIONS} connections, straight to the "
+        "webhook's server, by strategy and number of shards.",
+        samples=reviews,
+        base=NULL,
+        goals=[
+            *(
+                Goal(
+                    case=StrategyName.CONSISTENT_HASH,
+                    size=size,
+                    column=CPU,
+                    limit=Limit(1.25),
+                    over=NULL,
+                )
+                for size in (3, 100, 1_000)
+            ),
+            *within(STICKING, 3, 1.5),
+            *within(STICKING, 1_000, 3.0),
+        ],
+    ),
+    Row(
+        name="large",
+        what="The same with an object of 100 KB, and three shards.",
+        samples=large,
+        base=NULL,
+        goals=[
+            Goal(
+                case=StrategyName.CONSISTENT_HASH,
+                size=3,
+                column=CPU,
+                limit=Limit(1.25),
+                over=NULL,
+            )
+        ],
+    ),
+)

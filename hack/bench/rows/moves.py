@@ -1,0 +1,121 @@
+"""How fast objects get an owner by the leader, beside the writes that this takes."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from typing import Final
+
+from hack.bench import scene
+from hack.bench.process import Meter
+from hack.bench.row import Goal, Limit, Row, Sample, Scale, Values
+from hack.bench.scene import Scene
+from sharder.core.api.meta import PartialObject
+from sharder.core.names import GroupResource, owner_label
+from sharder.core.names import RingName as Name
+from sharder.kube.client import connect
+from sharder.kube.objects import KubeObjects
+from sharder.ports import Writable
+from sharder.runtime.task_pool import batch
+
+RAW, ASSIGNMENT, TAKEOVER = "raw PATCH", "first assignment", "takeover"
+RATE, CPU = "per second", "writer CPU, µs"
+
+AT_ONCE: Final = 100
+"""Writes under way: concurrentMoves, by default."""
+
+
+async def samples(scale: Scale) -> AsyncIterator[Sample]:
+    """Patch, assign and take over as many Secrets as there are in a namespace."""
+    objects = scale.of(8_000, 100)
+    async with scene.started() as cluster:
+        for number in range(scale.of(3, 1)):
+            raw, ring = f"raw-{number}", f"ring-{number}"
+            await cluster.add_namespace(raw)
+            await cluster.create(raw, objects)
+            yield Sample(RAW, 0, await patched(cluster, raw, objects))
+            await cluster.add_namespace(ring, ring)
+            await cluster.create(ring, objects)
+            await cluster.add_ring(ring, shards=0)
+            yield Sample(ASSIGNMENT, 0, await assigned(cluster, ring, objects))
+            yield Sample(TAKEOVER, 0, await taken_over(cluster, ring, objects))
+            await asyncio.to_thread(cluster.plane.kubectl, "delete", "controllerrings", ring)
+
+
+async def patched(cluster: Scene, namespace: str, objects: int) -> Values:
+    """Add a label to every Secret with the sharder's client and nothing else of it."""
+    client = await connect(str(cluster.playground.kubeconfig_of("sharder")))
+    try:
+        known = KubeObjects(client)
+        secrets = await known.find(GroupResource("", "secrets"))
+        store = known.of(secrets, namespace=namespace)
+        found = [obj async for obj in store.stream()]
+        began = asyncio.get_running_loop().time()
+        meter = Meter({**cluster.pids, "sharder": os.getpid()})
+        async with batch(AT_ONCE) as writes:
+            for obj in found:
+                await writes.add(labelled(store, obj))
+        return values(meter, objects, asyncio.get_running_loop().time() - began)
+    finally:
+        await client.close()
+
+
+async def labelled(store: Writable[PartialObject], obj: PartialObject) -> None:
+    """Add a label to an object as it was read."""
+    meta = obj.metadata
+    labels = {owner_label(Name("raw")): "raw-shard-0"}
+    version = meta.resource_version
+    await store.patch(meta.ref, {"metadata": {"resourceVersion": version, "labels": labels}})
+
+
+async def assigned(cluster: Scene, ring: str, objects: int) -> Values:
+    """Let a first shard join a ring with objects, and wait until it has all."""
+    began = asyncio.get_running_loop().time()
+    meter = Meter(cluster.pids)
+    await cluster.add_shards(ring, 1)
+    await cluster.until(lambda: not cluster.has_any(ring, f"!{owner_label(Name(ring))}"))
+    return values(meter, objects, asyncio.get_running_loop().time() - began)
+
+
+async def taken_over(cluster: Scene, ring: str, objects: int) -> Values:
+    """Let the shard leave, then another join, and wait until that has all objects."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{ring}-shard-0"
+    await cluster.send(path, ['{"spec":{"holderIdentity":""}}'], 1, method="PATCH")
+    await cluster.until(lambda: is_dead(cluster, path))
+    began = asyncio.get_running_loop().time()
+    meter = Meter(cluster.pids)
+    await cluster.add_shards(ring, 1, first=1)
+    gone = f"{owner_label(Name(ring))}={ring}-shard-0"
+    await cluster.until(lambda: not cluster.has_any(ring, gone))
+    return values(meter, objects, asyncio.get_running_loop().time() - began)
+
+
+def is_dead(cluster: Scene, path: str) -> bool:
+    """Return whether the sharder has noted that the Lease is released."""
+    return b'"alpha.sharding.timebertt.dev/state":"dead"' in cluster.get(path)
+
+
+def values(meter: Meter, objects: int, seconds: float) -> Values:
+    """Return the columns; who writes is called so, be it the sharder or not."""
+    spent = meter.per(objects)
+    return {
+        RATE: objects / seconds,
+        CPU: spent.pop("sharder CPU, µs"),
+        **spent,
+    }
+
+
+ROW: Final = Row(
+    name="moves",
+    what="Objects that the leader writes, 100 at a time: Secrets without owner that get their "
+    "first, and those of a shard that has left; beside guarded merge patches of the same client.",
+    samples=samples,
+    base=RAW,
+    goals=[
+        goal
+        for case in (ASSIGNMENT, TAKEOVER)
+        for goal in (
+            Goal(case=case, column=RATE, limit=Limit(0.9, at_least=True), over=RAW),
+            Goal(case=case, column=CPU, limit=Limit(450)),
+        )
+    ],
+)

@@ -1,0 +1,102 @@
+"""What a decision costs: from the bytes of a review to the bytes of its answer, without HTTP."""
+
+import gc
+import time
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from itertools import count
+from typing import Final
+
+from hack.bench.row import Goal, Limit, Row, Sample, Scale, Turn, Values, take_turns
+from hack.bench.secrets_ring import GROUP, filled, members_of, request, snapshot_of
+from sharder.core.admission import decide
+from sharder.core.api.ring import StrategyName
+from sharder.core.leases.membership import Members
+from sharder.core.ring.snapshot import RingSnapshot
+from webhook.review import decode, encode
+
+REVIEWS: Final = 100
+"""In each turn."""
+
+DECISION, REBUILD = "CPU, µs", "CPU, ms"
+BASE: Final = StrategyName.CONSISTENT_HASH
+
+
+async def decisions(scale: Scale) -> AsyncIterator[Sample]:
+    """Decode, decide and encode, for each strategy and size."""
+    for shards in scale.sizes(3, 100, 1_000):
+        turns = [
+            Turn(name, shards, partial(decided, filled(name, shards), count()))
+            for name in StrategyName
+        ]
+        async for sample in take_turns(scale.of(11, 1), turns):
+            yield sample
+
+
+async def decided(snapshot: RingSnapshot, rounds: "count[int]") -> Values:
+    """Answer reviews of new objects, and leave everything as it was."""
+    number = next(rounds)
+    bodies = [request(f"new-{number}-{i}", i // GROUP).encode() for i in range(REVIEWS)]
+    began = time.process_time()
+    promised = [answer(body, snapshot) for body in bodies]
+    seconds = time.process_time() - began
+    if snapshot.tally is not None:
+        for identity in promised:
+            snapshot.tally.forget(identity)
+    return {DECISION: seconds / REVIEWS * 1e6}
+
+
+def answer(body: bytes, snapshot: RingSnapshot) -> int:
+    """Do what the webhook does with a request; return the object that was counted, if any."""
+    asked = decode(body)
+    assert asked.review is not None  # noqa: S101 - we wrote it ourselves
+    decision = decide(asked.review, snapshot, frozenset({"sharder"}))
+    encode(asked.uid, decision)
+    assert decision.assigned is not None, decision.warning  # noqa: S101 - else it measures nothing
+    if snapshot.tally is None or decision.reservation is None:
+        return 0
+    snapshot.tally.assume(decision.reservation)
+    return decision.reservation.identity
+
+
+async def rebuilds(scale: Scale) -> AsyncIterator[Sample]:
+    """Let one shard join a ring, for each strategy and size."""
+    for shards in scale.sizes(3, 100, 1_000):
+        turns = [
+            Turn(name, shards, partial(rebuilt, filled(name, shards), members_of(shards)))
+            for name in StrategyName
+        ]
+        async for sample in take_turns(scale.of(11, 1), turns):
+            yield sample
+
+
+async def rebuilt(snapshot: RingSnapshot, members: Members) -> Values:
+    """Build the snapshot with one more shard."""
+    name = snapshot.ring.spec.placement.strategy
+    gc.collect()
+    began = time.process_time()
+    snapshot_of(name, len(members.standings) + 1, previous=snapshot)
+    return {REBUILD: (time.process_time() - began) * 1e3}
+
+
+def each(names: Sequence[StrategyName], size: int, column: str, most: float) -> list[Goal]:
+    """Return a goal for each strategy at a size."""
+    return [Goal(case=n, size=size, column=column, limit=Limit(most)) for n in names]
+
+
+ROWS: Final = (
+    Row(
+        name="decision",
+        what="CPU time of decoding a review, deciding and encoding the answer, by strategy and "
+        "number of shards; nothing of HTTP.",
+        samples=decisions,
+        base=BASE,
+    ),
+    Row(
+        name="rebuild",
+        what="CPU time of the new snapshot of a ring that one more shard has joined, by strategy "
+        "and number of shards before.",
+        samples=rebuilds,
+        goals=each(tuple(StrategyName), 1_000, REBUILD, 20.0),
+    ),
+)

@@ -1,0 +1,214 @@
+"""A real control plane with a sharder, and rings over Secrets whose shards are Leases alone."""
+
+import asyncio
+import http.client
+import json
+import re
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from hack.bench import load
+from hack.bench.load import NUMBER, Job, Load, LoadError
+from hack.control_plane import ControlPlane
+from hack.playground import RING as EXAMPLE_RING
+from hack.playground import Playground
+from sharder.core.api.lease import format_time
+from sharder.core.names import RING_LABEL, owner_label
+from sharder.core.names import RingName as Name
+
+SHARDER: Final = "sharder-0"
+SHARD: Final = "shard-{n}"
+SELECTED: Final = "bench.example.com/ring"
+"""Label of the namespaces of a ring."""
+LEASE_SECONDS: Final = 3600
+"""No shard is there to renew its Lease."""
+POLL_SECONDS: Final = 0.05
+WAIT_SECONDS: Final = 600.0
+
+
+class Scene:
+    """The control plane; everything is written with the rights of its admin."""
+
+    def __init__(self, plane: ControlPlane, playground: Playground, sender: Load) -> None:
+        self.plane = plane
+        self.playground = playground
+        self._load = sender
+        self._trust = ssl.create_default_context(cafile=str(plane.directory / "ca.pem"))
+        self._trust.load_cert_chain(plane.admin_pem)
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The processes that a write costs, by what a report calls them."""
+        return {
+            "sharder": self.playground.pid(SHARDER),
+            "API server": self.plane.pid("kube-apiserver"),
+            "etcd": self.plane.pid("etcd"),
+        }
+
+    async def start_sharder(self) -> None:
+        """Start the sharder, and return when it is ready."""
+        await asyncio.to_thread(self.playground.start_sharder, SHARDER, gracefulShutDown="0s")
+        await self.until(lambda: self.playground.is_ready(SHARDER))
+
+    async def stop_sharder(self) -> None:
+        """Stop the sharder."""
+        await asyncio.to_thread(self.playground.stop, SHARDER)
+
+    async def add_ring(self, name: str, *, shards: int) -> None:
+        """Add a ring with so many shards, and return when its webhook is there.
+
+        If there are shards, the API server calls it by then.
+        """
+        ring = {
+            "apiVersion": "sharding.timebertt.dev/v1alpha1",
+            "kind": "ControllerRing",
+            "metadata": {"name": name},
+            "spec": {
+                "resources": [{"group": "", "resource": "secrets"}],
+                "namespaceSelector": {"matchLabels": {SELECTED: name}},
+                "shardNamespaces": ["default"],
+            },
+        }
+        await asyncio.to_thread(self.plane.apply, json.dumps(ring))
+        path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+        configuration = f'"controllerring-{name}"'.encode()
+        await self.until(lambda: configuration in self.get(path))
+        if shards > 0:
+            await self.add_shards(name, shards)
+            await self.add_namespace(f"{name}-probe", name)
+            await self.until_assigning(name)
+
+    async def until_assigning(self, ring: str) -> None:
+        """Return when the API server calls the webhook of a ring for new objects."""
+        for number in range(round(WAIT_SECONDS / POLL_SECONDS)):
+            try:
+                created = [owner_label(Name(ring))]
+                await self.create(f"{ring}-probe", 1, first=number, expect=created[0])
+            except LoadError:
+                await asyncio.sleep(POLL_SECONDS)
+            else:
+                return
+        raise TimeoutError(f"ring {ring} assigns nothing")
+
+    async def add_namespace(self, name: str, ring: str = "") -> None:
+        """Add a namespace, of a ring if one is named; or make one that is there the ring's."""
+        labels = {SELECTED: ring} if ring else {}
+        space = {"apiVersion": "v1", "kind": "Namespace"}
+        body = {**space, "metadata": {"name": name, "labels": labels}}
+        await asyncio.to_thread(self.plane.apply, json.dumps(body))
+
+    async def add_shards(self, ring: str, shards: int, *, first: int = 0) -> None:
+        """Add Leases of shards that never renew them."""
+        now = format_time(datetime.now(UTC))
+        name = f"{ring}-{SHARD}"
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "labels": {RING_LABEL: ring}},
+            "spec": {
+                "holderIdentity": name,
+                "leaseDurationSeconds": LEASE_SECONDS,
+                "acquireTime": now,
+                "renewTime": now,
+            },
+        }
+        path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+        await self.send(path, [json.dumps(lease)], shards, first=first)
+
+    async def create(
+        self,
+        namespace: str,
+        objects: int,
+        *,
+        first: int = 0,
+        expect: str = "",
+        labels: Mapping[str, str] = MappingProxyType({}),
+    ) -> load.Report:
+        """Create so many Secrets with 20 clients."""
+        path = f"/api/v1/namespaces/{namespace}/secrets"
+        metadata = {"name": f"secret-{NUMBER}", **({"labels": dict(labels)} if labels else {})}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+        bodies = [json.dumps({**secret, "data": {"key": "c2VjcmV0" * 16}})]
+        return await self.send(path, bodies, objects, first=first, expect=expect)
+
+    async def send(
+        self,
+        path: str,
+        bodies: Sequence[str],
+        requests: int,
+        *,
+        method: str = "POST",
+        first: int = 0,
+        rate: float = 0.0,
+        expect: str = "",
+    ) -> load.Report:
+        """Send requests to the API server over 20 connections."""
+        kind = "application/json" if method == "POST" else "application/merge-patch+json"
+        return await self._load.send(
+            Job(
+                url=self.plane.url,
+                client=str(self.plane.admin_pem),
+                connections=20,
+                method=method,
+                path=path,
+                type=kind,
+                bodies=bodies,
+                first=first,
+                requests=requests,
+                rate=rate,
+                expect=expect,
+            )
+        )
+
+    def has_any(self, namespace: str, labels: str) -> bool:
+        """Return whether a namespace has a Secret that matches a label selector."""
+        path = f"/api/v1/namespaces/{namespace}/secrets?limit=1&labelSelector={quote(labels)}"
+        return bool(json.loads(self.get(path))["items"])
+
+    def get(self, path: str) -> bytes:
+        """Return what the API server answers."""
+        server = urlsplit(self.plane.url)
+        assert server.hostname is not None  # noqa: S101 - it is on the loopback
+        connection = http.client.HTTPSConnection(
+            server.hostname, server.port, context=self._trust, timeout=30
+        )
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().read()
+        finally:
+            connection.close()
+
+    def metric(self, name: str, ring: str) -> float:
+        """Return a metric of the sharder for a ring, 0 if there is none yet."""
+        pattern = rf'^{name}\{{controllerring="{ring}"\}} (\S+)$'
+        found = re.search(pattern, self.playground.scrape(SHARDER), re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Return when something holds."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not await asyncio.to_thread(holds):  # noqa: ASYNC110 - of other processes
+                await asyncio.sleep(POLL_SECONDS)
+
+
+@asynccontextmanager
+async def started(*, sharder: bool = True) -> AsyncIterator[Scene]:
+    """Start a control plane without rings, and by default a sharder."""
+    plane = ControlPlane()
+    await asyncio.to_thread(plane.start)
+    try:
+        playground = Playground(plane)
+        await asyncio.to_thread(playground.install)
+        await asyncio.to_thread(plane.kubectl, "delete", "controllerrings", EXAMPLE_RING)
+        async with load.started() as sender:
+            scene = Scene(plane, playground, sender)
+            if sharder:
+                await scene.start_sharder()
+            yield scene
+    finally:
+        await asyncio.to_thread(plane.close)

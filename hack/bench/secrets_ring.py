@@ -1,0 +1,182 @@
+"""A ring over Secrets whose shards have objects already, and reviews of new ones."""
+
+import json
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from sharder.core.api.meta import Json, ObjectMeta, Resource
+from sharder.core.api.ring import (
+    ControllerRing,
+    GroupBy,
+    PlacementSpec,
+    RingResource,
+    RingSpec,
+    StrategyName,
+)
+from sharder.core.leases.membership import Members, Standing
+from sharder.core.leases.shard import Shard
+from sharder.core.names import GroupResource, RingName, ShardName, owner_label
+from sharder.core.placement.counts import Counts
+from sharder.core.placement.demand import Demand
+from sharder.core.placement.entries import Entry
+from sharder.core.placement.strategies.registry import GROUPING
+from sharder.core.placement.strategy import CustomFunction
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot
+from webhook.review import decode
+
+RING: Final = RingName("my-ring")
+SECRETS: Final = GroupResource("", "secrets")
+SERVED: Final = Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True)
+
+OBJECTS_PER_SHARD: Final = 20
+"""There already; ten in a group."""
+GROUP: Final = 10
+
+FIRST: Final = "first"
+
+
+def first(demand: Demand, candidates: Sequence[Shard], counts: Counts) -> ShardName | None:
+    """Return the first candidate: the least that a strategy of one's own can do."""
+    return candidates[0].name
+
+
+def ring_of(strategy: StrategyName) -> ControllerRing:
+    """Return a ring that places Secrets by this strategy."""
+    return ControllerRing(
+        metadata=ObjectMeta(name=RING, uid="ring-uid"),
+        spec=RingSpec(
+            resources=(RingResource(resource=SECRETS.resource),),
+            placement=PlacementSpec(
+                strategy=strategy,
+                custom=FIRST if strategy is StrategyName.CUSTOM else "",
+                group_by=GroupBy(labels=("app",)) if strategy in GROUPING else GroupBy(),
+            ),
+        ),
+    )
+
+
+def members_of(shards: int) -> Members:
+    """Return so many available shards in three zones."""
+    names = [ShardName(f"my-operator-{number:04}") for number in range(shards)]
+    return Members(
+        standings=dict.fromkeys(names, Standing.AVAILABLE),
+        stranger=Standing.GONE,
+        namespaces=dict.fromkeys(names, "default"),
+        shards={
+            name: Shard(name=name, zone=f"zone-{number % 3}") for number, name in enumerate(names)
+        },
+    )
+
+
+def snapshot_of(
+    strategy: StrategyName,
+    shards: int,
+    namespaces: frozenset[str] = frozenset({"default"}),
+    previous: RingSnapshot | None = None,
+) -> RingSnapshot:
+    """Return a ring over Secrets with so many shards, without objects."""
+    custom: Mapping[str, CustomFunction] = MappingProxyType({FIRST: first})
+    return build(
+        ring_of(strategy),
+        members=members_of(shards),
+        namespaces=namespaces,
+        served=[SERVED],
+        custom=custom,
+        previous=previous,
+    )
+
+
+def filled(strategy: StrategyName, shards: int) -> RingSnapshot:
+    """Return the same ring with objects, if its strategy counts them."""
+    snapshot = snapshot_of(strategy, shards)
+    tally = snapshot.tally
+    if tally is None:
+        return snapshot
+    names = sorted(snapshot.members.standings)
+    # Fewer by one each on half of them: there is room below an automatic ceiling.
+    for number in range(len(names) * OBJECTS_PER_SHARD - len(names) // 2):
+        review = decode(request(f"old-{number}", number // GROUP).encode()).review
+        assert review is not None  # noqa: S101 - we wrote it ourselves
+        groups = snapshot.entry_of(review.obj).groups
+        entry = Entry(names[number % len(names)], groups)
+        tally.see(SECRETS, snapshot.identity_of(review.obj), entry)
+    tally.synced = True
+    return snapshot
+
+
+def request(name: str, group: int, *, data: int = 720) -> str:
+    """Return the review of a create as the API server sends it; by default it has some 1.9 KB."""
+    labels = {"app": f"app-{group}", "app.kubernetes.io/managed-by": "Helm"}
+    obj: Json = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": "00000000-0000-4000-8000-000000000000",
+            "creationTimestamp": "2026-03-01T12:00:00Z",
+            "labels": labels,
+            "managedFields": [managed(labels)],
+        },
+        "data": {"key": "c2VjcmV0" * (data // 8)},
+        "type": "Opaque",
+    }
+    return json.dumps(
+        {
+            "kind": "AdmissionReview",
+            "apiVersion": "admission.k8s.io/v1",
+            "request": {
+                "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+                "kind": {"group": "", "version": "v1", "kind": "Secret"},
+                "resource": {"group": "", "version": "v1", "resource": "secrets"},
+                "name": name,
+                "namespace": "default",
+                "operation": "CREATE",
+                "userInfo": {"username": "alice", "groups": ["system:authenticated"]},
+                "object": obj,
+                "oldObject": None,
+                "dryRun": False,
+                "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+            },
+        }
+    )
+
+
+def stored(number: int, shards: int, *, group: int, namespaces: int) -> dict[str, Json]:
+    """Return the metadata of a stored Secret, as much of it as operators usually write.
+
+    `group` Secrets in a row are of one namespace and have one label.
+    """
+    app = number // group
+    labels = {
+        "app": f"app-{app}",
+        "app.kubernetes.io/managed-by": "Helm",
+        owner_label(RING): f"my-operator-{(number * 7 + app) % shards:04}",
+    }
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": {
+            "name": f"secret-{number:06}",
+            "namespace": f"team-{app % namespaces}",
+            "uid": f"00000000-0000-4000-8000-{number:012}",
+            "resourceVersion": str(1_000_000 + number),
+            "creationTimestamp": "2026-03-01T12:00:00Z",
+            "labels": labels,
+            "managedFields": [managed(labels)],
+        },
+    }
+
+
+def managed(labels: Mapping[str, str]) -> Json:
+    """Return what the API server notes of who has written these labels."""
+    return {
+        "manager": "helm",
+        "operation": "Update",
+        "apiVersion": "v1",
+        "time": "2026-03-01T12:00:00Z",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}},
+    }

@@ -1,0 +1,165 @@
+"""A webhook's server in a process of its own, and beside it the least that one can be.
+
+`target.started(sizes)` serves rings of all strategies.  On a second port the same server answers
+with a constant, from a bare ASGI callable: `Null`.  Both have one process, one loop and one TLS.
+"""
+
+import asyncio
+import gc
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from base64 import b64encode
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from ipaddress import IPv4Address
+from typing import Final
+
+import uvloop
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+from starlette.types import Receive, Scope, Send
+from typing_extensions import override
+
+from hack.bench.secrets_ring import filled
+from hack.certificates import Authority
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.ring import StrategyName
+from sharder.core.errors import NotFound
+from sharder.core.names import GroupResource, RingName
+from sharder.core.placement.assumption import LIVES
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.metrics.registry import Metrics
+from sharder.ports import Store
+from webhook import RingValidation, Server, ServerTls, create_app
+from webhook.body import MAX_REQUEST_BYTES
+
+HOST: Final = "127.0.0.1"
+
+_UID: Final = b'"uid":'
+_PATCH: Final = b64encode(
+    b'[{"op":"add","path":"/metadata/labels","value":{"shard":"some-shard-of-mine"}}]'
+)
+_ANSWER: Final = (
+    b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"%s",'
+    b'"allowed":true,"patchType":"JSONPatch","patch":"%s"}}'
+)
+
+
+class Null(FastAPI):
+    """Answers every review with the same patch, without reading more of it than its uid."""
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        _, uid, _ = body[body.index(_UID) + len(_UID) :].split(b'"', 2)
+        content = _ANSWER % (uid, _PATCH)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(content)),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+
+class NoObjects:
+    """A cluster that serves nothing: rings are not judged here."""
+
+    async def find(self, resource: GroupResource) -> Resource:
+        """Find nothing."""
+        raise NotFound(f"{resource} is not served")
+
+    def of(
+        self, resource: Resource, labels: str = "", *, namespace: str = "", fields: str = ""
+    ) -> Store[PartialObject]:
+        """Have nothing."""
+        raise NotFound(f"{resource.id} is not served")
+
+
+def ring_name(strategy: StrategyName, shards: int) -> RingName:
+    """Return by what name the webhook knows a ring."""
+    return RingName(f"{strategy}-{shards}")
+
+
+async def serve(sizes: Sequence[int]) -> None:
+    """Serve until the standard input ends.
+
+    Prints the ports, and whom to trust.  Each line of input is a ring; what it promised is
+    forgotten, and an empty line printed.
+    """
+    rings = {ring_name(name, n): filled(name, n) for name in StrategyName for n in sizes}
+    app = create_app(
+        rings.get,
+        sharders=lambda: frozenset({"sharder"}),
+        is_stale=lambda: False,
+        readiness=lambda: None,
+        observer=Metrics(CollectorRegistry(), version="", shard_states=()),
+        trusts=lambda _: True,  # what is assumed belongs to what an answer costs
+        validation=RingValidation(
+            rings=rings.get,
+            selected=lambda _: (),
+            objects=NoObjects(),
+            custom=(),
+            max_request_bytes=MAX_REQUEST_BYTES,
+        ),
+    )
+    gc.collect()
+    gc.freeze()  # as the service does
+    authority = Authority("bench")
+    identity = authority.issue_server(["localhost"], IPv4Address(HOST))
+    tls = ServerTls(identity.certificate, identity.key)
+    async with (
+        Server(app, host=HOST, port=0, tls=tls) as webhook,
+        Server(Null(), host=HOST, port=0, tls=tls) as null,
+    ):
+        print(json.dumps([webhook.port, null.port, authority.certificate.decode()]), flush=True)
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            forget(rings[RingName(line.strip())])
+            print(flush=True)
+
+
+def forget(snapshot: RingSnapshot) -> None:
+    """Let so much time pass that what was promised has not happened."""
+    if snapshot.tally is not None:
+        for _ in range(LIVES + 1):
+            snapshot.tally.age()
+
+
+class Target:
+    """The process of `serve`."""
+
+    def __init__(self, process: Process, webhook: int, null: int, trusted: str) -> None:
+        """Know its ports; `trusted` is the certificate of its authority."""
+        self.pid = process.pid
+        self.webhook = f"https://{HOST}:{webhook}"
+        self.null = f"https://{HOST}:{null}"
+        self.trusted = trusted
+        self._process = process
+
+    async def forget(self, ring: RingName) -> None:
+        """Let a ring forget what it promised."""
+        lines, turns = self._process.stdout, self._process.stdin
+        assert lines is not None and turns is not None  # noqa: PT018, S101 - they are pipes
+        turns.write(f"{ring}\n".encode())
+        await lines.readline()
+
+
+@asynccontextmanager
+async def started(*sizes: int) -> AsyncIterator[Target]:
+    """Start `serve` with rings of so many shards, and end it."""
+    command = (sys.executable, "-m", __name__, *map(str, sizes))
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+    assert process.stdout is not None and process.stdin is not None  # noqa: PT018, S101 - pipes
+    try:
+        yield Target(process, *json.loads(await process.stdout.readline()))
+    finally:
+        process.stdin.close()
+        await process.wait()
+
+
+if __name__ == "__main__":
+    uvloop.run(serve([int(size) for size in sys.argv[1:]]))

@@ -1,0 +1,159 @@
+"""What is answered in one step: a whole review, and nothing that only looks like one."""
+
+import pytest
+
+from tests.support.values import WIDGETS, obj
+from tests.unit.webhook.reviews import PATH, TRUSTED_PATH, Counts, app_with, request_of, review_of
+from webhook.app import WebhookApp
+from webhook.at_once import AtOnce, Piece, review_in
+
+BODY = review_of(request_of(obj(name="a")))
+FIELDS = (
+    "Host: sharder.sharding-system.svc:443",
+    "User-Agent: kube-apiserver-admission",
+    f"Content-Length: {len(BODY)}",
+    "Accept: application/json, */*",
+    "Content-Type: application/json",
+    "Accept-Encoding: gzip",
+)
+
+
+def sent(
+    *fields: str, line: str = f"POST {PATH}?timeout=10s HTTP/1.1", body: bytes = BODY
+) -> bytes:
+    return "\r\n".join([line, *(fields or FIELDS), "", ""]).encode("latin-1") + body
+
+
+def without(name: str) -> list[str]:
+    return [field for field in FIELDS if not field.startswith(name)]
+
+
+def at_once(counts: Counts, *, limit: int = 10_000) -> AtOnce:
+    app = app_with(counts=counts, max_request_bytes=limit)
+    assert isinstance(app, WebhookApp)
+    return AtOnce(app.endpoint)
+
+
+def test_what_the_api_server_sends_is_a_path_and_a_body() -> None:
+    assert review_in(sent()) == Piece(PATH, BODY)
+
+
+def test_names_of_fields_count_in_any_case() -> None:
+    assert review_in(sent(*(field.lower() for field in FIELDS))) == Piece(PATH, BODY)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        (*FIELDS, "Connection: close"),
+        (*FIELDS, "connection: Upgrade", "Upgrade: h2c"),
+        (*FIELDS, "Expect: 100-continue"),
+        (*FIELDS, "Transfer-Encoding: chunked"),
+        (*without("Content-Length"), "Transfer-Encoding: chunked"),
+        (*FIELDS, f"Content-Length: {len(BODY)}"),
+        (*FIELDS, "content-length: 5"),
+        without("Content-Length"),
+        (*without("Content-Length"), f"Content-Length: {len(BODY) + 1}"),
+        (*without("Content-Length"), f"Content-Length: {len(BODY) - 1}"),
+        (*without("Content-Length"), f"Content-Length: +{len(BODY)}"),
+        (*without("Content-Length"), f"Content-Length : {len(BODY)}"),
+        (*without("Content-Length"), f"X: a\rContent-Length: {len(BODY)}"),
+        (*without("Content-Length"), f"X: a\n Content-Length: {len(BODY)}"),
+        without("Content-Type"),
+        (*without("Content-Type"), "Content-Type: application/json; charset=utf-8"),
+        (*without("Content-Type"), "Content-Type: text/plain"),
+        (*FIELDS, "X: a", " folded"),
+        (*FIELDS, "X: \xff"),
+        (*FIELDS, "no field"),
+        (*FIELDS, ": nameless"),
+    ],
+)
+def test_a_head_that_says_anything_else_of_the_body_or_connection_is_left_to_a_parser(
+    fields: tuple[str, ...],
+) -> None:
+    assert review_in(sent(*fields)) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"GET {PATH} HTTP/1.1",
+        f"POST {PATH} HTTP/1.0",
+        f"POST {PATH} HTTP/1.1 ",
+        f"POST  {PATH} HTTP/1.1",
+        f"POST {PATH}%41 HTTP/1.1",
+        f"POST {PATH}#a HTTP/1.1",
+        f"POST https://localhost{PATH} HTTP/1.1",
+        f"POST {PATH} a HTTP/1.1",
+        "POST /webhooks/validate/controllerring HTTP/1.1",
+        f"\r\nPOST {PATH} HTTP/1.1",
+    ],
+)
+def test_another_request_is_left_to_a_parser(line: str) -> None:
+    assert review_in(sent(line=line)) is None
+
+
+@pytest.mark.parametrize("cut", range(0, 300, 7))
+def test_a_part_of_a_review_is_left_to_a_parser(cut: int) -> None:
+    assert review_in(sent()[: len(sent()) - cut - 1]) is None
+    assert review_in(sent()[: cut + 1]) is None
+
+
+def test_more_than_one_review_is_left_to_a_parser() -> None:
+    assert review_in(sent() + sent()) is None
+
+
+def test_a_review_is_answered_in_one_write_and_counted() -> None:
+    counts, written, trusted = Counts(), list[bytes](), list[bool]()
+    answering = at_once(counts)
+    answering.stamp(b"Thu, 01 Jan 1970 00:00:00 GMT", is_open=True)
+
+    assert answering.answer(sent(), written.append, lambda: trusted.append(True))
+
+    head, _, body = written[0].partition(b"\r\n\r\n")
+    assert head.split(b"\r\n") == [
+        b"HTTP/1.1 200 OK",
+        b"date: Thu, 01 Jan 1970 00:00:00 GMT",
+        b"content-type: application/json",
+        b"content-length: %d" % len(body),
+    ]
+    assert b'"allowed":true' in body
+    assert (len(written), trusted, counts.answers) == (1, [], [("demo", "assigned")])
+    assert counts.assignments == [("demo", WIDGETS)]
+
+
+def test_a_client_that_knows_the_token_is_trusted() -> None:
+    trusted = list[bool]()
+    answering = at_once(Counts())
+    answering.stamp(b"now", is_open=True)
+    review = sent(line=f"POST {TRUSTED_PATH} HTTP/1.1")
+
+    assert answering.answer(review, lambda _: None, lambda: trusted.append(True))
+
+    assert trusted == [True]
+
+
+@pytest.mark.parametrize("body", [b"{}", b"no json", b'{"request":{"uid":""}}'])
+def test_what_is_no_review_is_left_to_asgi_and_not_counted(body: bytes) -> None:
+    counts = Counts()
+    answering = at_once(counts)
+    answering.stamp(b"now", is_open=True)
+    fields = (*without("Content-Length"), f"Content-Length: {len(body)}")
+
+    assert not answering.answer(sent(*fields, body=body), lambda _: None, lambda: None)
+
+    assert counts.answers == []
+
+
+def test_a_body_above_the_limit_is_left_to_asgi() -> None:
+    answering = at_once(Counts(), limit=len(BODY) - 1)
+    answering.stamp(b"now", is_open=True)
+
+    assert not answering.answer(sent(), lambda _: None, lambda: None)
+
+
+def test_all_is_left_to_asgi_while_connections_are_to_end() -> None:
+    answering = at_once(Counts())
+    answering.stamp(b"now", is_open=False)
+
+    assert not answering.answer(sent(), lambda _: None, lambda: None)
