@@ -30,14 +30,11 @@ class Twins:
 
     def timeline(self, trace: Trace) -> Iterator[str]:
         """Return what happened before the second birth."""
-        at = self.children[1].at
-        states = [*trace.writes, *trace.children]
-        shards = {each.owner for each in states if self._concerns(each.uid, each.name)}
+        at, uids = self.children[1].at, {child.uid for child in self.children}
+        shards = {write.owner for write in trace.writes if write.name == self.name}
+        shards |= {child.owner for child in trace.children if child.uid in uids}
         within = Span(begin=at - BEFORE_SECONDS, end=at + AFTER_SECONDS)
         return timeline(trace, self.name, shards, within, zero=at)
-
-    def _concerns(self, uid: str, name: str) -> bool:
-        return name == self.name or uid in {child.uid for child in self.children}
 
 
 def twins(trace: Trace) -> Iterator[Twins]:
