@@ -26,7 +26,7 @@ WRITES = tuple(
 )
 TRACE = Trace(
     writes=WRITES,
-    children=(Child(revision=12, uid="c", name="child", parent="u", owner="b"),),
+    children=(Child(revision=12, at=12, uid="c", name="child", parent="u", owner="b"),),
     leases=tuple(
         Held(revision=1, at=1, shard=shard, holder=shard, renewed=1, seconds=5) for shard in "ab"
     ),

@@ -62,8 +62,9 @@ def wrote(
 
 def child(revision: int, owner: str, *, uid: str = "c", deleted: bool = False) -> Child:
     return Child(
-        revision=revision, uid=uid, name="one-child", parent="u", owner=owner, deleted=deleted
-    )
+        revision=revision, at=revision, uid=uid, name="one-child", parent="u", owner=owner,
+        deleted=deleted,
+    )  # fmt: skip
 
 
 def sent(revision: int, shard: str) -> Sent:
@@ -221,8 +222,26 @@ def test_a_child_that_is_born_twice_is_a_twin_while_its_object_lives() -> None:
     one, other = child(11, "a"), child(12, "a", uid="d")
     gone = wrote(11, "a", deleted=True)
 
-    assert judged(wrote(10, "a"), children=[one, other]).born_twice == ["one: 2"]
+    (twins,) = judged(wrote(10, "a"), children=[one, other, child(13, "b")]).born_twice
+    assert str(twins) == "one: 2"
     assert judged(wrote(10, "a"), gone, children=[one, other]).born_twice == []
+
+
+def test_twins_say_what_happened_before_the_second_was_born() -> None:
+    moved, second = child(12, "b"), child(14, "a", uid="d")
+    trace = replace(
+        EMPTY, writes=(wrote(10, "a"),), children=(child(11, "a"), moved, second), leases=HELD
+    )
+    (twins,) = judge(trace).born_twice
+
+    assert list(twins.timeline(trace)) == [
+        " -13.000 s  Lease a at revision 1: holder a, renewed 0.000 s before, state none",
+        " -13.000 s  Lease b at revision 1: holder b, renewed 0.000 s before, state none",
+        "  -4.000 s  object at revision 10: owner a, a user's write",
+        "  -3.000 s  child one-child at revision 11: owner a",
+        "  -2.000 s  child one-child at revision 12: owner b",
+        "  +0.000 s  child one-child at revision 14: owner a",
+    ]
 
 
 def test_an_object_that_ends_draining_or_without_a_live_owner_is_left_behind() -> None:

@@ -1,6 +1,5 @@
 """What was wrong in a nemesis run: a pure function of all writes in the order of etcd."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -11,6 +10,7 @@ from tests.long.nemesis.departures import by_uid, departures, robberies
 from tests.long.nemesis.history import Leases, downs_of, leaderless_of
 from tests.long.nemesis.overlaps import Overlap, overlaps
 from tests.long.nemesis.traces import Child, Span, Trace, Write
+from tests.long.nemesis.twins import Twins, twins
 from tests.long.nemesis.writers import foreign
 
 CALM_SECONDS: Final = 20.0
@@ -36,8 +36,8 @@ class Verdict:
     """Leases that were taken from shards that lived."""
     foreign: list[str]
     """Writes of shards to objects of others, or to children of those."""
-    born_twice: list[str]
-    """Objects of which a shard created the child more than once."""
+    born_twice: list[Twins]
+    """Objects of which the child was created more than once."""
     overlaps: list[Overlap]
     refused: list[str]
     """Requests of users refused outside outages."""
@@ -101,7 +101,7 @@ def judge(trace: Trace) -> Verdict:
         stripped=[str(d) for d in taken if d.waited < STRIPPED_SECONDS],
         robbed=list(robberies(trace)),
         foreign=list(foreign(trace)),
-        born_twice=list(_born_twice(trace)),
+        born_twice=list(twins(trace)),
         overlaps=list(overlaps(trace)),
         refused=[
             r.what
@@ -121,16 +121,6 @@ def judge(trace: Trace) -> Verdict:
 
 def _touch(spans: Sequence[Span], span: Span, *, after: float) -> bool:
     return any(each.touches(span.begin, span.end, after=after) for each in spans)
-
-
-def _born_twice(trace: Trace) -> Iterator[str]:
-    gone = {w.uid: w.revision for w in trace.writes if w.deleted}
-    births: defaultdict[str, set[str]] = defaultdict(set)
-    for child in trace.children:
-        if child.revision < gone.get(child.parent, inf):
-            births[child.parent].add(child.uid)
-    names = {w.uid: w.name for w in trace.writes}
-    return (f"{names.get(uid, uid)}: {len(uids)}" for uid, uids in births.items() if len(uids) > 1)
 
 
 def _left(trace: Trace, leases: Leases) -> Iterator[str]:

@@ -127,16 +127,25 @@ class _Play:
         return inf, inf
 
     async def until_found(self) -> tuple[float, float]:
-        """Return when a promise was broken, and after how many seconds that was."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        # In a thread: what is recorded meanwhile is not to be seen late.
-        while not await asyncio.to_thread(self._is_broken):  # noqa: ASYNC110 - a pure function
-            await asyncio.sleep(LOOK_SECONDS)
-        return inf, loop.time() - began
+        """Return when a promise was broken, and after how many seconds that was.
 
-    def _is_broken(self) -> bool:
-        return any(judge(self.trace()).broken().values())
+        What a history shows stays so; what one look finds and the next does not was only not
+        recorded yet.
+        """
+        loop = asyncio.get_running_loop()
+        began, before = loop.time(), frozenset[str]()
+        while True:
+            at = loop.time()
+            # In a thread: what is recorded meanwhile is not to be seen late.
+            found = await asyncio.to_thread(self._broken)
+            if found & before:
+                return inf, at - began
+            before = found
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _broken(self) -> frozenset[str]:
+        broken = judge(self.trace()).broken()
+        return frozenset(f"{what}: {each}" for what, them in broken.items() for each in them)
 
     def trace(self) -> Trace:
         """Return all that was seen until now."""

@@ -132,6 +132,7 @@ class Recording:
             return
         child = Child(
             revision=stored.revision,
+            at=stored.seen,
             uid=meta.uid,
             name=meta.name,
             parent=meta.controller.uid,

@@ -23,7 +23,7 @@ def report(played: Played, verdict: Verdict, wrong: Sequence[str]) -> str:
             *_table(played, verdict),
             "",
             *_times(verdict),
-            *_examples(verdict),
+            *_examples(played, verdict),
             *_longest(played, verdict),
             "",
             "VERDICT: " + ("not good" if wrong else "good"),
@@ -77,13 +77,16 @@ def _row(what: str, times: Times) -> str:
     )
 
 
-def _examples(verdict: Verdict) -> Iterator[str]:
+def _examples(played: Played, verdict: Verdict) -> Iterator[str]:
     for what, them in verdict.found().items():
         for each in them[:EXAMPLES]:
             yield f"  {what}: {each}"
     for overlap in verdict.overlaps[:EXAMPLES]:
         yield f"how it came that {overlap}:"
         yield from (f"  {line}" for line in overlap.timeline)
+    for twins in verdict.born_twice[:1]:
+        yield f"how it came that {twins}:"
+        yield from (f"  {line}" for line in twins.timeline(played.trace))
 
 
 def _longest(played: Played, verdict: Verdict) -> Iterator[str]:

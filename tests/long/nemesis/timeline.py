@@ -15,6 +15,7 @@ def timeline(
         *((e.at, f"{e.process} {e.kind}") for e in trace.events if e.process not in of_others),
         *_told_leases([each for each in trace.leases if each.shard in shards]),
         *_told_writes(trace.writes, name),
+        *_told_children(trace, name),
     ]
     for work in trace.works:
         if work.object.rpartition("/")[2] == name:
@@ -58,3 +59,11 @@ def _told_writes(writes: Sequence[Write], name: str) -> Iterator[tuple[float, st
         by = "a user's" if is_by_user else "a shard's or the sharder's"
         what = "deleted" if write.deleted else labels
         yield write.at, f"object at revision {write.revision}: {what}, {by} write"
+
+
+def _told_children(trace: Trace, name: str) -> Iterator[tuple[float, str]]:
+    uids = {write.uid for write in trace.writes if write.name == name}
+    for child in trace.children:
+        if child.parent in uids:
+            what = "deleted" if child.deleted else f"owner {child.owner or 'none'}"
+            yield child.at, f"child {child.name} at revision {child.revision}: {what}"

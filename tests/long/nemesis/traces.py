@@ -26,6 +26,7 @@ class Child:
     """A child after a write to it."""
 
     revision: int
+    at: float
     uid: str
     name: str
     parent: str

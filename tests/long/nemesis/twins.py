@@ -1,0 +1,50 @@
+"""Objects with more than one child, though each shard creates one only if there is none."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+from typing_extensions import override
+
+from tests.long.nemesis.timeline import timeline
+from tests.long.nemesis.traces import Child, Span, Trace
+
+BEFORE_SECONDS: Final = 40.0
+"""A timeline begins so long before the second birth."""
+AFTER_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Twins:
+    """The children of one object, each as it was created, in the order of their births."""
+
+    name: str
+    """Of the object."""
+    children: list[Child]
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.name}: {len(self.children)}"
+
+    def timeline(self, trace: Trace) -> Iterator[str]:
+        """Return what happened before the second birth."""
+        at, uids = self.children[1].at, {child.uid for child in self.children}
+        shards = {write.owner for write in trace.writes if write.name == self.name}
+        shards |= {child.owner for child in trace.children if child.uid in uids}
+        within = Span(begin=at - BEFORE_SECONDS, end=at + AFTER_SECONDS)
+        return timeline(trace, self.name, shards, within, zero=at)
+
+
+def twins(trace: Trace) -> Iterator[Twins]:
+    """Yield each object that had two children at least, created while it was there."""
+    gone = {w.uid: w.revision for w in trace.writes if w.deleted}
+    names = {w.uid: w.name for w in trace.writes}
+    births: defaultdict[str, dict[str, Child]] = defaultdict(dict)
+    for child in trace.children:
+        if child.revision < gone.get(child.parent, inf):
+            births[child.parent].setdefault(child.uid, child)
+    for uid, children in births.items():
+        if len(children) > 1:
+            yield Twins(name=names.get(uid, uid), children=list(children.values()))
