@@ -18,16 +18,22 @@ import tempfile
 import time
 from pathlib import Path
 
+import msgspec
+import yaml
+
+from hack.audit_log import audit_flags
 from hack.binaries import BinariesError, control_plane
 from hack.control_plane import ControlPlane, ControlPlaneError
 from hack.demo_story import LEASE_SECONDS, Story, console, headline
 from hack.kubectl import KubectlError
 from hack.ownership import observing
-from hack.playground import NAMESPACE, RING, ROOT, Playground
+from hack.playground import NAMESPACE, RING, ROOT, SHARDS, Playground
 from hack.ports import free_ports
 from hack.supervisor import stop_detached
-from sharder.core.api.ring import StrategyName
+from sharder.core.api.ring import ControllerRing, StrategyName
 from sharder.core.errors import ConfigError, SharderError
+from sharder.core.fence.policy import fence_of
+from sharder.core.names import ObjectRef
 from sharder.core.preview.what_if import strategy_named
 
 
@@ -41,6 +47,7 @@ def directory_of(checkout: Path) -> Path:
 
 
 DIRECTORY = directory_of(ROOT)
+AUDIT_LOG = "audit.log"
 
 
 async def run_story(playground: Playground, strategy: StrategyName, port: int) -> None:
@@ -56,14 +63,18 @@ async def run_story(playground: Playground, strategy: StrategyName, port: int) -
         await wait_until_ready(playground)
     console.print(f"  Watch it in a browser: {console_url(port)}", soft_wrap=True)
     async with observing(playground.author, strategy) as (observer, client):
-        story = Story(playground, observer, client, strategy)
-        await story.start_shards("shard-0", "shard-1", "shard-2")
+        story = Story(playground, observer, client, strategy, DIRECTORY / AUDIT_LOG)
+        names = [f"shard-{number}" for number in range(4)]
+        await story.start_shards(*names, careless="shard-0")
         await story.create()
-        await story.join("shard-3")
-        await story.kill("shard-1")
-        await story.leave("shard-0")
+        async with story.users():
+            await story.join("shard-4")
+            await story.kill("shard-1")
+            await story.pause("shard-0")
+            await story.leave("shard-4")
         console.print()
         console.print(story.times)
+        console.print(story.conclude())
 
 
 def console_url(port: int) -> str:
@@ -98,9 +109,11 @@ def play(strategy: StrategyName, *, keep: bool) -> None:
         console.print("ended the demo that was still running")
     headline("Start a control plane: etcd and kube-apiserver on the loopback")
     began = time.monotonic()
-    with ControlPlane(directory=DIRECTORY) as plane:
+    flags = audit_flags(DIRECTORY / AUDIT_LOG)
+    with ControlPlane(directory=DIRECTORY, apiserver_flags=flags) as plane:
         playground = Playground(plane, lease_seconds=LEASE_SECONDS)
         playground.install()
+        _fence(plane)
         if strategy is not StrategyName.CONSISTENT_HASH:
             _place_by(strategy, plane)
         console.print(f"  [green]ok[/green] {plane.url} ({time.monotonic() - began:.1f} s)")
@@ -127,6 +140,13 @@ def play(strategy: StrategyName, *, keep: bool) -> None:
             f"how to point kubectl at it.\nKept for the next time: {control_plane()}",
             soft_wrap=True,
         )
+
+
+def _fence(plane: ControlPlane) -> None:
+    """Let the API server refuse writes of shards to objects of others."""
+    shown = plane.kubectl("get", "controllerring", RING, "--output=json")
+    ring = msgspec.json.decode(shown, type=ControllerRing)
+    plane.apply(yaml.safe_dump_all(fence_of(ring, [ObjectRef(SHARDS, SHARDS)])))
 
 
 def _place_by(strategy: StrategyName, plane: ControlPlane) -> None:

@@ -1,25 +1,37 @@
 """The steps of the demo: what is done, what must follow from it, and how it is shown."""
 
+import asyncio
+import itertools
+import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from math import ceil
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from hack.audit_log import Writes, writes_in
 from hack.ownership import Observer, Ownership, create_secrets
-from hack.playground import Playground
+from hack.playground import CONTROLLER, NAMESPACE, ROOT, SHARDS, Playground
 from sharder.core.api.ring import PlacementSpec, StrategyName
+from sharder.core.errors import ApiError
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.strategies.registry import built
 from sharder.core.placement.strategy import Layout
-from sharder.kube.client import Client
+from sharder.kube.client import MERGE_PATCH, Client
 
 SECRETS = 300
 MORE_SECRETS = 60
 """Created after a shard has joined, where that alone moves nothing."""
 
 LEASE_SECONDS = 5
+
+CARELESS = (sys.executable, "-m", "hack.careless_controller")
+"""The command of the shard that is paused."""
 
 console = Console(highlight=False)
 
@@ -36,25 +48,68 @@ class Story:
     """The steps of the demo, each with the time it took."""
 
     def __init__(
-        self, playground: Playground, observer: Observer, client: Client, strategy: StrategyName
+        self,
+        playground: Playground,
+        observer: Observer,
+        client: Client,
+        strategy: StrategyName,
+        audit_log: Path,
     ) -> None:
-        """`playground` is installed and runs a sharder; `strategy` is that of its ring."""
+        """Begin without shards.
+
+        Args:
+            playground: Is installed, has a fence, and runs a sharder.
+            observer: Looks at it.
+            client: Of the author of the Secrets.
+            strategy: Of the ring.
+            audit_log: What the API server writes.
+        """
         self._site = playground
         self._observer = observer
         self._client = client
         self._strategy = strategy
+        self._audit_log = audit_log
         self._live: set[str] = set()
         self._created = 0
+        self._owned: dict[str, float] = {}
+        """When each Secret was last seen with a live owner, by uid."""
+        self._longest = 0.0
+        """Seconds between two such looks at one Secret, the most of all."""
         self.times = Table("step", "what happened", "time", title="summary", title_justify="left")
 
-    async def start_shards(self, *names: str) -> None:
-        """Start the first shards."""
+    async def start_shards(self, *names: str, careless: str) -> None:
+        """Start the first shards; `careless` is the one that will write too late."""
         headline(f"Start {len(names)} shards: controllers that keep checksums of Secrets")
+        began = time.monotonic()
         for name in names:
-            self._site.start_shard(name)
+            self._start(name, CARELESS if name == careless else CONTROLLER)
         self._live = set(names)
-        _, seconds = await self._settle(within=30)
-        self._note("start", f"{len(names)} shards joined the ring", seconds)
+        await self._settle(within=30)
+        self._note("start", f"{len(names)} shards joined the ring", time.monotonic() - began)
+
+    def _start(self, name: str, command: tuple[str, ...] = CONTROLLER) -> None:
+        """Start a shard with the token of a pod of its name, which the fence asks for."""
+        token = self._site.plane.token_kubeconfig(SHARDS, SHARDS, pod=name)
+        self._site.start_shard(name, command, KUBECONFIG=str(token), PYTHONPATH=str(ROOT))
+
+    @asynccontextmanager
+    async def users(self) -> AsyncIterator[None]:
+        """Let users change Secrets all the time, whatever happens to shards."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                changing = group.create_task(self._change())
+                yield
+                changing.cancel()
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+
+    async def _change(self) -> None:
+        for number in itertools.count():
+            path = f"/api/v1/namespaces/{NAMESPACE}/secrets/secret-{number % self._created:03}"
+            body = {"stringData": {"password": f"changed {number} times"}}
+            with suppress(ApiError):  # the audit log tells
+                await self._client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+            await asyncio.sleep(0.1)
 
     async def create(self, many: int = SECRETS) -> None:
         """Create Secrets and see each of them owned from its first moment."""
@@ -83,7 +138,8 @@ class Story:
             else f"Add {name}: existing objects stay where they are under {self._strategy}"
         )
         before = await self._observer.look()
-        self._site.start_shard(name)
+        # Users go on meanwhile.
+        await asyncio.to_thread(self._start, name)
         self._live.add(name)
         after, seconds = await self._settle(within=60)
         moved = _moved(before, after)
@@ -99,21 +155,69 @@ class Story:
         """Kill a shard: its objects are taken over when its Lease has run out for sure."""
         headline(f"Kill {name} with SIGKILL: it releases nothing")
         before = await self._observer.look()
+        began = time.monotonic()
         self._site.kill(name)
-        await self._lose(before, name, within=2 * LEASE_SECONDS + 20, word="kill")
+        await self._lose(before, began, name, within=2 * LEASE_SECONDS + 20, word="kill")
+
+    async def pause(self, name: str) -> None:
+        """Pause a shard until its objects are taken over, wake it, and see its writes refused."""
+        headline(f"Pause {name} with SIGSTOP: its Lease runs out like that of a killed one")
+        before = await self._observer.look()
+        began = time.monotonic()
+        self._site.pause(name)
+        await self._lose(before, began, name, within=2 * LEASE_SECONDS + 20, word="pause")
+        headline(f"Wake {name}: it still writes to objects that others own by now")
+        known, woken = self.writes(), time.monotonic()
+        self._site.resume(name)
+        async with asyncio.timeout(20):
+            while self._site.exit_code(name) is None:  # noqa: ASYNC110 - a process
+                await asyncio.sleep(0.1)
+        late = self.writes()
+        if len(late.fenced) == len(known.fenced):
+            raise SystemExit(f"demo failed: {name} was not refused, and should have been")
+        console.print(f"  [yellow]403[/yellow] {late.fenced[-1]}", soft_wrap=True)
+        refused = f"refused by the fence: {len(late.fenced)}"
+        what = f"writes by non-owners: {late.foreign}, {refused}; the process has ended"
+        self._note("wake", what, time.monotonic() - woken)
+
+    def writes(self) -> Writes:
+        """Return what became of all writes so far."""
+        with self._audit_log.open("rb") as lines:
+            return writes_in(lines)
+
+    def conclude(self) -> str:
+        """Return the verdict on the whole story.
+
+        Raises:
+            SystemExit: two have written, or a user was refused.
+        """
+        writes = self.writes()
+        if writes.foreign or writes.users_refused:
+            raise SystemExit(
+                f"demo failed: {writes.foreign} writes by non-owners; refused to users: "
+                f"{', '.join(writes.users_refused) or 'none'}"
+            )
+        return (
+            f"two writers {writes.foreign} · zero owners ≤ {ceil(self._longest)} s · "
+            f"refused requests {len(writes.users_refused)}"
+        )
 
     async def leave(self, name: str) -> None:
         """Stop a shard in good order: it releases its Lease, and is replaced at once."""
         headline(f"Stop {name} with SIGTERM: it ends its work, then gives its Lease back")
         before = await self._observer.look()
+        began = time.monotonic()
         code = self._site.stop(name)
         if code != 0:
             raise SystemExit(f"demo failed: {name} ended with {code}")
-        await self._lose(before, name, within=30, word="leave")
+        await self._lose(before, began, name, within=30, word="leave")
 
-    async def _lose(self, before: Ownership, name: str, *, within: float, word: str) -> None:
+    async def _lose(
+        self, before: Ownership, began: float, name: str, *, within: float, word: str
+    ) -> None:
         self._live.discard(name)
-        after, seconds = await self._settle(within=within)
+        after, _ = await self._settle(within=within)
+        seconds = time.monotonic() - began
         moved = _moved(before, after)
         if len(moved) != before.shares()[name]:
             raise SystemExit(f"demo failed: {len(moved)} moved, not the {before.shares()[name]}")
@@ -124,12 +228,20 @@ class Story:
         with console.status("waiting until every Secret is where it belongs") as status:
 
             def show(now: Ownership) -> None:
+                self._note_owners(now)
                 shares = ", ".join(
                     f"{k or 'unassigned'} {n}" for k, n in sorted(now.shares().items())
                 )
                 status.update(f"live {', '.join(sorted(now.live))} | {shares}")
 
             return await self._observer.settled(self._live, within=within, show=show)
+
+    def _note_owners(self, now: Ownership) -> None:
+        at = time.monotonic()
+        for uid in now.secrets:
+            if now.owner(uid) in self._live:
+                self._longest = max(self._longest, at - self._owned.get(uid, at))
+                self._owned[uid] = at
 
     def _note(self, step: str, what: str, seconds: float) -> None:
         console.print(f"  [green]ok[/green] {what} ({seconds:.1f} s)")

@@ -31,14 +31,13 @@ ALONE = {"hostile", "leading_objects", "nemesis"}
 SECONDS = {
     "integration": 200, "service": 190, "commands": 150, "movement_control": 150,
     "rebalancing": 150, "ceilings": 150, "main_job": 110, "certificates": 100,
-    "bench": 120, "kopf": 120, "goshard": 100, "exceptions": 100, "outages": 95,
-    "move_limit": 85, "namespace_quota": 80, "rollout": 80,
-    "refused_starts": 78, "replicas": 75, "rolling_upgrade": 70, "model": 65, "compaction": 60,
-    "two_writers": 50, "tutorial": 45, "clocks": 45, "migration": 37, "chart": 35,
-    "rings_apart": 22,
-    "mutants": 1200, "hostile": 560, "long_rollout": 400, "long_scenes": 250, "nemesis": 310,
+    "bench": 120, "kopf": 120, "goshard": 100, "exceptions": 100, "outages": 95, "attacks": 90,
+    "move_limit": 85, "namespace_quota": 80, "rollout": 80, "refused_starts": 78, "replicas": 75,
+    "rolling_upgrade": 70, "model": 65, "compaction": 60, "two_writers": 50, "tutorial": 45,
+    "clocks": 45, "migration": 37, "chart": 35, "rings_apart": 22,
+    "mutants": 1200, "hostile": 560, "long_rollout": 400, "nemesis": 310, "long_scenes": 250,
     "leading_objects": 200, "long_certificates": 200, "long_outages": 150, "console_page": 100,
-    "docs_site": 30, "pyright": 20,
+    "attacks_bite": 90, "docs_site": 30, "pyright": 20,
 }  # fmt: skip
 """About how long each part takes; an unknown one comes first."""
 
@@ -60,6 +59,7 @@ def parts() -> dict[str, Part]:
         "service": Part(pytest=("-m", "service and not long", INTEGRATION)),
         "commands": Part(pytest=("-m", "not long", *COMMANDS)),
         "integration": Part(pytest=("-m", "not (service or long)", *others)),
+        "attacks": Part(pytest=("tests/attacks",)),
         "chart": Part(pytest=("tests/chart",)),
         "model": Part(pytest=("-m", "not long", MUTANTS)),
     }

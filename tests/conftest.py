@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 TESTS = Path(__file__).parent
 MARKS = {
     "integration": ("apiserver",),
+    "attacks": ("apiserver",),
     "e2e": ("e2e", "apiserver"),
     "long": ("e2e", "apiserver", "long"),
     "compat": ("compat",),

@@ -38,14 +38,20 @@ class Service:
         self.playground = Playground(plane, strategies=STRATEGIES)
         self.admin = plane.admin_kubeconfig
 
-    def start(self) -> None:
-        """Install everything and start the sharder; `until_ready` waits for it."""
+    def start(self, **config: object) -> None:
+        """Install everything and start the sharder; `until_ready` waits for it.
+
+        `config` is merged over the top level of its SharderConfig.
+        """
         self.playground.install()
         self.plane.apply(Path(__file__).with_name("service.yaml"))
         self.plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
         (port,) = free_ports(1)
         address = f"127.0.0.1:{port}"
-        self.playground.start_sharder(gracefulShutDown="0s", console={"bindAddress": address})
+        console = {"bindAddress": address}
+        self.playground.start_sharder(
+            "sharder-0", gracefulShutDown="0s", console=console, **config
+        )
         self.console = f"http://{address}/console"
         """Where the sharder shows its console without a token."""
         self.author = self.plane.kubeconfig("alice", ["authors"])

@@ -38,6 +38,7 @@ def selects(arguments: Sequence[str], file: str, marks: set[str]) -> bool:
         ("tests/property/test_plan.py", set[str](), "check"),
         ("tests/compat/test_ring.py", {"compat"}, "check"),
         ("tests/contract/test_stores.py", set[str](), "check"),
+        ("tests/attacks/test_labels.py", {"apiserver"}, "test"),
         ("tests/chart/test_pod.py", {"helm"}, "test"),
         ("tests/integration/test_cli.py", {"apiserver"}, "test"),
         ("tests/integration/test_sdk.py", {"apiserver"}, "test"),
@@ -48,6 +49,7 @@ def selects(arguments: Sequence[str], file: str, marks: set[str]) -> bool:
         ("tests/e2e/test_goshard.py", {"e2e", "apiserver", "long"}, "test-long"),
         ("tests/mutants/test_model.py", {"mutants"}, "test"),
         ("tests/mutants/test_model.py", {"mutants", "long"}, "test-long"),
+        ("tests/long/test_attacks_bite.py", {"e2e", "apiserver", "long"}, "test-long"),
         ("tests/long/test_nemesis.py", {"e2e", "apiserver", "long"}, "test-long"),
     ],
 )

@@ -1,0 +1,105 @@
+"""What became of the writes of shards and users, read off the audit log of the API server.
+
+Each shard has a token that is bound to a pod of its name, so every request shows whose it is.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from hack.ownership import OWNER
+from hack.playground import MANIFESTS, RING, SHARDS
+from sharder.core.api.meta import PartialObject
+from sharder.core.fence.policy import policy_name
+from sharder.core.names import RingName
+
+POLICY: Final = MANIFESTS / "audit.yaml"
+POD: Final = "authentication.kubernetes.io/pod-name"
+SHARD: Final = f"system:serviceaccount:{SHARDS}:{SHARDS}"
+FENCE: Final = f"'{policy_name(RingName(RING))}'"
+
+
+class _User(msgspec.Struct, frozen=True):
+    username: str
+    extra: dict[str, list[str]] = {}
+
+
+class _Status(msgspec.Struct, frozen=True):
+    code: int = 0
+    message: str = ""
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    labels: dict[str, str | None] | None = None
+
+
+class _Body(msgspec.Struct, frozen=True):
+    metadata: _Metadata = _Metadata()
+
+
+class _Event(msgspec.Struct, frozen=True, rename="camel"):
+    user: _User
+    response_status: _Status = _Status()
+    request_object: _Body = _Body()
+    response_object: PartialObject = PartialObject()
+
+    @property
+    def is_refused(self) -> bool:
+        return self.response_status.code >= 400
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether a shard has written what another one owned.
+
+        An acknowledgement changes the owner: it is the write that removes the label.
+        """
+        labels = self.request_object.metadata.labels or {}
+        acknowledges = OWNER in labels and labels[OWNER] is None
+        owner = self.response_object.metadata.label(OWNER)
+        return not acknowledges and owner not in ("", *self.user.extra.get(POD, ()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writes:
+    """How the writes ended."""
+
+    foreign: int = 0
+    """Writes of shards to objects of others that the API server has accepted."""
+    fenced: tuple[str, ...] = ()
+    """What the fence said to those that it refused."""
+    users_refused: tuple[str, ...] = ()
+    """What was said to users whose writes were refused."""
+
+
+def audit_flags(log: Path) -> tuple[str, ...]:
+    """Return flags of the API server, by which it writes this file before it answers."""
+    return (
+        f"--audit-policy-file={POLICY}",
+        f"--audit-log-path={log}",
+        "--audit-log-mode=blocking",
+        "--audit-log-maxsize=1000",  # megabytes, so that it stays one file
+    )
+
+
+def writes_in(lines: Iterable[bytes]) -> Writes:
+    """Return how the writes ended of which an audit log has these lines."""
+    events = [_DECODER.decode(line) for line in lines if line.endswith(b"\n")]
+    shards = [event for event in events if event.user.username == SHARD]
+    refused = [event for event in events if event.is_refused]
+    return Writes(
+        foreign=sum(event.is_foreign for event in shards if not event.is_refused),
+        fenced=tuple(
+            event.response_status.message
+            for event in refused
+            if event.user.username == SHARD and FENCE in event.response_status.message
+        ),
+        users_refused=tuple(
+            event.response_status.message for event in refused if event.user.username != SHARD
+        ),
+    )
+
+
+_DECODER: Final = msgspec.json.Decoder(_Event)

@@ -1,0 +1,50 @@
+"""A tenant: somebody with the role `edit` in one namespace, and with no other right."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
+
+from sharder.core.names import webhook_configuration
+from tests.support.eventually import eventually
+from tests.support.scene import Scene
+from tests.support.service import Service
+from tests.support.users import WEBHOOKS, WITHIN, User
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+_numbers = itertools.count()
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def tenant(service: Service, namespace: str) -> AsyncIterator[User]:
+    """Act as somebody who may edit in this namespace and do nothing elsewhere."""
+    name = f"tenant-{next(_numbers)}"
+    binding = {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": namespace},
+        # `edit` itself is put together by a controller, of which none runs.
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "system:aggregate-to-edit"},
+        "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": name}],
+    }
+    await asyncio.to_thread(service.plane.apply, json.dumps(binding))
+    kubeconfig = await asyncio.to_thread(service.plane.kubeconfig, name)
+    async with service.user(kubeconfig) as user:
+        yield user
+
+
+async def without_webhook(scene: Scene, attack: Callable[[], Awaitable[T]]) -> T:
+    """Return what an attack results in that raises AssertionError unless it gets through.
+
+    The sharder restores the configuration of its webhook, so it is deleted before each attempt.
+    """
+
+    async def attempt() -> T:
+        await scene.admin.delete(WEBHOOKS, webhook_configuration(scene.ring))
+        return await attack()
+
+    return await eventually(attempt, within=WITHIN)
