@@ -31,6 +31,9 @@ from hack.supervisor import Supervisor, SupervisorError, stop_detached
 
 START_SECONDS = 60
 """How long a start may take; 3 s is usual."""
+GOGC = "400"
+"""Of both processes, if the environment has none: to collect garbage seldom saves a fourth of the
+CPU of their start, and costs a third more memory."""
 TAIL_LINES = 25
 """How much of a log is shown when its process fails."""
 
@@ -228,7 +231,8 @@ class ControlPlane:
 
     def _run(self, name: str, command: Sequence[str]) -> None:
         try:
-            self._pids[name] = self.supervisor.run(name, command)
+            environment = {"GOGC": GOGC, **os.environ}
+            self._pids[name] = self.supervisor.run(name, command, environment)
         except SupervisorError as problem:
             raise ControlPlaneError(f"{name} did not start: {problem}") from problem
 

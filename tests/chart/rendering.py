@@ -5,6 +5,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -230,10 +231,11 @@ class Helm:
         return self.run("template", release, str(CHART), "-n", namespace, values=given)
 
 
+@lru_cache(maxsize=8)
 def decode_manifests(rendered: str) -> tuple[Manifest, ...]:
     """Return the objects of a YAML stream in its order; empty documents are left out."""
-    documents = [each for each in yaml.safe_load_all(rendered) if each is not None]
-    return msgspec.convert(documents, tuple[Manifest, ...])
+    stream = yaml.load_all(rendered, Loader=yaml.CSafeLoader)
+    return msgspec.convert([each for each in stream if each is not None], tuple[Manifest, ...])
 
 
 def pod_of(rendered: str, name: str = "sharder") -> Pod:

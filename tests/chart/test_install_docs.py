@@ -71,7 +71,7 @@ def test_the_documented_monitor_finds_the_service_and_can_verify_it(helm: Helm) 
     (endpoint,) = monitor["endpoints"]
     tls = endpoint["tlsConfig"]
 
-    rendered = {m["kind"]: m for m in yaml.safe_load_all(helm.template()) if m}
+    rendered = {m["kind"]: m for m in yaml.load_all(helm.template(), Loader=yaml.CSafeLoader) if m}
 
     service, secret = rendered["Service"], rendered["Secret"]["metadata"]["name"]
     where = service["metadata"]
@@ -85,7 +85,7 @@ def test_the_documented_scrape_keeps_the_port_of_the_metrics_alone(helm: Helm) -
     (text,) = (block.text for block in blocks("yaml") if "scrape_configs:" in block.text)
     ((rule,),) = (job["relabel_configs"] for job in yaml.safe_load(text)["scrape_configs"])
 
-    rendered = {m["kind"]: m for m in yaml.safe_load_all(helm.template()) if m}
+    rendered = {m["kind"]: m for m in yaml.load_all(helm.template(), Loader=yaml.CSafeLoader) if m}
 
     pod = rendered["Deployment"]["spec"]["template"]
     name = pod["metadata"]["labels"]["app.kubernetes.io/name"]

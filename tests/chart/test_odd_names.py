@@ -41,7 +41,7 @@ def shape(tree: object) -> object:
 def shapes(helm: Helm, name: str, more: dict[str, object]) -> list[object]:
     given = {**values(name), **more}
     rendered = helm.template(given, release=name, namespace=name)
-    return [shape(each) for each in yaml.safe_load_all(rendered) if each]
+    return [shape(each) for each in yaml.load_all(rendered, Loader=yaml.CSafeLoader) if each]
 
 
 @pytest.mark.parametrize("cert_manager", [False, True])

@@ -60,7 +60,7 @@ def test_another_name_may_be_given(helm: Helm, values: dict[str, object], name: 
 
 def test_the_crd_is_a_file_without_template_directives(helm: Helm) -> None:
     assert "{{" not in CRD.read_text()
-    rendered = list(yaml.safe_load_all(helm.template()))
+    rendered = list(yaml.load_all(helm.template(), Loader=yaml.CSafeLoader))
     assert yaml.safe_load(CRD.read_text()) in rendered
 
 

@@ -191,7 +191,11 @@ def test_the_chart_with_values_passes_the_strict_lint(helm: Helm, case: str) -> 
 
 @pytest.mark.parametrize("case", MATRIX)
 def test_with_values_all_objects_are_different_and_carry_the_labels(helm: Helm, case: str) -> None:
-    rendered = [each for each in yaml.safe_load_all(helm.template(MATRIX[case])) if each]
+    rendered = [
+        each
+        for each in yaml.load_all(helm.template(MATRIX[case]), Loader=yaml.CSafeLoader)
+        if each
+    ]
 
     metadata = [each["metadata"] for each in rendered]
     names = [
@@ -204,7 +208,9 @@ def test_with_values_all_objects_are_different_and_carry_the_labels(helm: Helm, 
 
 def test_common_labels_and_annotations_are_on_everything_but_the_crd(helm: Helm) -> None:
     values = MATRIX["labels and annotations everywhere"]
-    rendered = [each for each in yaml.safe_load_all(helm.template(values)) if each]
+    rendered = [
+        each for each in yaml.load_all(helm.template(values), Loader=yaml.CSafeLoader) if each
+    ]
     pod = next(each["spec"]["template"] for each in rendered if each["kind"] == "Deployment")
 
     metadata = [*(each["metadata"] for each in rendered), pod["metadata"]]

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,7 @@ BREAKS: Mapping[str, Sequence[Change]] = {
 """What is wrong when an alert fires."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Scrapes:
     """What was read while a shard did not acknowledge, and an object could not be written."""
 
@@ -121,7 +122,7 @@ class Scrapes:
     apiserver: str
     """After the sharder was killed."""
 
-    @property
+    @cached_property
     def samples(self) -> list[Sample]:
         """The samples by which alerts are judged."""
         used = {name for rule in rules() for name in USED.findall(rule["expr"])}

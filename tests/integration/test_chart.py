@@ -161,17 +161,11 @@ def test_a_ring_has_a_short_name_and_columns(release: Release) -> None:
 
     short, wide = (_columns(release, name, *options) for options in ((), ("-o", "wide")))
 
-    assert [*short] == ["NAME", "READY", "SHARDS", "OBJECTS", "UNOWNED", "AGE"]
-    assert {"READY": "True", "SHARDS": "3", "OBJECTS": "9"}.items() <= short.items()
-    assert short["UNOWNED"] == "5"
     # The reference's columns are all there, and in their order.
-    reference = ["READY", "AVAILABLE", "SHARDS", "AGE"]
-    assert [column for column in wide if column in reference] == reference
-    assert {
-        "AVAILABLE": "2",
-        "STRATEGY": "ConsistentHash",
-        "UNASSIGNED": "4",
-    }.items() <= wide.items()
+    assert [*short] == ["NAME", "READY", "AVAILABLE", "SHARDS", "OBJECTS", "UNOWNED", "AGE"]
+    assert {"READY": "True", "AVAILABLE": "2", "SHARDS": "3"}.items() <= short.items()
+    assert {"OBJECTS": "9", "UNOWNED": "5"}.items() <= short.items()
+    assert {"STRATEGY": "ConsistentHash", "UNASSIGNED": "4"}.items() <= wide.items()
     assert {"COVERED": "False", "PAUSED": "Unknown", "REASON": "SoItIs"}.items() <= wide.items()
 
 

@@ -73,7 +73,9 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         "steering": "Authorized",
     }
     rendered = helm.template({"rings": [ring]})
-    policy = [m for m in yaml.safe_load_all(rendered) if m and "Policy" in m["kind"]]
+    policy = [
+        m for m in yaml.load_all(rendered, Loader=yaml.CSafeLoader) if m and "Policy" in m["kind"]
+    ]
     with ControlPlane() as plane:
         plane.kubectl("create", "namespace", NAMESPACE)
         plane.apply(RIGHTS)

@@ -59,7 +59,7 @@ def samples_of(scrape: str) -> list[Sample]:
     server's have it.
     """
     found = [s for family in text_string_to_metric_families(scrape) for s in family.samples]
-    is_there = {s.name: f"\n{s.name}" in scrape for s in found}
+    is_there = {name: f"\n{name}" in scrape for name in {s.name for s in found}}
     return [
         s if is_there[s.name] else s._replace(name=s.name.removesuffix("_total")) for s in found
     ]
