@@ -99,12 +99,13 @@ def main() -> int:
     asked.directory.mkdir(parents=True, exist_ok=True)
     file = asked.directory / "samples.json"
     known = dict[str, Sequence[Sample]]()
-    if file.exists():
-        known = msgspec.json.decode(file.read_bytes(), type=dict[str, Sequence[Sample]])
     for row in asked.rows:  # one after the other, since each wants the machine for itself
         profile = asked.directory / "profiles" / row.name
         with profiling(profile) if asked.profile else nullcontext():
-            known[row.name] = asyncio.run(measured(row, asked.scale))
+            samples = asyncio.run(measured(row, asked.scale))
+        if file.exists():
+            known = msgspec.json.decode(file.read_bytes(), type=dict[str, Sequence[Sample]])
+        known[row.name] = samples
         file.write_bytes(msgspec.json.format(msgspec.json.encode(known)))
     text = markdown([Result(row, known[name]) for name, row in ROWS.items() if name in known])
     (asked.directory / "report.md").write_text(text)

@@ -42,6 +42,9 @@ def first(demand: Demand, candidates: Sequence[Shard], counts: Counts) -> ShardN
     return candidates[0].name
 
 
+CUSTOM: Final[Mapping[str, CustomFunction]] = MappingProxyType({FIRST: first})
+
+
 def ring_of(strategy: StrategyName) -> ControllerRing:
     """Return a ring that places Secrets by this strategy."""
     return ControllerRing(
@@ -74,17 +77,26 @@ def snapshot_of(
     strategy: StrategyName,
     shards: int,
     namespaces: frozenset[str] = frozenset({"default"}),
-    previous: RingSnapshot | None = None,
 ) -> RingSnapshot:
     """Return a ring over Secrets with so many shards, without objects."""
-    custom: Mapping[str, CustomFunction] = MappingProxyType({FIRST: first})
     return build(
         ring_of(strategy),
         members=members_of(shards),
         namespaces=namespaces,
         served=[SERVED],
-        custom=custom,
-        previous=previous,
+        custom=CUSTOM,
+    )
+
+
+def joined(snapshot: RingSnapshot, members: Members) -> RingSnapshot:
+    """Return the snapshot that follows when the ring has these members."""
+    return build(
+        snapshot.ring,
+        members=members,
+        namespaces=snapshot.namespaces,
+        served=[SERVED],
+        custom=CUSTOM,
+        previous=snapshot,
     )
 
 

@@ -122,7 +122,7 @@ class Shards:
 
     def _shard(self, name: ShardName, draining: int | None, since: datetime | None) -> Shard:
         members, phase = self._snapshot.members, self.phases[name]
-        member = members.shards.get(name, MemberShard(name=name))
+        member = members.shards.get(name) or MemberShard(name=name)
         lease = self._leases.get(name)
         return Shard(
             name=name,

@@ -135,7 +135,7 @@ def _shards(snapshot: RingSnapshot) -> Iterator[tuple[ObjectRef, Shard]]:
     }
     for name in sorted(refs):
         shard = ShardName(name)
-        yield refs[name], members.shards.get(shard, Shard(name=shard))
+        yield refs[name], members.shards.get(shard) or Shard(name=shard)
 
 
 def _capacity(snapshot: RingSnapshot, shard: Shard) -> dict[str, str]:

@@ -86,7 +86,7 @@ async def reviews(scale: Scale) -> AsyncIterator[Sample]:
     """Let all strategies answer reviews of the usual size, beside null."""
     sizes = scale.sizes(3, 100, 1_000)
     async with load.started() as sender, target.started(*sizes) as server:
-        asked = Reviews(sender, batches=scale.of(8, 1), data=720)
+        asked = Reviews(sender, batches=scale.of(2, 1), data=720)
         for shards in sizes:
             # Beside large rings, small ones would find cold caches.
             turns = turns_of(asked, server, shards, scale.against)
@@ -108,7 +108,7 @@ async def large(scale: Scale) -> AsyncIterator[Sample]:
     """Let the default strategy answer reviews of 100 KB, beside null."""
     name = StrategyName.CONSISTENT_HASH
     async with load.started() as sender, target.started(3) as server:
-        asked = Reviews(sender, batches=scale.of(8, 1), data=100_000)
+        asked = Reviews(sender, batches=scale.of(4, 1), data=100_000)
         turns = [
             turn
             for turn in turns_of(asked, server, 3, scale.against)

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Final
 
 from hack.bench.row import Goal, Limit, Row, Sample, Scale, Turn, Values, take_turns
-from hack.bench.secrets_ring import GROUP, filled, members_of, request, snapshot_of
+from hack.bench.secrets_ring import GROUP, filled, joined, members_of, request
 from sharder.core.admission import decide
 from sharder.core.api.ring import StrategyName
 from sharder.core.leases.membership import Members
@@ -63,7 +63,7 @@ async def rebuilds(scale: Scale) -> AsyncIterator[Sample]:
     """Let one shard join a ring, for each strategy and size."""
     for shards in scale.sizes(3, 100, 1_000):
         turns = [
-            Turn(name, shards, partial(rebuilt, filled(name, shards), members_of(shards)))
+            Turn(name, shards, partial(rebuilt, filled(name, shards), members_of(shards + 1)))
             for name in StrategyName
         ]
         async for sample in take_turns(scale.of(11, 1), turns):
@@ -71,11 +71,10 @@ async def rebuilds(scale: Scale) -> AsyncIterator[Sample]:
 
 
 async def rebuilt(snapshot: RingSnapshot, members: Members) -> Values:
-    """Build the snapshot with one more shard."""
-    name = snapshot.ring.spec.placement.strategy
+    """Build the next snapshot, in which the ring has these members."""
     gc.collect()
     began = time.process_time()
-    snapshot_of(name, len(members.standings) + 1, previous=snapshot)
+    joined(snapshot, members)
     return {REBUILD: (time.process_time() - began) * 1e3}
 
 

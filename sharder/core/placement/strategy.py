@@ -56,7 +56,7 @@ class Layout:
     @cached_property
     def essence(self) -> tuple[object, ...]:
         """All that a strategy that follows can use; it omits capacities, which change often."""
-        described = [replace(shard, capacity={}) for shard in self.available]
+        described = [replace(s, capacity={}) if s.capacity else s for s in self.available]
         return self.spec, tuple(described), self.custom, self.newest
 
     @cached_property

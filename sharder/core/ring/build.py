@@ -113,7 +113,8 @@ def sharded_resources(ring: ControllerRing) -> tuple[RingResource, ...]:
 
 def _shards_of(members: Members, names: Iterable[ShardName]) -> tuple[Shard, ...]:
     """Return shards by name; without a Lease only the name of a shard is known."""
-    return tuple(members.shards.get(name, Shard(name=name)) for name in sorted(names))
+    # No default of `get`: it would be made for each of the shards, which may be a thousand.
+    return tuple(members.shards.get(name) or Shard(name=name) for name in sorted(names))
 
 
 def _tally_of(ring: ControllerRing, placer: Placer, previous: RingSnapshot | None) -> Tally | None:
