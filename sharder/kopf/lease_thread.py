@@ -16,6 +16,7 @@ from datetime import timedelta
 from random import SystemRandom  # noqa: TID251 - the composition root of a kopf process
 from typing import Final
 
+from sharder.config.settings import address_of
 from sharder.core.errors import LeaseLost
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kopf.drains import Drains, Touch
@@ -26,10 +27,12 @@ from sharder.kube.stores import leases
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.cluster import KubeCluster
+from sharder.sdk.exposition import process_metrics
 from sharder.sdk.lifecycle import lease_holder, serve_until_stopped
 from sharder.sdk.owned import Identity
 from sharder.sdk.permissions import needed_rights
 from sharder.sdk.preparation import Preparation, alone_on
+from sharder.sdk.probes import Readiness, probes
 from sharder.sdk.reconciler import Handled
 from sharder.sdk.ring_check import RingCheck
 from sharder.sdk.settings import Settings
@@ -65,6 +68,8 @@ class LeaseThread:
         self._end_kopf = end_kopf
         self._clock = SystemClock()
         self._rng = SystemRandom()
+        self._readiness = Readiness(self._clock)
+        self._metrics = process_metrics()
         self._kopf_loop = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
@@ -125,11 +130,29 @@ class LeaseThread:
         self._loop = asyncio.get_running_loop()
         lease = ObjectRef(self._settings.namespace, self._settings.name)
         with alone_on(lease, self._settings.kubeconfig, remedy=_REMEDY):
-            client = await connect(self._settings.kubeconfig or None)
-            try:
-                await self._serve_on(client, lease)
-            finally:
-                await client.close()
+            async with probes(
+                address_of(self._settings.http_address),
+                not_ready=self._readiness.reason,
+                metrics=self._metrics,
+                until_alive=self._until_kopf_runs,
+            ):
+                client = await connect(self._settings.kubeconfig or None)
+                client.observe(self._metrics.requested)
+                try:
+                    await self._serve_on(client, lease)
+                finally:
+                    await client.close()
+
+    async def _until_kopf_runs(self) -> None:
+        """Return when kopf's event loop has run: not while a handler blocks it."""
+        ran = Future[None]()
+
+        def run() -> None:
+            if not ran.done():  # the probe has given up
+                ran.set_result(None)
+
+        self._kopf_loop.call_soon_threadsafe(run)
+        await asyncio.wrap_future(ran)
 
     async def _serve_on(self, client: Client, lease: ObjectRef) -> None:
         settings, clock, rng = self._settings, self._clock, self._rng
@@ -156,9 +179,8 @@ class LeaseThread:
             )
             for resource in found.values()
         )
-        self._holder = lease_holder(
-            leases(client), self._identity.ring, settings, clock=clock, rng=rng
-        )
+        self._holder = self._lease_holder(client)
+        self._readiness.follow(self._holder.valid, lambda: True)
         try:
             await serve_until_stopped(
                 self._holder,
@@ -174,6 +196,17 @@ class LeaseThread:
             # Nothing renews the Lease from now on: not a moment is left to clean up.
             _log.error("ending the process: %s", error, exc_info=not isinstance(error, LeaseLost))
             os._exit(1)
+
+    def _lease_holder(self, client: Client) -> LeaseHolder:
+        ring, metrics = self._identity.ring, self._metrics
+        return lease_holder(
+            leases(client),
+            ring,
+            self._settings,
+            clock=self._clock,
+            rng=self._rng,
+            on_attempt=lambda _, answered: metrics.renewed(ring, succeeded=answered),
+        )
 
     def _cancel(self, uid: str) -> None:
         with suppress(RuntimeError):  # kopf's loop has ended

@@ -1,7 +1,7 @@
 """The HTTP port of a shard: `/healthz`, `/readyz` and `/metrics`."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Final
@@ -39,13 +39,22 @@ class Readiness:
         return "" if is_listed() else "the objects are not listed yet"
 
 
+async def at_once() -> None:
+    """Return at once."""
+
+
 @asynccontextmanager
 async def probes(
-    address: Address | None, *, not_ready: Callable[[], str], metrics: ShardMetrics
+    address: Address | None,
+    *,
+    not_ready: Callable[[], str],
+    metrics: ShardMetrics,
+    until_alive: Callable[[], Awaitable[None]] = at_once,
 ) -> AsyncGenerator[int, None]:
     """Serve, and yield the port; without an address do nothing, and yield 0.
 
-    The event loop answers, so a shard whose loop is blocked is not alive.
+    The event loop answers, so a shard whose loop is blocked is not alive.  If the work is on
+    another loop, `until_alive` returns when that one has run.
 
     Raises:
         ConfigError: the address cannot be listened on.
@@ -54,7 +63,7 @@ async def probes(
         yield 0
         return
     # No access log: probes would be most of it.
-    runner = web.AppRunner(_app(not_ready, metrics), access_log=None)
+    runner = web.AppRunner(_app(not_ready, metrics, until_alive), access_log=None)
     await runner.setup()
     try:
         try:
@@ -69,8 +78,11 @@ async def probes(
         await runner.cleanup()
 
 
-def _app(not_ready: Callable[[], str], metrics: ShardMetrics) -> web.Application:
+def _app(
+    not_ready: Callable[[], str], metrics: ShardMetrics, until_alive: Callable[[], Awaitable[None]]
+) -> web.Application:
     async def healthz(_: web.Request) -> web.Response:
+        await until_alive()
         return web.json_response({"alive": True})
 
     async def readyz(_: web.Request) -> web.Response:

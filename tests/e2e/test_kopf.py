@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.request import urlopen
 
 import pytest
 
@@ -14,12 +16,15 @@ from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.ownership import DRAIN, Observer, create_secrets, observing
 from hack.playground import NAMESPACE, RING, ROOT, SHARDS, Playground
+from hack.ports import free_ports
 from sharder.core.api.lease import Lease
 from sharder.core.names import ObjectRef, RingName, owner_label, pin_label
 from sharder.kube.client import Client, connect
 from sharder.kube.stores import leases
+from sharder.metrics.registry import PREFIX
 from tests.support.eventually import eventually
 from tests.support.overlaps import WorkTime, overlaps, work_times
+from tests.support.samples import total
 
 RUN: Final = (sys.executable, "-m", "kopf", "run", "--all-namespaces")
 OPERATOR: Final = ROOT / "tests/e2e/kopf_operator.py"
@@ -57,6 +62,8 @@ class Observed:
     done_after_loss: str
     listed: dict[str, dict[str, str]]
     """Data and labels of the ConfigMap that the example in the documents has made."""
+    shown: dict[str, str]
+    """What its port then shows, by path."""
     released: int
     released_lease: Lease
     logs: str
@@ -127,14 +134,26 @@ def test_a_replica_that_lost_its_lease_ends_in_the_middle_of_its_work(observed: 
     assert observed.done_after_loss == ""
 
 
-def test_a_replica_that_is_stopped_releases_its_lease(observed: Observed) -> None:
+def test_a_replica_that_is_interrupted_releases_its_lease(observed: Observed) -> None:
     assert observed.released == 0
     assert observed.released_lease.spec.holder_identity in {"", None}
+
+
+def test_a_replica_that_is_interrupted_does_not_drain_its_objects(observed: Observed) -> None:
+    assert "acquired lease" in observed.logs
+    assert "evacuat" not in observed.logs
 
 
 def test_the_example_makes_children_that_its_shard_owns(observed: Observed) -> None:
     assert observed.listed["data"] == {"user": "present"}
     assert observed.listed["labels"][owner_label(RingName(LISTED))] == "lister"
+
+
+def test_the_example_serves_health_and_metrics(observed: Observed) -> None:
+    assert json.loads(observed.shown["/healthz"]) == {"alive": True}
+    assert json.loads(observed.shown["/readyz"]) == {"ready": True, "reason": ""}
+    renewals, scrape = PREFIX + "lease_renewals_total", observed.shown["/metrics"]
+    assert total(scrape, renewals, controllerring=LISTED, result="success") > 0
 
 
 class _Play:
@@ -144,6 +163,7 @@ class _Play:
         self.playground = Playground(plane)
         self.plane = plane
         self.logs: Path = plane.directory / "logs"
+        (self._port,) = free_ports(1)
 
     async def run(self) -> Observed:
         self.playground.install()
@@ -158,7 +178,9 @@ class _Play:
             stopped, left_behind = await self._drain_on_stop(observer)
             lost, done_after_loss = await self._lose()
             listed = await self._list_keys()
-            released = await asyncio.to_thread(self.playground.stop, "shard-0")
+            shown = {path: await self._show(path) for path in ("/healthz", "/readyz", "/metrics")}
+            stop = self.plane.supervisor.stop
+            released = await asyncio.to_thread(stop, "shard-0", signal.SIGINT)
             return Observed(
                 placed=placed,
                 worked=worked,
@@ -172,6 +194,7 @@ class _Play:
                 lost_log=self.playground.log("shard-3"),
                 done_after_loss=done_after_loss,
                 listed=listed,
+                shown=shown,
                 released=released,
                 released_lease=await self._lease("shard-0"),
                 logs=self.playground.log("shard-0"),
@@ -180,7 +203,7 @@ class _Play:
     async def _place(
         self, observer: Observer, client: Client
     ) -> tuple[dict[str, str], dict[str, set[str]]]:
-        self._start("shard-0", SHARD_DRAIN_GRACE="2s")
+        self._start("shard-0", SHARD_DRAIN_GRACE="2s", SHARD_DRAIN_ON_STOP="60s")
         self._start("shard-1")
         await self._settled(observer, "shard-0", "shard-1")
         await create_secrets(client, PLAIN)
@@ -296,7 +319,8 @@ class _Play:
     async def _list_keys(self) -> dict[str, dict[str, str]]:
         """Run the example of the documents with one Secret."""
         await asyncio.to_thread(self.plane.apply, _example_ring())
-        self._start("lister", EXAMPLE)
+        address = f"127.0.0.1:{self._port}"
+        self._start("lister", EXAMPLE, SHARD_HTTP_ADDRESS=address)
         await eventually(lambda: self._holds("lister"), within=60)
         secret = ("create", "secret", "generic", "x", "--from-literal=user=me")
         await asyncio.to_thread(self.plane.kubectl, *secret, "--namespace", LISTED)
@@ -307,6 +331,13 @@ class _Play:
             return {"data": found["data"], "labels": found["metadata"]["labels"]}
 
         return await eventually(listed, within=60)
+
+    async def _show(self, path: str) -> str:
+        """Return what the example shows under a path of its port, which answers with 200."""
+        url = f"http://127.0.0.1:{self._port}{path}"
+        with await asyncio.to_thread(urlopen, url, timeout=30) as answer:
+            text: bytes = answer.read()
+            return text.decode()
 
     def _start(self, name: str, file: Path = OPERATOR, **settings: str) -> None:
         self.playground.start_shard(name, (*RUN, str(file)), PYTHONPATH=str(ROOT), **settings)
