@@ -23,11 +23,11 @@ def main() -> int:
     verdict = judge(played.trace)
     wrong = verdict.problems(LONGEST_SECONDS)
     print(report(played, verdict, wrong))  # noqa: T201 - what it is for
+    if wrong and not given.replay:
+        print(f"kept, to judge again: --replay {keep(played)}")  # noqa: T201
     if played.setup.mutant:
         print(_found(played, wrong))  # noqa: T201
         return int(not wrong)
-    if wrong and not given.replay:
-        print(f"kept, to judge again: --replay {keep(played)}")  # noqa: T201
     return int(bool(wrong))
 
 

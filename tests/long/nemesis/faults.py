@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -125,7 +125,9 @@ class Faults:
         way.release()
 
     async def _outage(self, fault: Fault) -> None:
-        plane, begin = self.actors.stage.plane, time.monotonic()
+        plane, outages = self.actors.stage.plane, self.actors.recording.outages
+        outage = Span(begin=time.monotonic())
+        outages.append(outage)
         stop, start = (
             (plane.stop_etcd, plane.start_etcd)
             if fault.kind is Kind.ETCD
@@ -136,7 +138,7 @@ class Faults:
         await asyncio.to_thread(start)
         while not await asyncio.to_thread(plane.is_ready):  # noqa: ASYNC110 - a process
             await asyncio.sleep(POLL_SECONDS)
-        self.actors.recording.outages.append(Span(begin=begin, end=time.monotonic()))
+        outages[outages.index(outage)] = replace(outage, end=time.monotonic())
 
     async def _delete_lease(self, fault: Fault) -> None:
         await self._write("delete", "lease", shard_of(RING, fault.target), "-n", SHARDS)
