@@ -81,10 +81,8 @@ class Story:
         """Start the first shards; `careless` is the one that will write too late."""
         headline(f"Start {len(names)} shards: controllers that keep checksums of Secrets")
         began = time.monotonic()
-        async with asyncio.TaskGroup() as group:
-            for name in names:
-                command = CARELESS if name == careless else CONTROLLER
-                group.create_task(asyncio.to_thread(self._start, name, command))
+        for name in names:
+            self._start(name, CARELESS if name == careless else CONTROLLER)
         self._live = set(names)
         await self._settle(within=30)
         self._note("start", f"{len(names)} shards joined the ring", time.monotonic() - began)
@@ -140,6 +138,7 @@ class Story:
             else f"Add {name}: existing objects stay where they are under {self._strategy}"
         )
         before = await self._observer.look()
+        # Users go on meanwhile.
         await asyncio.to_thread(self._start, name)
         self._live.add(name)
         after, seconds = await self._settle(within=60)
