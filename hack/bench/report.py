@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import log
 from statistics import fmean, median
 
-from hack.bench.row import Goal, Row, Sample
+from hack.bench.row import Goal, Limit, Row, Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +41,31 @@ class Result:
         longest = max((sample.values for sample in self.samples), key=len)
         return list(dict.fromkeys([*longest, *(c for s in self.samples for c in s.values)]))
 
-    def figure(self, case: str, size: int, column: str) -> Figure | None:
-        """Return a figure, None where there are no samples of it."""
-        found = [
+    def values(self, case: str, size: int, column: str) -> list[float]:
+        """Return the samples of a column, one for each round."""
+        return [
             sample.values[column]
             for sample in self.samples
             if (sample.case, sample.size) == (case, size) and column in sample.values
         ]
+
+    def figure(self, case: str, size: int, column: str) -> Figure | None:
+        """Return a figure, None where there are no samples of it."""
+        found = self.values(case, size, column)
         return Figure.of(found) if found else None
 
-    def ratio(self, goal: Goal) -> float | None:
-        """Return what a goal judges, None if that was not measured."""
-        figure = self.figure(goal.case, goal.size, goal.column)
-        if figure is None or not goal.over:
-            return None if figure is None else figure.median
-        size = goal.size if goal.over_size is None else goal.over_size
-        base = self.figure(goal.over, size, goal.column)
-        return None if base is None else figure.median / base.median
+    def judged(self, goal: Goal) -> float | None:
+        """Return what a goal judges, None if that was not measured.
+
+        A ratio is the median of those of each round: what else the machine does changes from one
+        round to the next.
+        """
+        found = self.values(goal.case, goal.size, goal.column)
+        if goal.over:
+            size = goal.size if goal.over_size is None else goal.over_size
+            base = self.values(goal.over, size, goal.column)
+            found = [value / other for value, other in zip(found, base, strict=False)]
+        return median(found) if found else None
 
     def growth(self, column: str) -> dict[str, float]:
         """Return with what power of the size a column grows, for each case with several sizes."""
@@ -86,7 +94,7 @@ def goals(results: Iterable[Result]) -> str:
         (result.row.name, what(goal), bound(goal), shown(measured), verdict(goal, measured))
         for result in results
         for goal in result.row.goals
-        if (measured := result.ratio(goal)) is not None
+        if (measured := result.judged(goal)) is not None
     ]
     return table(("Row", "What", "Goal", "Measured", ""), rows)
 
@@ -119,9 +127,10 @@ def section(result: Result) -> str:
     lines = []
     for case, size in result.cases:
         cells = [case, *([f"{size:,}"] if sized else []), spread(result, case, size, judged)]
-        figure, base = (result.figure(each, size, judged) for each in (case, row.base))
         if row.base:
-            cells.append(f"{figure.median / base.median:.2f}" if figure and base else "-")
+            over = Goal(case=case, size=size, column=judged, limit=Limit(1), over=row.base)
+            ratio = result.judged(over)
+            cells.append("-" if ratio is None else f"{ratio:.2f}")
         lines.append((*cells, *(spread(result, case, size, column) for column in others)))
     text = f"## {row.name}\n\n{row.what}\n\n{table([*head, *others], lines)}"
     growth = result.growth(judged)

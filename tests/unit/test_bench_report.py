@@ -32,11 +32,12 @@ def test_a_figure_is_the_median_with_the_lowest_and_the_highest() -> None:
     assert Figure.of([3.0, 1.0, 7.0]) == Figure(3.0, 1.0, 7.0)
 
 
-def test_a_goal_over_another_case_judges_the_ratio_of_the_medians() -> None:
+def test_a_goal_over_another_case_judges_the_median_of_the_ratios_of_each_round() -> None:
     goal = Goal(case="ours", size=3, column=CPU, limit=Limit(1.25), over="null")
-    result = Result(row(goal), [*samples("null", 3, 10, 20, 90), *samples("ours", 3, 24)])
+    found = [*samples("null", 3, 10, 20, 90), *samples("ours", 3, 12, 60, 99)]
+    result = Result(row(goal), found)
 
-    assert result.ratio(goal) == 1.2
+    assert result.judged(goal) == 1.2
     assert goal.limit.holds(1.2)
 
 
@@ -45,15 +46,15 @@ def test_a_goal_over_another_size_judges_the_growth() -> None:
 
     result = Result(row(goal), [*samples("a", 1, 10), *samples("a", 9, 15)])
 
-    assert result.ratio(goal) == 1.5
+    assert result.judged(goal) == 1.5
     assert not goal.limit.holds(1.5)
 
 
 def test_what_was_not_measured_is_not_judged() -> None:
     goal = Goal(case="ours", size=1_000, column=CPU, limit=Limit(1.25), over="null")
 
-    assert Result(row(goal), samples("ours", 1_000, 24)).ratio(goal) is None
-    assert Result(row(goal), samples("null", 1_000, 24)).ratio(goal) is None
+    assert Result(row(goal), samples("ours", 1_000, 24)).judged(goal) is None
+    assert Result(row(goal), samples("null", 1_000, 24)).judged(goal) is None
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
@@ -76,14 +77,14 @@ def test_the_report_has_goals_spreads_ratios_and_growth() -> None:
         "## Goals\n\n"
         "| Row | What | Goal | Measured |  |\n"
         "|---|---|---|---|---|\n"
-        "| answers | ours at 3: CPU in µs over null | ≤ 1.25 | 1.33 | missed |\n"
-        "| answers | ours at 3: per second over null | ≥ 0.5 | 0.741 | reached |\n\n"
+        "| answers | ours at 3: CPU in µs over null | ≤ 1.25 | 1.5 | missed |\n"
+        "| answers | ours at 3: per second over null | ≥ 0.5 | 0.667 | reached |\n\n"
         "## answers\n\n"
         "An answer.\n\n"
         "| Case | Size | CPU, µs | over null | per second |\n"
         "|---|---|---|---|---|\n"
         "| null | 3 | 45 (40 to 50) | 1.00 | 22,500 (20,000 to 25,000) |\n"
-        "| ours | 3 | 60 | 1.33 | 16,667 |\n"
+        "| ours | 3 | 60 | 1.50 | 16,667 |\n"
         "| ours | 30 | 600 | - | 1,667 |\n\n"
         "CPU, µs grows with this power of the size: ours 1.00.\n"
     )

@@ -26,31 +26,40 @@ type connection struct {
 }
 
 // exchange sends a request and reads its answer, which is good with a status of 2xx and `expect`
-// in its body.
+// in its body.  A connection that was idle may have been closed: then it is opened once more.
 func (c *connection) exchange(method, path, kind, body, expect string) error {
+	wasOpen := c.conn != nil
+	answer, content, err := c.attempt(method, path, kind, body)
+	if err != nil && wasOpen {
+		answer, content, err = c.attempt(method, path, kind, body)
+	}
+	if err == nil && (answer.StatusCode/100 != 2 || !bytes.Contains(content, []byte(expect))) {
+		err = fmt.Errorf("%s: %.300s", answer.Status, content)
+	}
+	return err
+}
+
+// attempt sends a request and reads its answer; an error ends the connection.
+func (c *connection) attempt(method, path, kind, body string) (*http.Response, []byte, error) {
 	if err := c.connect(); err != nil {
-		return err
+		return nil, nil, err
 	}
 	c.buffer.Reset()
 	fmt.Fprintf(&c.buffer, "%s %s HTTP/1.1\r\nhost: localhost\r\naccept: application/json, */*\r\n", method, path)
 	fmt.Fprintf(&c.buffer, "content-type: %s\r\ncontent-length: %d\r\n\r\n%s", kind, len(body), body)
-	_, err := c.conn.Write(c.buffer.Bytes())
-	if err != nil {
-		return c.broken(err)
+	if _, err := c.conn.Write(c.buffer.Bytes()); err != nil {
+		return nil, nil, c.broken(err)
 	}
 	answer, err := http.ReadResponse(c.reader, nil)
 	if err != nil {
-		return c.broken(err)
+		return nil, nil, c.broken(err)
 	}
 	content, err := io.ReadAll(answer.Body)
 	answer.Body.Close()
 	if err != nil || answer.Close {
 		c.broken(err)
 	}
-	if err == nil && (answer.StatusCode/100 != 2 || !bytes.Contains(content, []byte(expect))) {
-		err = fmt.Errorf("%s: %.300s", answer.Status, content)
-	}
-	return err
+	return answer, content, err
 }
 
 // connect opens the connection, if it is not open.  Servers are on the loopback, so their
