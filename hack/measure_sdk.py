@@ -1,0 +1,236 @@
+"""What a controller costs that finds nothing to do: on the SDK, and the same one on kopf.
+
+`python -m hack.measure_sdk` prints a table, after some five minutes.  For each Secret the
+controller checks that there is a ConfigMap; all of them are there, so nobody writes anything but
+what a framework writes for itself.  Each controller is a process with a real API server.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+
+from hack.control_plane import ControlPlane
+from hack.idle_controller import OWNER
+from sharder.core.api.meta import Json, PartialObject
+from sharder.kube.client import MERGE_PATCH, Client, connect
+
+OBJECTS: Final = 10_000
+TOUCHED: Final = 2_000
+"""Secrets that get another label when the controller has started."""
+AT_ONCE: Final = 16
+SHARD, NOBODY = "shard", "nobody"
+"""A shard with all objects, and one with none."""
+COLLECTION: Final = "/api/v1/namespaces/default/"
+CASES: Final = {
+    "SDK with `cache`": "cache",
+    "SDK": "reads",
+    "kopf, first start": "kopf",
+    "kopf, later": "kopf",
+}
+TICK: Final = os.sysconf("SC_CLK_TCK")
+QUIET_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What was counted until now."""
+
+    clock: float
+    """Monotonic seconds."""
+    cpu: float
+    """Seconds of the controller."""
+    requests: float
+    """About Secrets and ConfigMaps, without watches."""
+
+
+class Controller:
+    """A controller at work."""
+
+    def __init__(self, process: asyncio.subprocess.Process, client: Client) -> None:
+        """`client` reads the metrics of the API server."""
+        self._process = process
+        self._client = client
+        self.reconciles = 0
+        """How often it has reconciled."""
+
+    async def until(self, *, objects: int = 0, reconciles: int = 0) -> None:
+        """Wait until it has reconciled so many objects, so often."""
+        assert self._process.stdout is not None  # noqa: S101 - it is a pipe
+        while line := await self._process.stdout.readline():
+            names, self.reconciles = map(int, line.split())
+            if names >= objects and self.reconciles >= reconciles:
+                return
+        raise SystemExit(f"the controller ended with {await self._process.wait()}")
+
+    async def rest(self) -> None:
+        """Wait until it does nothing but keep its Lease."""
+        before = -1.0
+        while self.cpu() - before > 0.02:
+            before = self.cpu()
+            await asyncio.sleep(QUIET_SECONDS)
+
+    async def read(self) -> Reading:
+        """Read the counters."""
+        return Reading(
+            clock=time.monotonic(), cpu=self.cpu(), requests=await requests(self._client)
+        )
+
+    def cpu(self) -> float:
+        """Return the CPU time of the process in seconds (proc(5))."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICK
+
+    def memory(self) -> int:
+        """Return the bytes of the process in memory."""
+        pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+@asynccontextmanager
+async def controller(
+    mode: str, shard: str, kubeconfig: Path, client: Client
+) -> AsyncIterator[Controller]:
+    """Run a controller as long as the block lasts."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "hack.idle_controller", mode, shard),
+        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        stdout=subprocess.PIPE,
+    )
+    try:
+        yield Controller(process, client)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        await process.wait()
+
+
+async def requests(client: Client) -> float:
+    """Return how many requests the API server has answered."""
+    text = (await client.request("GET", "/metrics", accept="text/plain")).decode()
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(text)
+        if family.name == "apiserver_request"
+        for sample in family.samples
+        if sample.labels["resource"] in {"secrets", "configmaps"}
+        and sample.labels["verb"] != "WATCH"
+    )
+
+
+async def for_each(numbers: range, act: Callable[[int], Coroutine[object, object, None]]) -> None:
+    """Do something for each number, some at a time."""
+    left = iter(numbers)
+
+    async def work() -> None:
+        for number in left:
+            await act(number)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(AT_ONCE):
+            group.create_task(work())
+
+
+async def create(client: Client, number: int) -> None:
+    """Create a Secret and its ConfigMap."""
+    metadata: dict[str, Json] = {
+        "name": f"object-{number:05}",
+        "labels": {OWNER: SHARD, "app": "measured"},
+    }
+    body: Json = {"metadata": metadata, "stringData": {"password": "x" * 100}}
+    answer = await client.request("POST", f"{COLLECTION}secrets", body=body)
+    parent = msgspec.json.decode(answer, type=PartialObject).metadata
+    reference: Json = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "name": parent.name,
+        "uid": parent.uid,
+        "controller": True,
+    }
+    child: Json = {
+        "metadata": {**metadata, "ownerReferences": [reference]},
+        "data": {"password": "present"},
+    }
+    await client.request("POST", f"{COLLECTION}configmaps", body=child)
+
+
+async def touch(client: Client, number: int, value: str) -> None:
+    """Change a label of a Secret."""
+    body: Json = {"metadata": {"labels": {"app": value}}}
+    path = f"{COLLECTION}secrets/object-{number:05}"
+    await client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+
+
+async def measure_empty(mode: str, kubeconfig: Path, client: Client) -> int:
+    """Return the memory of a controller that has no objects."""
+    async with controller(mode, NOBODY, kubeconfig, client) as idle:
+        await asyncio.sleep(QUIET_SECONDS)
+        await idle.rest()
+        return idle.memory()
+
+
+async def measure(index: int, kubeconfig: Path, client: Client, empty: int) -> str:
+    """Measure a controller; return a row of the table.
+
+    Args:
+        index: Of its case.
+        kubeconfig: For the controller.
+        client: To change objects and read metrics.
+        empty: What `measure_empty` returns.
+    """
+    case, mode = [*CASES.items()][index]
+    before, began = await requests(client), time.monotonic()
+    async with controller(mode, SHARD, kubeconfig, client) as busy:
+        await busy.until(objects=OBJECTS)
+        seconds = time.monotonic() - began
+        await busy.rest()
+        started = await busy.read()
+        memory = busy.memory()
+        await for_each(range(TOUCHED), lambda number: touch(client, number, f"case-{index}"))
+        await busy.until(reconciles=busy.reconciles + TOUCHED)
+        await busy.rest()
+        touched = await busy.read()
+    return (
+        f"| {case} | {seconds:.1f} s | {started.cpu:.1f} s "
+        f"| {(started.requests - before) / OBJECTS:.2f} "
+        f"| {(memory - empty) / OBJECTS:,.0f} "
+        f"| {(touched.cpu - started.cpu) / TOUCHED * 1e6:,.0f} µs "
+        f"| {(touched.requests - started.requests) / TOUCHED - 1:.2f} |"
+    )
+
+
+async def show(plane: ControlPlane) -> None:
+    """Create the objects, and print the table."""
+    client = await connect(str(plane.admin_kubeconfig))
+    try:
+        await for_each(range(OBJECTS), lambda number: create(client, number))
+        print(f"{OBJECTS:,} Secrets, each with a ConfigMap; {TOUCHED:,} of them change then.\n")
+        print(
+            "| Controller | Start | CPU of it | Requests per object | Bytes per object "
+            "| CPU per reconcile | Requests per reconcile |\n|---|---|---|---|---|---|---|"
+        )
+        user = plane.admin_kubeconfig, client
+        empty = {mode: await measure_empty(mode, *user) for mode in {*CASES.values()}}
+        for index, mode in enumerate(CASES.values()):
+            print(await measure(index, *user, empty[mode]), flush=True)
+    finally:
+        await client.close()
+
+
+def main() -> None:
+    """Print the table."""
+    with ControlPlane() as plane:
+        asyncio.run(show(plane))
+
+
+if __name__ == "__main__":
+    main()
