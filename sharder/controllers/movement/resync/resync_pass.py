@@ -148,18 +148,22 @@ class ResyncPass:
                         owners.note(self._snapshot, obj, self._reservations.plan(obj))
 
     async def _gather(self, main: RingResource, owners: Owners) -> None:
-        """Move the dependents of the main objects to their owners' shards."""
+        """Move the dependents of the main objects to their owners' shards.
+
+        Those of lost shards come last: from their writes to those of their owners the Lease of the
+        shard is held, so that it cannot return to objects whose dependents are gone.
+        """
         decide = partial(plan_controlled, self._snapshot, owners=owners)
-        for controlled in main.controlled_resources:
-            if self._snapshot.roles[controlled.id] is not Role.CONTROLLED:
-                continue
-            try:
-                resource = await self._lists.find(controlled.id)
-                for labels in (self._stranded, self._settled):
+        for labels in (self._settled, self._stranded):
+            for controlled in main.controlled_resources:
+                if self._snapshot.roles[controlled.id] is not Role.CONTROLLED:
+                    continue
+                try:
+                    resource = await self._lists.find(controlled.id)
                     await self._lists.move_controlled(resource, labels, decide)
-            except NotFound as error:
-                # It has no objects that the main objects could wait for.
-                self._lists.unreadable(controlled.id, error)
+                except NotFound as error:
+                    # It has no objects that the main objects could wait for.
+                    self._lists.unreadable(controlled.id, error)
 
     def _plan_free(self, resource: Resource, obj: PartialObject) -> Step:
         """Leave an object that just lost its owner label to the hand-over."""

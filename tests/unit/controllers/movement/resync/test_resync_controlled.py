@@ -35,6 +35,19 @@ async def test_what_an_object_controls_goes_before_it() -> None:
     assert await cluster.owners(SECRETS) == {"s": A}
 
 
+async def test_nothing_is_listed_between_what_a_lost_shard_controls_and_its_owner() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        owner = await cluster.add(SECRETS, "s", owner=C)
+        await cluster.add(CONFIGMAPS, "c", owner=C, controlled_by=owner)
+        await resync(cluster).reconcile(DEMO)
+
+    verbs = [(call.verb, call.resource) for call in cluster.objects.calls]
+    moved = verbs.index(("patch", CONFIGMAPS)), verbs.index(("patch", SECRETS))
+    assert ("stream", CONFIGMAPS) not in verbs[slice(*moved)]
+
+
 async def test_what_a_draining_object_controls_stays() -> None:
     cluster = Cluster()
 
