@@ -1,7 +1,5 @@
 """The promises of `sharder.core.admission`: for any request, never a refusal, never a theft."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -63,7 +61,7 @@ def test_what_was_decided_once_is_not_changed_by_asking_again(
 ) -> None:
     first = decide(review, snapshot, SHARDERS)
 
-    again = replace(review, obj=admitted(review.obj, first.operations))
+    again = structs.replace(review, obj=admitted(review.obj, first.operations))
     second = decide(again, snapshot, SHARDERS)
 
     assert second.assigned is None
@@ -152,6 +150,7 @@ def test_what_a_request_says_of_a_new_main_object_counts_for_nothing(
 def test_the_name_of_the_user_decides_nothing_about_a_new_object(
     review: Review, snapshot: RingSnapshot, username: str
 ) -> None:
-    other = replace(review, writer=replace(review.writer, username=username))
+    writer = structs.replace(review.writer, username=username)
+    other = structs.replace(review, writer=writer)
 
     assert decide(review, snapshot, SHARDERS) == decide(other, snapshot, SHARDERS)

@@ -190,8 +190,8 @@ MUTANTS = (
     Mutant(
         name="removes labels that are not there",
         module="core/movement/patches.py",
-        old="for key, value in wanted.items() if current.get(key) != value}",
-        new="for key, value in wanted.items() if value is None or current.get(key) != value}",
+        old="if current.get(key) == value:",
+        new="if value is not None and current.get(key) == value:",
     ),
     # What moves first
     Mutant(
