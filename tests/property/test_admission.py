@@ -150,6 +150,7 @@ def test_what_a_request_says_of_a_new_main_object_counts_for_nothing(
 def test_the_name_of_the_user_decides_nothing_about_a_new_object(
     review: Review, snapshot: RingSnapshot, username: str
 ) -> None:
-    other = structs.replace(review, writer=structs.replace(review.writer, username=username))
+    writer = structs.replace(review.writer, username=username)
+    other = structs.replace(review, writer=writer)
 
     assert decide(review, snapshot, SHARDERS) == decide(other, snapshot, SHARDERS)

@@ -7,7 +7,8 @@ webhook (S4: HTTP), S11 (certificates).
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec import structs
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.names import SHARDER_IDENTITY, is_label_value
@@ -59,7 +60,7 @@ def expect_no_addition(
         obj = admitted(review.obj, operations)
     except PatchError as error:
         raise Broken(f"S4: the request would be refused: {error}") from error
-    again = admit(replace(review, obj=obj), snapshot).operations
+    again = admit(structs.replace(review, obj=obj), snapshot).operations
     if not _is_given_back(review, obj):
         expect("S4", not again, f"applied twice it says {again}")
     return obj
