@@ -5,6 +5,7 @@
 
 # ruff: noqa: PLC0415 - see above
 
+import gc
 import sys
 from functools import partial
 from pathlib import Path
@@ -56,7 +57,9 @@ def main() -> None:
     if program.is_completing():
         program.complete(_app)
     name = Path(sys.argv[0]).name
-    sys.exit(run_command(sys.argv[1:], name.replace("kubectl-", "kubectl ")))
+    code = run_command(sys.argv[1:], name.replace("kubectl-", "kubectl "))
+    gc.freeze()  # else the interpreter searches all modules for garbage before it ends
+    sys.exit(code)
 
 
 def run_command(arguments: list[str], name: str = "sharder") -> int:

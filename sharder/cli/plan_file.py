@@ -6,6 +6,7 @@ from pathlib import Path
 from sharder.config import Settings
 from sharder.config.strategies import installed
 from sharder.core.api.lease import parse_time
+from sharder.core.api.ring import StrategyName
 from sharder.core.errors import ConfigError
 from sharder.core.preview.dump import decode_dump, plan_dump
 from sharder.core.preview.report import PlanReport
@@ -30,7 +31,11 @@ def plan(file: Path, now: str | None, what_if: WhatIf) -> PlanReport:
         dump = decode_dump(data)
     except ConfigError as error:
         raise ConfigError(f"cannot plan from {file}: {error}") from error
-    default = Settings().webhook.config.namespace_selector
+    strategy = what_if.ring(dump.ring).spec.placement.strategy
     return plan_dump(
-        dump, instant or dump.newest_renewal(), default, what_if=what_if, custom=installed()
+        dump,
+        instant or dump.newest_renewal(),
+        Settings().webhook.config.namespace_selector,
+        what_if=what_if,
+        custom=installed() if strategy is StrategyName.CUSTOM else {},
     )
