@@ -3,16 +3,17 @@
 Each shard has a token that is bound to a pod of its name, so every request shows whose it is.
 """
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from hack.ownership import OWNER
 from hack.playground import MANIFESTS, RING, SHARDS
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.meta import Json, PartialObject
 from sharder.core.fence.policy import policy_name
 from sharder.core.names import RingName
 
@@ -20,6 +21,8 @@ POLICY: Final = MANIFESTS / "audit.yaml"
 POD: Final = "authentication.kubernetes.io/pod-name"
 SHARD: Final = f"system:serviceaccount:{SHARDS}:{SHARDS}"
 FENCE: Final = f"'{policy_name(RingName(RING))}'"
+
+T = TypeVar("T")
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -74,21 +77,38 @@ class Writes:
     """What was said to users whose writes were refused."""
 
 
-def audit_flags(log: Path) -> tuple[str, ...]:
-    """Return flags of the API server, by which it writes this file before it answers."""
+def audit_flags(policy: Path, log: Path) -> tuple[str, ...]:
+    """Return flags of the API server, by which it writes `log` before it answers."""
     return (
-        f"--audit-policy-file={POLICY}",
+        f"--audit-policy-file={policy}",
         f"--audit-log-path={log}",
         "--audit-log-mode=blocking",
-        "--audit-log-maxsize=1000",  # megabytes, so that it stays one file
+        "--audit-log-maxsize=10000",  # megabytes, so that it stays one file
     )
+
+
+def audit_policy(rule: Json) -> str:
+    """Return an audit policy that logs the answers to what `rule` covers, and nothing else."""
+    policy: Json = {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [rule, {"level": "None"}],
+    }
+    return json.dumps(policy)
+
+
+def events(lines: Iterable[bytes], kind: type[T]) -> Iterator[T]:
+    """Yield the lines of an audit log; the last one may be just being written, and is left out."""
+    decoder = msgspec.json.Decoder(kind)
+    return (decoder.decode(line) for line in lines if line.endswith(b"\n"))
 
 
 def writes_in(lines: Iterable[bytes]) -> Writes:
     """Return how the writes ended of which an audit log has these lines."""
-    events = [_DECODER.decode(line) for line in lines if line.endswith(b"\n")]
-    shards = [event for event in events if event.user.username == SHARD]
-    refused = [event for event in events if event.is_refused]
+    writes = list(events(lines, _Event))
+    shards = [event for event in writes if event.user.username == SHARD]
+    refused = [event for event in writes if event.is_refused]
     return Writes(
         foreign=sum(event.is_foreign for event in shards if not event.is_refused),
         fenced=tuple(
@@ -100,6 +120,3 @@ def writes_in(lines: Iterable[bytes]) -> Writes:
             event.response_status.message for event in refused if event.user.username != SHARD
         ),
     )
-
-
-_DECODER: Final = msgspec.json.Decoder(_Event)

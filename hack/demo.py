@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from hack.audit_log import audit_flags
+from hack.audit_log import POLICY, audit_flags
 from hack.binaries import BinariesError, control_plane
 from hack.control_plane import ControlPlane, ControlPlaneError
 from hack.demo_story import LEASE_SECONDS, Story, console, headline
@@ -109,7 +109,7 @@ def play(strategy: StrategyName, *, keep: bool) -> None:
         console.print("ended the demo that was still running")
     headline("Start a control plane: etcd and kube-apiserver on the loopback")
     began = time.monotonic()
-    flags = audit_flags(DIRECTORY / AUDIT_LOG)
+    flags = audit_flags(POLICY, DIRECTORY / AUDIT_LOG)
     with ControlPlane(directory=DIRECTORY, apiserver_flags=flags) as plane:
         playground = Playground(plane, lease_seconds=LEASE_SECONDS)
         playground.install()

@@ -3,7 +3,6 @@
 Each shard has a token of a pod of its own name, so every request tells whose it is.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -11,12 +10,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from hack.playground import NAMESPACE, SHARDS
+from hack.audit_log import POD, SHARD, audit_flags, audit_policy, events
+from hack.playground import NAMESPACE
 from sharder.core.api.meta import Json, PartialObject
 from sharder.sdk.metadata import OwnObject
 
-POD: Final = "authentication.kubernetes.io/pod-name"
-SHARD: Final = f"system:serviceaccount:{SHARDS}:checksum-controller"
 STORY: Final[Json] = {
     "namespaces": [NAMESPACE],
     "verbs": ["create", "update", "patch"],
@@ -85,32 +83,18 @@ class WriteLog:
         self._policy, self._log = directory / "policy.json", directory / "log"
         self._account = account
         assert isinstance(rule, dict)
-        policy = {
-            "apiVersion": "audit.k8s.io/v1",
-            "kind": "Policy",
-            "omitStages": ["RequestReceived"],
-            "rules": [{"level": "RequestResponse", **rule}, {"level": "None"}],
-        }
-        self._policy.write_text(json.dumps(policy))
+        self._policy.write_text(audit_policy({"level": "RequestResponse", **rule}))
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """For the API server, which answers a request when it has written it down."""
-        return (
-            f"--audit-policy-file={self._policy}",
-            f"--audit-log-path={self._log}",
-            "--audit-log-mode=blocking",
-            "--audit-log-maxsize=10000",  # megabytes, that it stays one file
-        )
+        """For the API server, which writes each request down before it answers."""
+        return audit_flags(self._policy, self._log)
 
     def requests(self) -> Iterator[tuple[str, Request]]:
         """Yield all writes, and by which shard, "" for anyone else."""
-        decoder = msgspec.json.Decoder(Request)
         with self._log.open("rb") as lines:
-            for line in lines:
-                if line.endswith(b"\n"):  # else it is just being written
-                    request = decoder.decode(line)
-                    yield request.shard(self._account), request
+            for request in events(lines, Request):
+                yield request.shard(self._account), request
 
     def answers(self) -> Iterator[tuple[str, OwnObject]]:
         """Yield what writes were answered with, and to which shard, "" for anyone else."""

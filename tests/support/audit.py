@@ -1,6 +1,5 @@
 """What somebody does on a control plane and what they may do, both as the API server has it."""
 
-import json
 from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from hack.audit_log import audit_flags, audit_policy, events
 from hack.control_plane import ControlPlane
 
 
@@ -90,25 +90,13 @@ class Audit:
     def __init__(self, directory: Path, user: str) -> None:
         """Keep policy and log in `directory`, which outlives the control plane."""
         self._policy, self._log = directory / "policy.json", directory / "log"
-        rules = [{"level": "Metadata", "users": [user]}, {"level": "None"}]
-        policy = {
-            "apiVersion": "audit.k8s.io/v1",
-            "kind": "Policy",
-            # A watch that goes on has begun to be answered.
-            "omitStages": ["RequestReceived"],
-            "rules": rules,
-        }
-        self._policy.write_text(json.dumps(policy))
+        # Each request is logged when its answer begins, a watch that goes on as well.
+        self._policy.write_text(audit_policy({"level": "Metadata", "users": [user]}))
 
     @property
     def flags(self) -> tuple[str, ...]:
         """For the API server, which writes each request down before it goes on."""
-        return (
-            f"--audit-policy-file={self._policy}",
-            f"--audit-log-path={self._log}",
-            "--audit-log-mode=blocking",
-            "--audit-log-maxsize=10000",  # megabytes, that it stays one file
-        )
+        return audit_flags(self._policy, self._log)
 
     def asked(self) -> set[Right]:
         """Return what all requests needed, each once."""
@@ -120,11 +108,8 @@ class Audit:
         return {right for event in refused for right in event.needed()}
 
     def _events(self) -> Iterator[_Event]:
-        decoder = msgspec.json.Decoder(_Event)
         with self._log.open("rb") as lines:
-            for line in lines:
-                if line.endswith(b"\n"):
-                    yield decoder.decode(line)
+            yield from events(lines, _Event)
 
 
 class _Rule(msgspec.Struct, frozen=True, rename="camel"):

@@ -4,10 +4,11 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hack.audit_log import POD, SHARD
 from hack.ownership import OWNER
 from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from tests.e2e.trace import Trace, Write
-from tests.e2e.writers import POD, SHARD, WriteLog, foreign_writes
+from tests.e2e.writers import WriteLog, foreign_writes
 
 UID = "uid-of-the-secret"
 
