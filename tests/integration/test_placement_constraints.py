@@ -29,9 +29,10 @@ every_strategy: Final = pytest.mark.parametrize("strategy", FOLLOWING + STICKING
 every_sticking: Final = pytest.mark.parametrize("strategy", STICKING)
 
 
-def unlimited(strategy: str) -> Json:
+def unlimited(strategy: str, **more: Json) -> Json:
     """A placement in which no shard has an automatic ceiling."""
-    return {"strategy": strategy, **({"perShardCapacity": 100} if strategy in STICKING else {})}
+    capacity = {"perShardCapacity": 100} if strategy in STICKING else {}
+    return {"strategy": strategy, **capacity, **more}
 
 
 async def create_some(scene: Scene, count: int, prefix: str, **labels: str) -> list[str]:
@@ -286,7 +287,7 @@ async def test_a_pool_takes_what_it_has_room_for_over_all_its_shards(
     service: Service, strategy: str
 ) -> None:
     shards = {"a": {"pool": "blue"}, "b": {"pool": "blue"}, "c": {"pool": "green"}}
-    placement: Json = {"strategy": strategy, "poolCapacity": 4}
+    placement = unlimited(strategy, poolCapacity=4)
 
     async with service.scene(CONFIGMAPS, shards=shards, placement=placement) as scene:
         await scene.until_available()
