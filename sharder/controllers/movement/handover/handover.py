@@ -107,7 +107,7 @@ class Handover:
         else:
             self._failed_reads.pop(resource_key, None)
         finally:
-            self._pending.put_back(resource_key, shards, left)
+            self._pending.put_back(resource_key, left)
 
     async def _move(
         self,

@@ -85,15 +85,13 @@ class PendingObjects:
         """Retry the object in so many seconds, not before."""
         self._wait(key.resource_key, key.ref, UNKNOWN, seconds, held=True)
 
-    def put_back(
-        self,
-        resource_key: ResourceKey,
-        shards: Mapping[ObjectRef, ShardName],
-        left: Mapping[ObjectRef, float],
-    ) -> None:
-        """Return those that are `left` to the queue, each for so many seconds."""
+    def put_back(self, resource_key: ResourceKey, left: Mapping[ObjectRef, float]) -> None:
+        """Return those that are `left` to the queue, each for so many seconds.
+
+        From then on their shard is unknown: what was tried can have left dependents anywhere.
+        """
         for ref, seconds in left.items():
-            self._wait(resource_key, ref, shards[ref], seconds, held=True)
+            self._wait(resource_key, ref, UNKNOWN, seconds, held=True)
 
     def take(self, resource_key: ResourceKey) -> dict[ObjectRef, ShardName]:
         """Return the due objects, and remove them."""
@@ -138,8 +136,8 @@ class PendingObjects:
         )
         known = objects.get(ref)
         if known is not None:
-            # A known releasing shard stays known.
-            shard = shard or known.shard
+            # A known releasing shard stays known; what was tried before has none.
+            shard = known.shard if known.held else shard or known.shard
             if known.held or held:
                 due = max(known.due, due) if held else known.due
             else:

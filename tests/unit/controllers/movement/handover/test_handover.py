@@ -286,6 +286,27 @@ async def test_a_snapshot_that_is_replaced_in_the_middle_begins_it_anew() -> Non
     assert patched(cluster) == [(SECRETS, name)]
 
 
+async def test_what_was_moved_for_a_shard_that_leaves_meanwhile_is_found_there() -> None:
+    cluster = Cluster()
+
+    async def leave() -> None:
+        await cluster.leave(B)
+        await cluster.settle()
+
+    async with moving(cluster, A, B):
+        name = named(SECRETS, B, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, owner=A, draining=True)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        await cluster.settle()
+        cluster.objects.after.append(on("patch", CONFIGMAPS, once(leave)))
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(10)
+
+    assert patched(cluster) == [(CONFIGMAPS, "c"), (CONFIGMAPS, "c"), (SECRETS, name)]
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+    assert await cluster.owners(SECRETS) == {name: A}
+
+
 async def test_a_leader_that_lost_its_lease_writes_nothing() -> None:
     cluster = Cluster()
 

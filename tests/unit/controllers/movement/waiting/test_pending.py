@@ -98,7 +98,7 @@ async def test_what_is_held_back_does_not_come_before_its_time() -> None:
             waiting.add_released(RESOURCE_KEY, {X: A})
             await taker.clock.advance(1)
 
-    assert taker.taken[0] == (10.0, {X: A})
+    assert taker.taken[0] == (10.0, {X: UNKNOWN})
 
 
 async def test_what_waits_already_can_be_held_back() -> None:
@@ -112,14 +112,15 @@ async def test_what_waits_already_can_be_held_back() -> None:
     assert taker.taken == [(10.0, {X: A})]
 
 
-async def test_what_is_put_back_keeps_its_shard_and_gets_a_time() -> None:
+async def test_what_is_put_back_gets_a_time_and_has_no_known_shard_any_more() -> None:
     taker = Taker()
 
     async with taker.taking() as waiting:
-        waiting.put_back(RESOURCE_KEY, {X: A, Y: B}, {Y: 3.0})
+        waiting.put_back(RESOURCE_KEY, {Y: 3.0})
+        waiting.add_released(RESOURCE_KEY, {Y: B})
         await taker.clock.advance(20)
 
-    assert taker.taken == [(3.0, {Y: B})]
+    assert taker.taken == [(3.0, {Y: UNKNOWN})]
 
 
 async def test_nothing_is_left_of_a_resource_that_is_forgotten() -> None:
