@@ -105,7 +105,7 @@ def events(lines: Iterable[bytes], kind: type[T]) -> Iterator[T]:
 
 
 def writes_in(lines: Iterable[bytes]) -> Writes:
-    """Return how the writes ended of which an audit log has these lines."""
+    """Return how the writes in these lines of an audit log ended."""
     writes = list(events(lines, _Event))
     shards = [event for event in writes if event.user.username == SHARD]
     refused = [event for event in writes if event.is_refused]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 CORE, CONTROLLERS = "tests/unit/core", "tests/unit/controllers"
 
@@ -63,19 +64,32 @@ def run(command: Sequence[str]) -> Outcome:
 
 
 def side_by_side(
-    commands: Mapping[str, Sequence[str]], *, at_once: int = 2
+    commands: Mapping[str, Sequence[str]],
+    *,
+    at_once: int = 2,
+    idle: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Iterator[tuple[str, Outcome]]:
     """Run tools, some at a time in this order; yield each by its name as soon as it has ended.
 
     What has not begun when the caller ends early, or is interrupted, never begins.
+
+    Args:
+        commands: By name.
+        at_once: How many of them run at a time.
+        idle: Tools that hardly need a processor: beside the others one of them runs at a time.
     """
-    pool = ThreadPoolExecutor(max_workers=at_once)
+    pools = ThreadPoolExecutor(max_workers=at_once), ThreadPoolExecutor(max_workers=1)
     try:
-        names = {pool.submit(run, command): name for name, command in commands.items()}
+        names = {
+            pool.submit(run, command): name
+            for pool, lane in zip(pools, (commands, idle), strict=True)
+            for name, command in lane.items()
+        }
         for done in as_completed(names):
             yield names[done], done.result()
     finally:
-        pool.shutdown(cancel_futures=True)
+        for pool in pools:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def tests(*, measure: bool) -> dict[str, Sequence[str]]:

@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build/docs"
 CONFIG = "zensical.toml"
+STYLE = "hack/docs_site.css"
 FOLDERS = ("docs", "examples")
 FILES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE")
 NATURAL_SIZE = {kind: {"useMaxWidth": False} for kind in ("flowchart", "sequence", "state")}
@@ -38,12 +39,22 @@ def build(folder: Path) -> None:
     for name in FILES:
         shutil.copy(ROOT / name, pages)
     shutil.copy(ROOT / CONFIG, folder)
+    shutil.copy(ROOT / STYLE, pages)
+    for page in pages.rglob("*.md"):
+        widen(page)
     config = folder / "mermaid.json"
     config.write_text(json.dumps(NATURAL_SIZE))
     drawings = {file: source for page in pages.rglob("*.md") for file, source in drawn(page)}
     with ThreadPoolExecutor() as pool:
         list(pool.map(partial(draw, config=config), drawings, drawings.values()))
     run("zensical", "build", "--strict", "--config-file", CONFIG, cwd=folder)
+
+
+def widen(page: Path) -> None:
+    """Let a page without sections, such as one long table, use the room of their list."""
+    text = page.read_text()
+    if "\n## " not in text:
+        page.write_text(f"---\nhide: [toc]\n---\n{text}")
 
 
 def drawn(page: Path) -> Iterator[tuple[Path, str]]:

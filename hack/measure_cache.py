@@ -18,7 +18,7 @@ from sharder.core.names import RingName, ShardName
 from sharder.ports import Changed
 from sharder.runtime.clock import SystemClock
 from sharder.sdk.cache import ObjectCache, whole
-from sharder.sdk.metadata import OwnObject
+from sharder.sdk.objects import OwnObject
 from sharder.sdk.owned import Identity, OwnedObjects
 from sharder.sdk.progress import Progress
 

@@ -1,7 +1,7 @@
 """What a controller costs that finds nothing to do: on the SDK, and the same one on kopf.
 
 `python -m hack.measure_sdk` prints a table, after some five minutes.  For each Secret the
-controller checks that there is a ConfigMap; all of them are there, so nobody writes anything but
+controller checks that there is a ConfigMap; all of them are there, so no shard writes anything but
 what a framework writes for itself.  Each controller is a process with a real API server.
 """
 
@@ -29,7 +29,7 @@ OBJECTS: Final = 10_000
 TOUCHED: Final = 2_000
 """Secrets that get another label when the controller has started."""
 AT_ONCE: Final = 16
-SHARD, NOBODY = "shard", "nobody"
+SHARD, IDLE = "shard", "idle"
 """A shard with all objects, and one with none."""
 COLLECTION: Final = "/api/v1/namespaces/default/"
 CASES: Final = {
@@ -172,7 +172,7 @@ async def touch(client: Client, number: int, value: str) -> None:
 
 async def measure_empty(mode: str, kubeconfig: Path, client: Client) -> int:
     """Return the memory of a controller that has no objects."""
-    async with controller(mode, NOBODY, kubeconfig, client) as idle:
+    async with controller(mode, IDLE, kubeconfig, client) as idle:
         await asyncio.sleep(QUIET_SECONDS)
         await idle.rest()
         return idle.memory()

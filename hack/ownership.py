@@ -28,7 +28,7 @@ from sharder.core.names import (
     drain_label,
     owner_label,
 )
-from sharder.core.placement.hashing import ConsistentHash, WeightedRendezvous, best
+from sharder.core.placement.hashing import ConsistentHash, WeightedRendezvous
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.stores import leases
@@ -173,7 +173,7 @@ def _expected(
         return {uid: ring.owner(main_key(s)) for uid, s in secrets.items()}
     if strategy is StrategyName.RENDEZVOUS and live:
         shards, ranking = [Shard(name=name) for name in sorted(live)], WeightedRendezvous()
-        return {uid: best(ranking, main_key(s), shards).name for uid, s in secrets.items()}
+        return {uid: ranking.best(main_key(s), shards).name for uid, s in secrets.items()}
     return {uid: ShardName(s.metadata.label(OWNER)) for uid, s in secrets.items()}
 
 

@@ -2,8 +2,8 @@
 
 `python -m hack.server_tests` runs all parts of `make test`, `python -m hack.server_tests outages`
 one alone, and `python -m hack.server_tests --long` those of `make test-long`.  Several run at a
-time, since most of them wait for clocks more than they work, and the longest come first.  What a
-part says is printed when it has ended.
+time, since most of them wait for clocks more than they work, and the longest come first; beside
+them runs one that hardly works at all.  What a part says is printed when it has ended.
 """
 
 import argparse
@@ -26,6 +26,8 @@ COMMANDS = tuple(
 """Tests that run the program over and over."""
 LONG_SCENES = ("certificates", "outages", "rollout")
 """Files of E2E with scenes that take minutes: each is a part of `make test-long`."""
+IDLE = {"clocks", "move_limit", "refused_starts"}
+"""Parts that do little but wait: one of them runs beside the others."""
 ALONE = {"hostile", "leading_objects", "nemesis"}
 """Parts of `make test-long` that measure how fast processes are under load."""
 SECONDS = {
@@ -87,7 +89,8 @@ def outcomes(wanted: Mapping[str, Part]) -> Iterator[tuple[str, Outcome]]:
     """Run the parts and yield how each has ended, by its name."""
     commands = {name: ("pytest", "-q", *part.pytest) for name, part in wanted.items()}
     together = {name: commands[name] for name, part in wanted.items() if not part.alone}
-    yield from side_by_side(together, at_once=AT_ONCE)
+    idle = {name: together.pop(name) for name in list(together) if name in IDLE}
+    yield from side_by_side(together, at_once=AT_ONCE, idle=idle)
     for name, part in wanted.items():
         if part.alone:
             yield name, run(commands[name])

@@ -6,10 +6,13 @@ breaks included, so everything is escaped and no client can forge a log line.
 
 import json
 import logging
+import sys
 from datetime import UTC, datetime
 from typing import Literal, TextIO, TypeAlias
 
 from typing_extensions import override
+
+from sharder.core.errors import ConfigError
 
 Format: TypeAlias = Literal["text", "json"]
 Scalar: TypeAlias = str | int | float | None
@@ -40,6 +43,28 @@ def configure(level: str, format: Format, stream: TextIO) -> None:  # noqa: A002
     handler.addFilter(RateLimit())
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def configure_logs(*, level: str = "info", form: str = "text") -> None:
+    """Write all records of the process to standard error, one per line, with their fields.
+
+    Replaces what was configured before.  Values are escaped, so that no name of an object can
+    forge a line.
+
+    Args:
+        level: The least severe records that are written, by a name of `logging`.
+        form: `text` for `TIME LEVEL message key=value …`, or `json`.
+
+    Raises:
+        ConfigError: the level or the form is unknown.
+    """
+    forms: dict[str, Format] = {"text": "text", "json": "json"}
+    if form not in forms:
+        raise ConfigError(f"log form {form!r} is neither text nor json")
+    try:
+        configure(level, forms[form], sys.stderr)
+    except ValueError as error:
+        raise ConfigError(f"log level {level!r} is unknown") from error
 
 
 class RateLimit(logging.Filter):
@@ -110,7 +135,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _trace(record: logging.LogRecord) -> str:
-    if record.exc_info is None:
+    if not record.exc_info:  # False too: asyncio passes it
         return ""
     return logging.Formatter().formatException(record.exc_info)
 

@@ -13,12 +13,13 @@ from sharder.core.names import WEBHOOK_PATH_PREFIX
 from webhook.endpoint import AdmissionEndpoint
 
 _HEAD: Final = re.compile(
-    rb"POST (/[!\"$&->@-~]*+)(?:\?[!-~]*+)?+ HTTP/1\.1\r\n((?:[A-Za-z0-9-]++: [ -~]*+\r\n)*+)\r\n"
+    rb"POST (/[!\"$&->@-~]*+)(?:\?[!-~]*+)?+ HTTP/1\.1\r(\n(?:[A-Za-z0-9-]++: [ -~]*+\r\n)*+)\r\n"
 )
 """A path without escapes or fragment, and fields on one line each (RFC 9112, sections 3 and 5)."""
-_LENGTH: Final = re.compile(rb"^content-length: ([0-9]{1,8})\r$", re.MULTILINE)
+# The first byte of a pattern is what `re` looks for, so `\n` is three times as fast as `^`.
+_LENGTH: Final = re.compile(rb"\ncontent-length: ([0-9]{1,8})\r")
 _JSON: Final = b"content-type: application/json\r\n"
-_SPECIAL: Final = re.compile(rb"^(?:connection|expect|transfer-encoding|upgrade):", re.MULTILINE)
+_SPECIAL: Final = re.compile(rb"\n(?:connection|expect|transfer-encoding|upgrade):")
 """Fields that change what a request is, or what follows its answer."""
 _PREFIX: Final = WEBHOOK_PATH_PREFIX.encode()
 

@@ -118,8 +118,19 @@ class Connection(HttpToolsProtocol):
             return False
         self.idle_since = self.loop.time()
         self._idle_bytes = 0
-        self.on_response_complete()
+        if self.timeout_keep_alive_task is None:
+            self.on_response_complete()
         return True
+
+    @override
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection, unless it was used: no answer at once sets the timer again."""
+        rest = self.idle_since + self.timeout_keep_alive - self.loop.time()
+        if rest <= 0:
+            super().timeout_keep_alive_handler()
+        else:
+            later = self.loop.call_later(rest, self.timeout_keep_alive_handler)
+            self.timeout_keep_alive_task = later
 
     def expire(self, now: float, limit: float) -> None:
         """Give up on a request that has not been complete for `limit` seconds."""

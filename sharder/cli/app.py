@@ -236,20 +236,18 @@ def plan(
     sharder plan --file dump.json -o json | jq .summary
     """  # noqa: D301
     from sharder.cli import output, plan_tables
+    from sharder.cli import plan as planning
     from sharder.core.preview.what_if import WhatIf
 
     what_if = WhatIf(strategy=strategy, add=add, remove=tuple(remove or ()), resume=resume)
     if file is not None and ring is None:
-        from sharder.cli import plan_file as offline
-
-        report = offline.plan(file, now, what_if)
+        report = planning.plan_file(file, now, what_if)
     elif ring is not None and file is None:
         if now is not None:
             raise typer.BadParameter("--now needs --file")
         from sharder.cli import cluster_view as live
-        from sharder.cli import live_plan
 
-        ask = partial(live_plan.plan, name=ring, what_if=what_if)
+        ask = partial(planning.plan, name=ring, what_if=what_if)
         report = live.read(kubeconfig, context, ask)
     else:
         raise typer.BadParameter("give either RING or --file")
@@ -266,9 +264,9 @@ _app.add_typer(service_app)
 def init(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the controller.")],
 ) -> None:
-    """Write a new controller on the SDK, with tests, manifests and a Dockerfile.
+    """Write a new controller on the SDK, with tests and manifests.
 
-    It goes into the new folder NAME.
+    It goes into the new folder NAME, with a Dockerfile.
 
     \b
     sharder init my-controller

@@ -9,7 +9,7 @@ from functools import partial
 
 from sharder.cli import check_reads as reads
 from sharder.cli import connection
-from sharder.cli.check_fence import fence_facts
+from sharder.cli.check_reads import fence_facts
 from sharder.cli.check_webhook import answer, configuration_of
 from sharder.cli.output import write
 from sharder.config import Settings

@@ -1,4 +1,4 @@
-"""What `sharder check` reads of an installation: certificates, rights, the leader's Lease."""
+"""What `sharder check` reads: certificates, rights, the leader's Lease, and fences."""
 
 from collections.abc import AsyncIterator, Awaitable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -9,13 +9,19 @@ from sharder.controllers.scope import MAX_NAMESPACES
 from sharder.core.api.cluster import Deployment, Secret, User
 from sharder.core.api.lease import Lease, parse_time, read_lease
 from sharder.core.api.ring import ControllerRing
+from sharder.core.diagnosis.fence import FenceFacts
 from sharder.core.diagnosis.finding import Unread
 from sharder.core.diagnosis.installation import Certificate, Certificates, is_sharder
 from sharder.core.diagnosis.rights import FOR_ALL, Rule, own_rules, ring_rules, service_account
 from sharder.core.errors import ApiError, NotFound
+from sharder.core.leases.membership import Members
 from sharder.core.names import ObjectRef
+from sharder.core.status.conditions import condition_of
+from sharder.core.status.fence_condition import FENCED
 from sharder.kube.client import Client
 from sharder.kube.diagnosis import is_user_allowed
+from sharder.kube.diagnosis import pod as pod_of
+from sharder.kube.reviews import KubeFences
 from sharder.kube.store import KubeStore
 from sharder.kube.stores import LEASES, secrets
 from sharder.runtime.task_pool import batch
@@ -155,3 +161,28 @@ async def _is_allowed(client: Client, user: User, rule: Rule, verb: str) -> bool
         if all(answers):
             return True
     return False
+
+
+async def fence_facts(
+    client: Client, ring: ControllerRing, members: Members | Unread
+) -> FenceFacts | None:
+    """Return what the check of a ring's fence needs, None if the ring never had one."""
+    if condition_of(ring.status, FENCED) is None:
+        return None
+    return FenceFacts(
+        proof=await guarded(KubeFences(client).prove(ring.name)),
+        users=members if isinstance(members, Unread) else await guarded(_users(client, members)),
+    )
+
+
+async def _users(client: Client, members: Members) -> dict[ObjectRef, str | None]:
+    leases = [ObjectRef(members.namespaces[shard], shard) for shard in sorted(members.available)]
+    return {ref: await _user(client, ref) for ref in leases}
+
+
+async def _user(client: Client, ref: ObjectRef) -> str | None:
+    try:
+        pod = await pod_of(client, ref)
+    except NotFound:
+        return None
+    return service_account(ObjectRef(ref.namespace, pod.spec.service_account_name))[0]

@@ -93,7 +93,7 @@ async def _by_update(
                 return answer_of(ring, f"a dry-run update of the {served.kind} {ref}", obj)
     except ApiError as error:
         return str(error)
-    return "the ring has no object with an owner that an update can be tried on"
+    return "the ring has no object with an owner to try an update on"
 
 
 async def _owned(

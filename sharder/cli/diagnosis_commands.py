@@ -39,7 +39,7 @@ def check(
     context: ContextOption = None,
     form: OutputOption = Output.TABLE,
 ) -> None:
-    """Check the installation and its rings; says what to do about each fault.
+    """Check the installation and its rings, and say what to do.
 
     Checks the CRD, the sharder's rights, replicas, leader and certificates, clocks, and of each
     ring its conditions, its webhook by a dry run, and the Leases of its shards.  Changes nothing.
@@ -69,9 +69,10 @@ def top(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Show the shards of a ring by their load, and what is moving, every 2 s until Ctrl-C.
+    """Show the shards of a ring by their load, and what is moving.
 
-    The numbers are those of the ring's status, which the leader counts.
+    Shows them again every 2 s until Ctrl-C.  The numbers are those of the ring's status, which the
+    leader counts.
 
     \b
     sharder top my-ring
@@ -97,9 +98,10 @@ def fence(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Print the policy by which the API server lets each shard write only its own objects.
+    """Print the policy that lets a shard write only its own objects.
 
-    Apply it with kubectl; with the chart, name the accounts in its value rings instead.
+    The API server refuses all others.  Apply it with kubectl; with the chart, name the accounts in
+    its value rings instead.
 
     \b
     sharder fence my-ring --service-account my-controller/my-controller > fence.yaml

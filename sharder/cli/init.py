@@ -29,11 +29,11 @@ def create(name: str, parent: Path) -> Path:
     module = name.replace("-", "_")
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME or keyword.iskeyword(module):
         raise ConfigError(
-            f"{name!r} is no name for a controller: use up to {MAX_NAME} characters of a-z 0-9 -, "
-            "the first a letter and the last no hyphen"
+            f"{name!r} is not a valid name: use up to {MAX_NAME} characters of a-z 0-9 -, "
+            "beginning with a letter and not ending with a hyphen"
         )
     if module in {"sharder", "tests", "deploy", "webhook"}:
-        raise ConfigError(f"{name!r} is the name of another package: use another one")
+        raise ConfigError(f"{name!r} is the name of another package: choose another")
     folder = parent / name
     try:
         folder.mkdir()

@@ -71,7 +71,7 @@ def _sums(ring: ControllerRing, now: datetime) -> str:
 
 def _notes(ring: ControllerRing) -> Iterator[str]:
     if ring.status.shard_statuses_truncated:
-        yield f"only the {MAX_SHARDS} fullest shards are shown: sharder shards {ring.name} has all"
+        yield f"these are the {MAX_SHARDS} fullest; sharder shards {ring.name} lists all shards"
     if ring.spec.movement.paused:
         yield f'{ring.name} is paused; run "sharder resume {ring.name}" to continue'
     problem = not_ready(ring)

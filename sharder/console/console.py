@@ -27,9 +27,6 @@ TICK_SECONDS: Final = 0.5
 RINGS_SECONDS: Final = 2.0
 """Between two lists of all rings."""
 
-BEAT_SECONDS: Final = 3.0
-"""Between two signs of life: the page takes a stream that is silent for longer for broken."""
-
 
 class Console:
     """Shows the rings to people; writes nothing."""
@@ -66,7 +63,6 @@ class Console:
         self._seen: dict[RingName, tuple[RingSnapshot, RingView]] = {}
         self._listing = asyncio.Lock()
         self._listed: tuple[float, Rings] | None = None
-        self._beat_at = 0.0
 
     async def run(self) -> NoReturn:
         """Look and send until cancelled; then all streams end."""
@@ -154,19 +150,15 @@ class Console:
             return
         rings = (await self.rings()).model_dump_json(by_alias=True)
         details = await self._details()
-        now, beats = self._clock.monotonic(), False
-        if now - self._beat_at >= BEAT_SECONDS:
-            self._beat_at, beats = now, True
         beat = Beat(now=self._clock.now()).model_dump_json(by_alias=True)
         for client in self._clients:
             client.drop_if_slow()
+            client.beat(beat)
             if client.ring is not None and client.ring in moves:
                 client.add_moves(moves[client.ring])
             client.offer("rings", rings)
             if client.ring in details:
                 client.offer("ring", details[client.ring])
-            if beats:
-                client.send("beat", beat)
 
     async def _details(self) -> dict[RingName | None, str]:
         """Return each ring that a client watches; other tasks run in between."""

@@ -29,6 +29,9 @@ DRAINS: Final = timedelta(seconds=60)
 LOST_LASTS: Final = timedelta(minutes=10)
 """How long a lost shard without objects is still reported."""
 
+NONE_COUNTED: Final = "No objects counted yet"
+"""Headline and fault of an empty ring: the page shows an equal sentence once."""
+
 _MOST_URGENT_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 
 
@@ -85,7 +88,7 @@ def headline_of(faults: Sequence[Fault], shards: Shards, *, is_moving: bool) -> 
     if is_moving:
         return f"Objects are moving; {counted(objects, 'object')} {on}"
     if not objects:
-        return f"No objects counted yet; {counted(available, 'shard')} ready for some"
+        return NONE_COUNTED
     return f"{counted(objects, 'object')} {on}, each with an owner"
 
 
@@ -289,7 +292,7 @@ def _empty(snapshot: RingSnapshot, shards: Shards) -> Iterator[Fault]:
     elif shards.counts.objects == 0:
         yield Fault(
             severity=Severity.INFO,
-            what="No objects counted yet",
+            what=NONE_COUNTED,
             why="new ones get an owner when they are created, and are counted within 30 s",
             run=(f"sharder plan {ring}",),
         )

@@ -26,6 +26,10 @@ STREAM_SECONDS: Final = 300.0
 """The longest stream: a client whose right was withdrawn ends with it; others come again."""
 
 
+BEAT_SECONDS: Final = 3.0
+"""Between two signs of life: the page takes a stream that is silent for longer for broken."""
+
+
 class Message(NamedTuple):
     """One event: its name, and its data as JSON."""
 
@@ -41,7 +45,8 @@ class Client:
         self.ring = ring
         self._cut = cut
         self._clock = clock
-        self._ends_at = clock.monotonic() + STREAM_SECONDS
+        self._beats_at = clock.monotonic()
+        self._ends_at = self._beats_at + STREAM_SECONDS
         self._sent: dict[str, str] = {}
         """The last state of each kind that was offered."""
         self._waiting: dict[str, str] = {}
@@ -50,6 +55,16 @@ class Client:
         """Those that wait."""
         self._changed = asyncio.Event()
         self._is_over = False
+
+    def beat(self, data: str) -> None:
+        """Send a sign of life if it is time for one.
+
+        A stream begins with one: the page needs its time to show ages.
+        """
+        now = self._clock.monotonic()
+        if now >= self._beats_at:
+            self._beats_at = now + BEAT_SECONDS
+            self.send("beat", data)
 
     def offer(self, event: str, data: str) -> None:
         """Send a state, unless it is the one that was sent last."""

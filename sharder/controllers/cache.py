@@ -30,7 +30,7 @@ from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ApiError
 from sharder.core.leases.register import Membership
-from sharder.core.names import RingName
+from sharder.core.names import ObjectRef, RingName
 from sharder.core.placement.strategy import CustomFunction
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Changed, Listed, Objects, Removed, Watchable
@@ -82,6 +82,7 @@ class ClusterCache:
             membership=self.membership,
             throttle=self._throttle,
             subscribers=self._subscribers,
+            prepare=self._prepare,
             on_synced=partial(self._synced, "controllerrings"),
             clock=clock,
         )
@@ -92,6 +93,7 @@ class ClusterCache:
             known=lambda: [
                 lease for ring in self._ring_feed.rings for lease in self._leases(ring)
             ],
+            prepare=self._prepare_all,
             on_synced=partial(self._synced, LEASES),
             clock=clock,
         )
@@ -241,6 +243,15 @@ class ClusterCache:
         if self._health.synced(what):
             self._throttle.begin(self._ring_feed.rings)
 
+    async def _prepare_all(self) -> None:
+        for ring in list(self._ring_feed.rings.values()):
+            await self._prepare(ring)
+
+    async def _prepare(self, ring: ControllerRing) -> None:
+        """Do the longest part of a rebuild in advance, if there is much to do."""
+        for _ in self._snapshots.hashing(ring):
+            await asyncio.sleep(0)
+
     def _rebuild(self, name: RingName) -> None:
         """Replace a ring's snapshot by one assignment, and notify the subscribers."""
         before, ring = self._snapshots.get(name), self._ring_feed.rings.get(name)
@@ -253,10 +264,14 @@ class ClusterCache:
         if before is None:
             self._subscribers.notify_ring(name, steps=True)
             self._throttle.notify_soon(self._leases(name))
-        elif was_asked or after.epoch is not before.epoch:
+            return
+        if was_asked or after.epoch is not before.epoch:
             self._subscribers.notify_ring(name, steps=True)
         else:
             self._notify_rest(before, after)
+        if changed := _judged_anew(before, after):
+            known = self._leases(name)
+            self._throttle.notify_soon(each for each in known if each.metadata.ref in changed)
 
     def _notify_rest(self, before: RingSnapshot, after: RingSnapshot) -> None:
         """Notify of a change that leaves every step of the objects in scope the same."""
@@ -267,3 +282,9 @@ class ClusterCache:
 
     def _leases(self, ring: RingName) -> list[Lease]:
         return [observed.lease for observed in self.membership.observed_leases(ring)]
+
+
+def _judged_anew(before: RingSnapshot, after: RingSnapshot) -> set[ObjectRef]:
+    """Return Leases that became valid or invalid: perhaps by other Leases, or by the ring."""
+    was, is_ = before.members.validity.problems, after.members.validity.problems
+    return {ref for ref, _ in was.items() ^ is_.items()}

@@ -1,7 +1,7 @@
 """Feed the membership of all rings from the watch of Leases, and from time."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from typing import TypeAlias
 
@@ -26,6 +26,7 @@ class LeaseFeed:
         health: WatchHealth,
         throttle: RebuildThrottle,
         known: Callable[[], Iterable[Lease]],
+        prepare: Callable[[], Awaitable[None]],
         on_synced: Callable[[], None],
         clock: Clock,
     ) -> None:
@@ -36,6 +37,7 @@ class LeaseFeed:
             health: Records gaps of the watch.
             throttle: Rebuilds the rings.
             known: Returns the stored Leases of all rings.
+            prepare: Called after each complete list, while no step is valid yet.
             on_synced: Called after each complete list.
             clock: For the times of observations.
         """
@@ -43,6 +45,7 @@ class LeaseFeed:
         self._health = health
         self._throttle = throttle
         self._known = known
+        self._prepare = prepare
         self._on_synced = on_synced
         self._clock = clock
 
@@ -86,11 +89,13 @@ class LeaseFeed:
                 for some in self._membership.replacing(items, now):
                     affected |= some
                     await asyncio.sleep(0)
+                await self._prepare()
                 self._health.listed_leases()
                 kept = (item for item in items if self._membership.keeps(item.metadata.ref))
                 self._throttle.add(affected, *before, *kept)
                 self._on_synced()
             case Changed(lease):
-                self._throttle.add_paced(self._membership.see(lease, now), lease)
+                if not self._membership.renew(lease, now):
+                    self._throttle.add_paced(self._membership.see(lease, now), lease)
             case Removed(lease):
                 self._throttle.add_paced(self._membership.forget(lease, now), lease)

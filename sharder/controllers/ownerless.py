@@ -24,6 +24,9 @@ DRAINED, LOST = "drained", "lost"
 OnAssigned = Callable[[ObjectKey, ShardName | None, ShardName], None]
 """Called with an object, the shard that it comes from, if any, and its new shard."""
 
+AskedOf = Callable[[ObjectKey], ShardName | None]
+"""Returns the shard that was asked for an object, None once a watch has shown its answer."""
+
 
 class HandoverMetrics(Protocol):
     """The histogram of handovers."""
@@ -61,9 +64,17 @@ class Rescue:
 class Ownerless:
     """Objects and shards between two owners, of all rings."""
 
-    def __init__(self, *, metrics: HandoverMetrics, on_assigned: OnAssigned, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        metrics: HandoverMetrics,
+        asked: AskedOf,
+        on_assigned: OnAssigned,
+        clock: Clock,
+    ) -> None:
         """`on_assigned` is called with each main object that gets an owner."""
         self._metrics = metrics
+        self._asked = asked
         self._on_assigned = on_assigned
         self._clock = clock
         self._released: dict[ObjectKey, _Release] = {}
@@ -117,5 +128,7 @@ class Ownerless:
         elif owner is None and released is not None and released.version in {None, version}:
             owner = released.expected or released.shard or None
             self._metrics.handed_over(key.ring, DRAINED, now - released.since)
+        elif owner is None and released is None:
+            owner = self._asked(key)  # another watch has shown first that it has no owner
         if owner != shard:
             self._on_assigned(key, owner, shard)

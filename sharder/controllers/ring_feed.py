@@ -1,7 +1,7 @@
 """Keep the rings as the watch shows them, and have the snapshots of changed ones rebuilt."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TypeAlias
 
 from sharder.controllers.cache_events import RebuildThrottle, Subscribers
@@ -28,6 +28,7 @@ class RingFeed:
         membership: Membership,
         throttle: RebuildThrottle,
         subscribers: Subscribers,
+        prepare: Callable[[ControllerRing], Awaitable[None]],
         on_synced: Callable[[], None],
         clock: Clock,
     ) -> None:
@@ -38,6 +39,7 @@ class RingFeed:
             membership: Expects the shards of the rings.
             throttle: Rebuilds the rings.
             subscribers: Hear of rings that cannot be decoded.
+            prepare: Called with each ring before it is stored.
             on_synced: Called after each complete list.
             clock: For the time between two discovery requests.
         """
@@ -45,6 +47,7 @@ class RingFeed:
         self._membership = membership
         self._throttle = throttle
         self._subscribers = subscribers
+        self._prepare = prepare
         self._on_synced = on_synced
         self._clock = clock
         self.rings: dict[RingName, ControllerRing] = {}
@@ -63,6 +66,8 @@ class RingFeed:
             match event:
                 case Listed(items):
                     await self._rest_mapper.learn(items)
+                    for ring in items:
+                        await self._prepare(ring)
                     known = self.rings.keys() | self.unreadable.keys()
                     for name in known - {ring.name for ring in items}:
                         self._forget(name)
@@ -72,6 +77,7 @@ class RingFeed:
                     self._on_synced()
                 case Changed(ring):
                     await self._rest_mapper.learn((ring,))
+                    await self._prepare(ring)
                     self._see(ring)
                 case Removed(ring):
                     self._forget(ring.name)

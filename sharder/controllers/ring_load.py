@@ -18,6 +18,10 @@ from sharder.core.quantities import plain
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import ObjectStats, ShardLoad, StatsOf
 from sharder.runtime.clock import Clock
+from sharder.runtime.event_loop import in_slices
+
+SLICE_SECONDS: Final = 0.01
+"""The longest work on all rings without a pause for other tasks."""
 
 SHOW_SECONDS: Final = 5.0
 """Between two updates of the metrics; scrapes are seldom more frequent."""
@@ -54,22 +58,24 @@ class Load:
         """Show until cancelled."""
         try:
             while True:
-                self._show()
+                await self._show()
                 await self._clock.sleep(SHOW_SECONDS)
         finally:
             for ring in self._shown:
                 self._metrics.hide_load(ring)
 
-    def _show(self) -> None:
-        before, self._shown = self._shown, set()
-        for ring in self._cache.rings():
+    async def _show(self) -> None:
+        shown, rings = set[RingName](), self._cache.rings()
+        async for ring in in_slices(rings, seconds=SLICE_SECONDS, clock=self._clock):
             snapshot, stats = self._cache.snapshot(ring), self._stats(ring)
             if snapshot is not None and stats is not None:
+                shown.add(ring)
                 self._shown.add(ring)
                 loads = loads_of(snapshot, stats)
                 self._metrics.show_load(ring, objects=stats.objects, shards=loads)
-        for ring in before - self._shown:
+        for ring in self._shown - shown:
             self._metrics.hide_load(ring)
+        self._shown = shown
 
 
 def loads_of(snapshot: RingSnapshot, stats: ObjectStats) -> list[ShardLoad]:

@@ -1,18 +1,24 @@
 """The snapshots of all rings, and how one is rebuilt."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from sharder.controllers.namespace_selection import NamespaceSelection
 from sharder.controllers.rest_mapper import RestMapper
-from sharder.core.api.ring import ControllerRing
+from sharder.core.api.ring import ControllerRing, StrategyName
 from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.register import Membership
-from sharder.core.names import RingName
+from sharder.core.leases.state import is_held
+from sharder.core.names import RingName, ShardName
+from sharder.core.placement.hashing import ConsistentHash
 from sharder.core.placement.strategy import CustomFunction
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.clock import Clock
+
+MANY: Final = 128
+"""New shards of a ring from which on they are hashed before its snapshot is built."""
 
 
 class SnapshotStore:
@@ -45,6 +51,8 @@ class SnapshotStore:
         self._custom = custom
         self._clock = clock
         self._snapshots: dict[RingName, RingSnapshot] = {}
+        self._hashed: dict[RingName, ConsistentHash] = {}
+        """Shards that were hashed for the next snapshot of a ring."""
 
     def get(self, ring: RingName) -> RingSnapshot | None:
         """Return the ring's snapshot, None without one."""
@@ -59,6 +67,23 @@ class SnapshotStore:
         tallies = ((name, self._snapshots[name].tally) for name in self.rings())
         return tuple(name for name, tally in tallies if tally is not None and not tally.synced)
 
+    def hashing(self, ring: ControllerRing) -> Iterator[None]:
+        """Hash the shards of a ring in pieces, between which other tasks can run, if many are new.
+
+        Otherwise the next rebuild would hash all of them at once.
+        """
+        if ring.spec.placement.strategy is not StrategyName.CONSISTENT_HASH:
+            return
+        leases = (known.lease for known in self._membership.observed_leases(ring.name))
+        names = {ShardName(lease.metadata.name) for lease in leases if is_held(lease)}
+        before = self._snapshots.get(ring.name)
+        if len(names - (before.members.available if before is not None else set())) < MANY:
+            return
+        for hashed in ConsistentHash.in_pieces(names):
+            if hashed is not None:
+                self._hashed[ring.name] = hashed
+            yield
+
     def rebuild(self, ring: ControllerRing) -> RingSnapshot:
         """Replace the ring's snapshot by the current one, and return it."""
         snapshot = self._build(ring, self._snapshots.get(ring.name))
@@ -68,6 +93,7 @@ class SnapshotStore:
     def remove(self, ring: RingName) -> RingSnapshot | None:
         """Remove the snapshot of a deleted ring, and return it."""
         self._selections.forget(ring)
+        self._hashed.pop(ring, None)
         return self._snapshots.pop(ring, None)
 
     def _build(self, ring: ControllerRing, before: RingSnapshot | None) -> RingSnapshot:
@@ -98,4 +124,5 @@ class SnapshotStore:
             served=served,
             custom=self._custom,
             previous=before,
+            hashed=self._hashed.pop(ring.name, None),
         )

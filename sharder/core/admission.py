@@ -88,8 +88,12 @@ def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> 
 
 
 def withhold(review: Review, snapshot: RingSnapshot) -> Decision:
-    """Return the answer while the snapshot is stale: the object waits for the leader."""
-    return Decision(outcome="stale", operations=_owned(review.obj.metadata, snapshot, None))
+    """Return the answer while the snapshot is stale: the object waits for the leader.
+
+    A child stays with the shard that creates it.
+    """
+    shard = _creator(review, snapshot)
+    return Decision(outcome="stale", operations=_owned(review.obj.metadata, snapshot, shard))
 
 
 def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
@@ -98,7 +102,8 @@ def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
     if role is Role.CONTROLLED:
         pod, asked = ShardName(review.writer.pod_name), snapshot.owner_of(obj) or ""
         is_trusted = can_be_shard(review.writer, asked, snapshot)
-        return _place_child(obj, snapshot, ShardName(asked) if is_trusted else None, pod)
+        near = (ShardName(asked) if is_trusted else None, pod)
+        return _place_child(obj, snapshot, *near, creator=_creator(review, snapshot))
     named = _named(obj, review.uid)
     if not named.metadata.name:
         return Decision(
@@ -152,11 +157,24 @@ def _waiting(
     )
 
 
-def _place_child(obj: PartialObject, snapshot: RingSnapshot, *near: ShardName | None) -> Decision:
+def _creator(review: Review, snapshot: RingSnapshot) -> ShardName | None:
+    """Return the shard that a new controlled object names as owner, if its own pod creates it."""
+    asked = snapshot.owner_of(review.obj)
+    is_new = review.operation == "CREATE" and asked == review.writer.pod_name
+    return asked if is_new and snapshot.roles.get(review.resource) is Role.CONTROLLED else None
+
+
+def _place_child(
+    obj: PartialObject,
+    snapshot: RingSnapshot,
+    *near: ShardName | None,
+    creator: ShardName | None = None,
+) -> Decision:
     """Assign a controlled object to the first available shard of `near`, else by its controller.
 
-    It belongs to the shard that works on its controller.  On another shard it would be invisible
-    there, and that shard would create it again.
+    It belongs to the shard that works on its controller.  On another shard, or on none, it would
+    be invisible there, and that shard would create it again: so while no shard is available, as
+    after an outage of the API server, it stays with its `creator`.
     """
     if obj.metadata.controller is None:
         return _uncontrolled(obj.metadata, snapshot)
@@ -164,8 +182,8 @@ def _place_child(obj: PartialObject, snapshot: RingSnapshot, *near: ShardName | 
     if shard is None:
         shard = expected_of(snapshot, obj)
     if shard is None or not _is_available(shard, snapshot):
-        return _unassigned(obj.metadata, snapshot)
-    return _assign(obj, snapshot, shard)
+        shard = creator
+    return _unassigned(obj.metadata, snapshot) if shard is None else _assign(obj, snapshot, shard)
 
 
 def _uncontrolled(meta: ObjectMeta, snapshot: RingSnapshot) -> Decision:

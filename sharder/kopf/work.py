@@ -101,7 +101,7 @@ class Work:
             self._releasing.discard(uid)
             _log.info("drain of %s acknowledged", ObjectRef(namespace or "", name))
         if uid in self._daemons:
-            # kopf has told them to stop, and forgets them.
+            # kopf has stopped them, and forgets them.
             asyncio.get_running_loop().call_later(self._drain_grace, self._end_daemons, uid)
         return False
 

@@ -1,4 +1,4 @@
-"""Reviews by the API server: the user of a token, the rights of a user, and our own name."""
+"""Judgements of the API server: who has a token, what a user may do, and whether a fence holds."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,8 +7,11 @@ import msgspec
 
 from sharder.core.api.cluster import User
 from sharder.core.api.meta import Json
-from sharder.core.names import METRICS_PATH, GroupResource
-from sharder.kube.client import Client
+from sharder.core.errors import Rejected
+from sharder.core.fence.policy import PROBE_MANAGER
+from sharder.core.fence.probe import NoFence, Proof, proof_of
+from sharder.core.names import API_GROUP, API_VERSION, METRICS_PATH, GroupResource, RingName
+from sharder.kube.client import MERGE_PATCH, Client
 from sharder.kube.errors import understand
 
 _TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -112,3 +115,26 @@ async def may_i(
     }
     answer = await client.request("POST", _OWN_ACCESS, body=body)
     return understand(answer, _AccessReview, _OWN_ACCESS).status.allowed
+
+
+class KubeFences:
+    """The fences of the cluster's rings."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def prove(self, ring: RingName) -> Proof:
+        """Return what a dry run of an empty patch of the ring's status shows.
+
+        Raises:
+            ApiError: there was no answer, or the right to patch the status is missing.
+        """
+        path = f"/apis/{API_GROUP}/{API_VERSION}/controllerrings/{ring}/status"
+        query = {"dryRun": "All", "fieldManager": PROBE_MANAGER}
+        try:
+            await self._client.request(
+                "PATCH", path, query=query, body={}, content_type=MERGE_PATCH
+            )
+        except Rejected as error:
+            return proof_of(str(error), ring)
+        return NoFence()

@@ -15,19 +15,20 @@ from sharder.core.errors import (
     ApiError,
     ConfigError,
     Conflict,
+    Forbidden,
     InvalidObject,
     LeaseLost,
     NotFound,
+    Rejected,
     SharderError,
+    Unavailable,
 )
 from sharder.core.leases.election import LeaseTiming
+from sharder.logs import configure_logs
 from sharder.runtime.backoff import Backoff
-from sharder.sdk.documents import Document
-from sharder.sdk.handlers import OnDelete, Reconcile
+from sharder.sdk.handlers import OnDelete, PermanentError, Reconcile, Requeue
 from sharder.sdk.leader import Leadership, LeaderTask
-from sharder.sdk.log_lines import configure_logs
-from sharder.sdk.metadata import OwnMeta
-from sharder.sdk.outcome import PermanentError, Requeue
+from sharder.sdk.objects import Document, OwnMeta
 from sharder.sdk.owned import NotOwned
 from sharder.sdk.predicates import (
     Predicate,
@@ -46,6 +47,7 @@ __all__ = [
     "ConfigError",
     "Conflict",
     "Document",
+    "Forbidden",
     "InvalidObject",
     "LeaderTask",
     "Leadership",
@@ -58,11 +60,13 @@ __all__ = [
     "PermanentError",
     "Predicate",
     "Reconcile",
+    "Rejected",
     "Request",
     "Requeue",
     "Settings",
     "Shard",
     "SharderError",
+    "Unavailable",
     "annotations_changed",
     "any_of",
     "configure_logs",

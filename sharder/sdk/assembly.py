@@ -18,6 +18,7 @@ from sharder.sdk.reconciler import Reconciler
 from sharder.sdk.recorded import RecordedDocuments
 from sharder.sdk.runner import Runner
 from sharder.sdk.settings import Settings
+from sharder.sdk.strays import Strays
 from sharder.sdk.watchdog import Activity
 from sharder.sdk.work import OwnObjects, Work
 from sharder.sdk.workplace import Collected, Workplace
@@ -53,7 +54,7 @@ class Assembly:
             identity=self.identity,
             owned=OwnedObjects(self.identity, when=reconciler.when),
             main=main,
-            status=RecordedDocuments(statuses, main.progress, main.cache),
+            status=RecordedDocuments(statuses, main.progress, main.strays, main.cache),
             children=children,
             holds_lease=self.holds_lease,
             clock=self.clock,
@@ -84,10 +85,13 @@ class Assembly:
         progress, cache = Progress(self.clock), None
         if resource.id in reconciler.cache:
             cache = ObjectCache(progress, keep=everything if of is None else controlled_by(of))
+        documents = self.cluster.documents(resource)
+        strays = Strays(self.identity, documents.get, progress)
         return Collected(
             resource=resource,
-            documents=RecordedDocuments(self.cluster.documents(resource), progress, cache),
+            documents=RecordedDocuments(documents, progress, strays, cache),
             progress=progress,
+            strays=strays,
             cache=cache,
         )
 

@@ -9,7 +9,7 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Listed, Removed
-from sharder.sdk.metadata import OwnMeta, OwnObject
+from sharder.sdk.objects import OwnMeta, OwnObject
 from sharder.sdk.progress import Progress
 from sharder.sdk.versions import is_reached
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.errors import NotFound
-from sharder.sdk.children import Body, Parent, difference
-from sharder.sdk.documents import Document, decode, document, guarded
+from sharder.sdk.children import Parent, difference
+from sharder.sdk.objects import Body, Document, decode, document, guarded
 from sharder.sdk.workplace import Documents, Workplace
 
 
@@ -26,7 +26,9 @@ class ChildWriter:
         except NotFound:
             self._check()
             stamped = parent.stamp(body, ref, kind.resource)
-            return document(await kind.documents.create(ref.namespace, stamped))
+            raw = await kind.documents.create(ref.namespace, stamped)
+            parent.admit(decode(raw, PartialObject).metadata)  # a webhook can change its label
+            return document(raw)
         child, current = decode(raw, PartialObject).metadata, document(raw)
         parent.admit(child)
         changes = difference(current, body, replace=replace)

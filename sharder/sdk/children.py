@@ -2,14 +2,12 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from sharder.core.api.meta import Json, ObjectMeta, Resource
 from sharder.core.errors import InvalidObject
 from sharder.core.names import ObjectRef
+from sharder.sdk.objects import Body
 from sharder.sdk.owned import Identity, NotOwned, Ownership
-
-Body: TypeAlias = Mapping[str, Json]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +32,10 @@ class Parent:
             return ObjectRef("", name)
         ref = ObjectRef(str(namespace or self.meta.namespace), name)
         if self.meta.namespace and ref.namespace != self.meta.namespace:
-            raise InvalidObject(f"{ref} cannot be controlled from namespace {self.meta.namespace}")
+            raise InvalidObject(
+                f"{ref} cannot be a child of {self.meta.ref}: both must be in one namespace. "
+                "Write it with a client of your own"
+            )
         return ref
 
     def stamp(self, body: Body, ref: ObjectRef, resource: Resource) -> Body:

@@ -16,7 +16,7 @@ from sharder.kube.stores import leases, rings
 from sharder.runtime.lease_record import Leases
 from sharder.sdk.cache import Whole, whole
 from sharder.sdk.children import api_version
-from sharder.sdk.metadata import OwnObject
+from sharder.sdk.objects import OwnObject
 from sharder.sdk.permissions import Right
 from sharder.sdk.work import OwnObjects
 from sharder.sdk.workplace import Documents

@@ -121,7 +121,7 @@ class LeaderTasks:
         """Add a task; `ConfigError` if there is one of its name."""
         name = getattr(task, "__qualname__", repr(task))
         if name in self._tasks:
-            raise ConfigError(f"the leader has two tasks of the name {name}")
+            raise ConfigError(f"two tasks of the leader have the name {name}")
         self._tasks[name] = task
 
     def lease(self, namespace: str) -> ObjectRef | None:

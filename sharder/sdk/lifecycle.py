@@ -10,8 +10,10 @@ one by one, each acknowledged by the shard, and none is without an owner for lon
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import signal
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
+from itertools import count
 from typing import Final, Protocol
 
 from sharder.core.errors import LeaseLost
@@ -22,6 +24,9 @@ from sharder.runtime.error_log import first_message
 from sharder.runtime.lease_lock import LeaseHolder, OnAttempt
 from sharder.runtime.lease_record import Leases
 from sharder.sdk.settings import Settings
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+"""They end a shard cleanly, and at the second one at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -185,3 +190,37 @@ async def _log_progress(work: Workload, clock: Clock) -> None:
         # Not a constant message: an author's program may show no fields.
         _log.info("evacuating before stop: %d objects left", work.objects)
         await clock.sleep(LOG_SECONDS)
+
+
+async def until_signal(
+    serve: Callable[[], Awaitable[None]],
+    stop: Callable[[], None],
+    fields: Callable[[], Mapping[str, str]],
+) -> None:
+    """Await `serve`; the first signal calls `stop`, the second cancels.
+
+    `fields` are those of log records about the shard.
+    """
+    loop = asyncio.get_running_loop()
+    scope = asyncio.timeout(None)
+    signals = count(1)
+
+    def on_signal() -> None:
+        number = next(signals)
+        if number == 1:
+            stop()
+        elif number == 2:
+            _log.warning("stopping at once", extra=dict(fields()))
+            scope.reschedule(loop.time())
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, on_signal)
+    try:
+        async with scope:
+            await serve()
+    except TimeoutError:
+        if not scope.expired():
+            raise
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)

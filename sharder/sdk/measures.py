@@ -9,7 +9,7 @@ from typing import Protocol
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.runtime.clock import Clock
 from sharder.runtime.workqueue import QueueMetrics
-from sharder.sdk.outcome import PermanentError, Requeue
+from sharder.sdk.handlers import PermanentError, Requeue
 from sharder.sdk.owned import Ownership
 from sharder.sdk.watchdog import Activity
 

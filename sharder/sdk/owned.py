@@ -11,7 +11,7 @@ from enum import Enum, auto
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.errors import SharderError
 from sharder.core.names import ObjectRef, RingName, ShardName, drain_label, owner_label
-from sharder.sdk.metadata import OwnMeta, OwnObject
+from sharder.sdk.objects import OwnMeta, OwnObject
 from sharder.sdk.predicates import Predicate, any_change
 
 

@@ -11,6 +11,7 @@ from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.sdk.cache import ObjectCache
 from sharder.sdk.progress import Progress
+from sharder.sdk.strays import Strays
 from sharder.sdk.workplace import Documents
 
 _OBJECTS = msgspec.json.Decoder(PartialObject)
@@ -19,9 +20,16 @@ _OBJECTS = msgspec.json.Decoder(PartialObject)
 class RecordedDocuments:
     """Whole objects of one resource; each write is noted, also one that had no answer."""
 
-    def __init__(self, inner: Documents, progress: Progress, cache: ObjectCache | None) -> None:
+    def __init__(
+        self,
+        inner: Documents,
+        progress: Progress,
+        strays: Strays,
+        cache: ObjectCache | None,
+    ) -> None:
         self._inner = inner
         self._progress = progress
+        self._strays = strays
         self._cache = cache
 
     async def get(self, ref: ObjectRef) -> msgspec.Raw:
@@ -31,12 +39,18 @@ class RecordedDocuments:
     async def create(self, namespace: str, body: Json) -> msgspec.Raw:
         """Create an object; `Conflict` if the name is taken."""
         with self._doubted_without_answer():
-            return self._noted(await self._inner.create(namespace, body))
+            answer = await self._inner.create(namespace, body)
+        created = _OBJECTS.decode(answer).metadata
+        if not self._strays.notes(created):
+            self._progress.wrote(created)
+        return answer
 
     async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
         """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
         with self._doubted_without_answer():
-            return self._noted(await self._inner.patch(ref, body))
+            answer = await self._inner.patch(ref, body)
+        self._progress.wrote(_OBJECTS.decode(answer).metadata)
+        return answer
 
     async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
         """Delete exactly this object in exactly this state; `Conflict` if it is another."""
@@ -52,7 +66,3 @@ class RecordedDocuments:
         except (Unavailable, asyncio.CancelledError):
             self._progress.doubt()
             raise
-
-    def _noted(self, answer: msgspec.Raw) -> msgspec.Raw:
-        self._progress.wrote(_OBJECTS.decode(answer).metadata)
-        return answer

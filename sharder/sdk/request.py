@@ -10,10 +10,9 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.errors import LeaseLost
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.sdk.child_writes import ChildWriter, delete_seen
-from sharder.sdk.children import Body, api_version
+from sharder.sdk.children import api_version
 from sharder.sdk.conditions import with_condition
-from sharder.sdk.documents import Document, decode, document, guarded
-from sharder.sdk.metadata import OwnMeta, OwnObject
+from sharder.sdk.objects import Body, Document, OwnMeta, OwnObject, decode, document, guarded
 from sharder.sdk.owned import NotOwned, Ownership
 from sharder.sdk.workplace import Documents, Workplace, parse_resource
 
@@ -107,8 +106,7 @@ class Request:
             NotOwned: the object is draining, or another shard has it.
             InvalidObject: a child does not have the shape.
         """
-        cache = self._workplace.cached_children(parse_resource(resource))
-        found = await cache.controlled_by(self._meta.uid)
+        found = await self._workplace.cached_children(parse_resource(resource), self._meta.uid)
         self.check()
         if shape is None:
             return [document(raw) for raw in found]
@@ -221,7 +219,8 @@ class Request:
 
         Raises:
             NotOwned: the object is not this shard's, or a child of that name belongs to another
-                shard or another object.
+                shard or another object; also one that was created just now, if the webhook does
+                not know this shard yet.
             Conflict: another client has created or changed the child at the same time.
             ConfigError: the resource is not in `owns`.
         """

@@ -125,12 +125,13 @@ class Settings:
             ConfigError: the message names all problems.
         """
         problems = [
-            f"{what} {value!r} is not a label value (at most 63 characters of A-Z a-z 0-9 - _ .)"
+            f"{what} {value!r} is not a valid label value (at most 63 characters of "
+            "A-Z a-z 0-9 - _ .)"
             for what, value in {"ring": ring, "shard name": self.name}.items()
             if not is_label_value(value)
         ]
         problems += [
-            f"{key} {value!r} is not a label value"
+            f"{key} {value!r} is not a valid label value"
             for key, value in self.lease_labels(RingName("")).items()
             if not is_label_value(value)
         ]

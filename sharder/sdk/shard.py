@@ -16,7 +16,7 @@ from sharder.sdk.cluster import Cluster, KubeCluster
 from sharder.sdk.exposition import NoShardMetrics, process_metrics
 from sharder.sdk.handlers import BACKOFF, Handlers, OnDelete, Reconcile
 from sharder.sdk.leader import LeaderTask, LeaderTasks
-from sharder.sdk.lifecycle import lease_holder, serve_until_stopped
+from sharder.sdk.lifecycle import lease_holder, serve_until_stopped, until_signal
 from sharder.sdk.measures import ShardMetrics
 from sharder.sdk.owned import Identity
 from sharder.sdk.permissions import Right, lease_rights, needed_rights
@@ -27,7 +27,6 @@ from sharder.sdk.reconciler import Handled, Reconciler, require_apart, resources
 from sharder.sdk.ring_check import RingCheck
 from sharder.sdk.settings import Settings, local_settings
 from sharder.sdk.shard_work import ShardWork
-from sharder.sdk.signals import until_signal
 from sharder.sdk.watchdog import Activity, watched
 from sharder.sdk.workplace import parse_resource
 
@@ -123,14 +122,16 @@ class Shard:
         """
         self._leader.add(task)
 
-    def needs(self, verb: str, resource: str) -> None:
+    def needs(self, verb: str, resource: str, *, namespace: str = "") -> None:
         """Check one more right before the shard takes its Lease.
 
         Args:
             verb: The verb, such as `delete`.
             resource: The resource, such as `configmaps` or `databases/status.example.com`.
+            namespace: Where it is needed; by default in all namespaces.
         """
-        self._rights.append(Right(verb=verb, resource=parse_resource(resource)))
+        right = Right(verb=verb, resource=parse_resource(resource), namespace=namespace)
+        self._rights.append(right)
 
     @property
     def ring(self) -> RingName:

@@ -21,11 +21,10 @@ from sharder.ports import Changed, Listed, Removed, Watchable
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.workqueue import WorkQueue
-from sharder.sdk.feed import feed
 from sharder.sdk.handoff import Handoff
 from sharder.sdk.label_reverted import RevertedDrains
 from sharder.sdk.measures import Measures
-from sharder.sdk.metadata import OwnObject
+from sharder.sdk.objects import OwnObject
 from sharder.sdk.owned import Ownership
 from sharder.sdk.runner import Runner
 from sharder.sdk.workplace import Collected, Workplace
@@ -165,7 +164,7 @@ class Work:
 
     async def _follow_objects(self) -> None:
         main, clock, rng = self._workplace.main, self._clock, self._rng
-        events = feed(self._objects, main, doing="follow own objects", clock=clock, rng=rng)
+        events = main.follow(self._objects, doing="follow own objects", clock=clock, rng=rng)
         async with aclosing(events):
             async for event in events:
                 for ref in self._update(event):
@@ -194,7 +193,7 @@ class Work:
 
     async def _follow_children(self, source: Watchable[PartialObject], kind: Collected) -> None:
         clock, rng = self._clock, self._rng
-        events = feed(source, kind, doing="follow children", clock=clock, rng=rng)
+        events = kind.follow(source, doing="follow children", clock=clock, rng=rng)
         async with aclosing(events):
             async for event in events:
                 match event:

@@ -1,20 +1,27 @@
 """What the requests of one shard share: its identity, its Lease, and the cluster's objects."""
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
-from sharder.core.api.meta import Json, Resource, api_group
+from sharder.core.api.meta import Json, PartialObject, Resource, api_group
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ObjectRef
+from sharder.ports import Changed, Listed, Removed, Watchable
+from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
+from sharder.runtime.reflector import follow
 from sharder.sdk.cache import ObjectCache
-from sharder.sdk.children import Body
 from sharder.sdk.events import EventRecorder
+from sharder.sdk.objects import Body
 from sharder.sdk.owned import Identity, OwnedObjects
 from sharder.sdk.progress import Progress
+from sharder.sdk.strays import Strays
+
+T = TypeVar("T", bound=PartialObject)
 
 
 class Documents(Protocol):
@@ -45,6 +52,7 @@ class Collected:
     documents: Documents
     progress: Progress
     """How far the shard's watch of them has come."""
+    strays: Strays
     cache: ObjectCache | None = None
     """This shard's objects as the watch last showed them, if they are kept in memory."""
 
@@ -52,6 +60,22 @@ class Collected:
         """Return the object from the cache; as it is now, if that does not have it."""
         known = None if self.cache is None else await self.cache.get(ref)
         return await self.documents.get(ref) if known is None else known
+
+    async def follow(
+        self, source: Watchable[T], *, doing: str, clock: Clock, rng: Rng
+    ) -> AsyncGenerator[Listed[T] | Changed[T] | Removed[T], None]:
+        """Yield what happens to the objects; each event is in the cache when it is yielded.
+
+        Those who wait for the position run after the caller has handled the event.
+        """
+        move = self.progress.move
+        events = follow(source, doing=doing, clock=clock, rng=rng, on_bookmark=move)
+        async with aclosing(events):
+            async for event in events:
+                if self.cache is not None:
+                    self.cache.update(event)
+                move(_version(event))
+                yield event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +111,17 @@ class Workplace:
                 return kind
         raise ConfigError(f"{wanted[1]} of group {wanted[0]!r} is not in `owns`")
 
-    def cached_children(self, resource: GroupResource) -> ObjectCache:
-        """Return the cache of children; `ConfigError` if they are not in `owns` and `cache`."""
+    async def cached_children(self, resource: GroupResource, uid: str) -> list[msgspec.Raw]:
+        """Return the children of an object from memory, by namespace and name.
+
+        Raises:
+            ConfigError: they are not in `owns` and `cache`.
+            Unavailable: the watch does not show all that this shard has written.
+        """
         for kind in self.children:
             if kind.resource.id == resource and kind.cache is not None:
-                return kind.cache
+                await kind.strays.settle(uid)
+                return await kind.cache.controlled_by(uid)
         raise ConfigError(f"{resource} is not in `owns` and in `cache` of the reconciler")
 
 
@@ -99,3 +129,11 @@ def parse_resource(text: str) -> GroupResource:
     """Return what `secrets` or `deployments.apps` names."""
     resource, _, group = text.partition(".")
     return GroupResource(group, resource)
+
+
+def _version(event: Listed[T] | Changed[T] | Removed[T]) -> str:
+    match event:
+        case Listed(_, version):
+            return version
+        case Changed(obj) | Removed(obj):
+            return obj.metadata.resource_version

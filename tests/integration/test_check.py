@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +38,7 @@ class Cluster:
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self.playground = Playground(plane)
+        self._limits = count(100)
 
     def install(self) -> None:
         self.playground.install()
@@ -95,12 +97,18 @@ class Cluster:
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Keep the sharder from repairing what the body breaks; it repairs that in the end."""
+        """Keep the sharder from repairing what the body breaks; it repairs that in the end.
+
+        For a ring with another spec it does so at once, else within half a minute.
+        """
         self.playground.pause("sharder-0")
         try:
             yield
         finally:
             self.playground.resume("sharder-0")
+            spec = {"spec": {"movement": {"maxConcurrentDrains": next(self._limits)}}}
+            ring = ("controllerring", RING, "--type=merge", "-p", json.dumps(spec))
+            self.kubectl("patch", *ring)
             await self.until_healthy()
 
 

@@ -1,6 +1,5 @@
 """`sharder rings cleanup` on a real API server, as a process."""
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.store import KubeStore
 from sharder.kube.stores import MUTATING, KubeWebhookConfigurations, leases, namespaces, rings
+from sharder.runtime.task_pool import batch
 from tests.support.documents import ROOT
 
 CRD = ROOT / "charts/sharder/templates/crd.yaml"
@@ -95,11 +95,11 @@ async def left(control_plane: ControlPlane) -> AsyncIterator[Left]:
     left = Left(ring=ring, client=client, kubeconfig=control_plane.admin_kubeconfig)
     await namespaces(client).create("", {"metadata": {"name": ring}})
     maps, roles = await left.store(CONFIGMAPS), await left.store(ROLES)
-    async with asyncio.TaskGroup() as group:
+    async with batch(20) as creates:
         for number in range(MAPS):
-            group.create_task(maps.create(ring, left.body(number)))
+            await creates.add(maps.create(ring, left.body(number)))
         for number in range(3):
-            group.create_task(roles.create("", left.body(number)))
+            await creates.add(roles.create("", left.body(number)))
     yield left
     await client.close()
 

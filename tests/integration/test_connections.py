@@ -25,6 +25,7 @@ from tests.support.eventually import eventually
 from tests.unit.webhook.reviews import TRUSTED_PATH, request_of, review_of
 from webhook import Server
 from webhook.connection import Connection
+from webhook.server import KEEP_ALIVE_SECONDS
 
 ROOM = 8
 STRANGERS = 5 * ROOM
@@ -121,6 +122,20 @@ async def test_where_all_are_trusted_the_longest_idle_gives_way() -> None:
 
         assert await second.is_closed()
         await review(first)
+
+
+async def test_a_connection_is_closed_when_it_is_idle_however_many_reviews_came_before() -> None:
+    async with served(tls=False) as server, connected(server.port) as client:
+        await review(client)
+        await review(client)
+        (connection,) = server._connections()
+        connection.timeout_keep_alive_handler()
+        await review(client)
+
+        connection.idle_since -= KEEP_ALIVE_SECONDS
+        connection.timeout_keep_alive_handler()
+
+        assert await client.is_closed()
 
 
 async def test_where_nobody_is_idle_the_new_connection_is_closed() -> None:

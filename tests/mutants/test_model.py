@@ -39,6 +39,9 @@ SAMPLE = frozenset(
 )
 """For each law one that is found within seconds; `make test-long` tries all."""
 
+HANGS_SECONDS = 1800
+"""After so long a trial has hung: what takes one minute takes ten of what is left by others."""
+
 Trial = subprocess.CompletedProcess[str]
 
 
@@ -80,7 +83,7 @@ def try_out(package: Path, machine: str) -> Trial:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS_SECONDS,
         check=False,
     )
     assert trial.stdout.splitlines()[:1] == [str(package)], trial.stderr

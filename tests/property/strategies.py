@@ -1,5 +1,6 @@
 """Values for property tests: whatever the API server may show, and nothing else."""
 
+from datetime import timedelta
 from typing import Literal
 
 from hypothesis import strategies as st
@@ -9,12 +10,13 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.movement.acknowledgement import Writer
-from sharder.core.names import SHARDER_IDENTITY, GroupResource, ShardName
+from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, GroupResource, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import (
     CONFIGMAPS,
     DRAIN,
     NEXT,
+    NOW,
     OWNER,
     SECRETS,
     SELF,
@@ -156,5 +158,7 @@ leases: st.SearchStrategy[Lease] = st.builds(
     seconds=st.sampled_from([15, 15, 15, 1, 40, 0, 9999, None]),
     namespace=st.sampled_from(["default", "default", "default", "other"]),
     of=st.sampled_from(["demo", "demo", "demo", "other"]),
+    renewed=st.sampled_from([NOW, NOW, NOW + timedelta(seconds=1), None]),
+    labels=st.sampled_from([{STATE_LABEL: "ready"}, {STATE_LABEL: "ready"}, {}]),
 )
 """Leases of two shards, two namespaces and two rings, in all conditions."""

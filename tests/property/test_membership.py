@@ -2,22 +2,25 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
-from sharder.core.api.lease import Lease
+from sharder.core.api.lease import Lease, format_time
 from sharder.core.leases.membership import Standing, ring_of
 from sharder.core.leases.register import UNKNOWN_SILENCE, Membership
 from sharder.core.leases.state import duration_of, is_given_up, is_held
 from sharder.core.names import ObjectRef, RingName, ShardName
 from tests.property.strategies import leases
 from tests.support.effort import share
-from tests.support.values import DEMO, A, B
+from tests.support.values import DEMO, NOW, A, B
 
 RINGS = (DEMO, RingName("other"))
 SHARDS = (A, B)
+SECOND = timedelta(seconds=1)
 LONGEST = 4 * 3600.0
 """No shard is waited for longer: twice the longest duration that a Lease of ours may have."""
 
@@ -146,6 +149,32 @@ def test_a_shard_is_gone_exactly_when_it_must_have_stopped(
 
     stopped = last + pause >= may_work_until(history, ring, shard)
     assert (standing is Standing.GONE) == stopped
+
+
+@settings(max_examples=share(500))
+@given(histories, pauses, leases, st.permutations([NOW + n * SECOND for n in range(4)]))
+def test_a_renewal_that_wakes_nothing_leaves_what_noting_it_in_full_would_leave(
+    history: list[tuple[float, Event]], pause: float, lease: Lease, times: list[datetime]
+) -> None:
+    short, at = after(history)
+    full, _ = after(history)
+    for time in times:
+        at += pause
+        spec = structs.replace(lease.spec, renew_time=format_time(time))
+        seen = structs.replace(lease, spec=spec)
+
+        merely = short.renew(seen, at)
+        affected = full.see(seen, at)
+
+        assert not (merely and affected)
+        if not merely:
+            short.see(seen, at)
+        for ring in RINGS:
+            assert short.observed_leases(ring) == full.observed_leases(ring)
+            assert [short.is_back(ring, s) for s in SHARDS] == [
+                full.is_back(ring, s) for s in SHARDS
+            ]
+            assert short.members(ring, at) == full.members(ring, at)
 
 
 @given(histories, st.sampled_from(RINGS))

@@ -1,6 +1,6 @@
 """Requests to the webhook, and what is stored after its answer."""
 
-from sharder.core.admission import Decision, Review, decide
+from sharder.core.admission import Decision, Review, decide, withhold
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import GroupResource
@@ -32,6 +32,13 @@ def create(
 ) -> Decision:
     review = Review(operation="CREATE", resource=of, obj=new, old=None, writer=writer)
     return decide(review, by, frozenset({SHARDER}))
+
+
+def withheld(new: PartialObject, *, of: GroupResource, writer: Writer) -> Decision:
+    """Return the answer to a create of a webhook whose snapshot is stale."""
+    return withhold(
+        Review(operation="CREATE", resource=of, obj=new, old=None, writer=writer), RING
+    )
 
 
 def update(

@@ -32,7 +32,14 @@ from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import NotFound
-from sharder.core.names import RING_LABEL, GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.names import (
+    RING_LABEL,
+    STATE_LABEL,
+    GroupResource,
+    ObjectRef,
+    RingName,
+    ShardName,
+)
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import ShardLoad
 from sharder.core.status.story import Transition
@@ -276,6 +283,7 @@ class Cluster:
         """Each main object that was assigned, where it came from, and its new shard."""
         self.ownerless = Ownerless(
             metrics=self.tally,
+            asked=self.drains.asked,
             on_assigned=self._arrived,
             clock=self.clock,
         )
@@ -415,6 +423,12 @@ class Cluster:
                 },
             },
         )
+
+    async def show(self, shard: ShardName, state: str) -> None:
+        """Write the state label of a shard, as the leader does."""
+        body: Json = {"metadata": {"labels": {STATE_LABEL: state}}}
+        await self.leases.patch(ObjectRef("default", shard), body)
+        await self.settle()
 
     async def renew(self, shard: ShardName) -> Lease:
         return await self.write_lease(shard, renewTime=format_time(self.clock.now()))

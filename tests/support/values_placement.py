@@ -14,12 +14,9 @@ from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
 from sharder.core.placement.distribution import Placed
 from sharder.core.placement.entries import Entry
 from sharder.core.placement.placer import Placer
+from sharder.core.placement.strategies.active_loads import Capacities
 from sharder.core.placement.strategies.group_members import group_members_of
-from sharder.core.placement.strategies.least_loaded_filters import (
-    Capacities,
-    FilterChain,
-    FilterResult,
-)
+from sharder.core.placement.strategies.least_loaded_filters import FilterChain, FilterResult
 from sharder.core.placement.strategies.spread import FULL_SCORE, spread_scores
 from sharder.core.placement.strategy import Layout
 from sharder.core.placement.tally import Tally

@@ -1,5 +1,6 @@
 """One record, one line, whatever names it carries."""
 
+import asyncio
 import io
 import json
 import logging
@@ -119,6 +120,21 @@ def test_an_exception_follows_on_indented_lines() -> None:
     assert text_of(first) == "admission failed ring=demo"
     assert rest[0] == "    RuntimeError: a"
     assert all(line.startswith("    ") for line in rest)
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_an_error_of_the_event_loop_without_an_exception_is_one_line(
+    style: Literal["text", "json"],
+) -> None:
+    stream = io.StringIO()
+    configure("info", style, stream)
+    loop = asyncio.new_event_loop()
+
+    loop.call_exception_handler({"message": "Unclosed client session"})
+    loop.close()
+
+    assert stream.getvalue().count("\n") == 1
+    assert "Unclosed client session" in stream.getvalue()
 
 
 def test_an_exception_is_one_field_of_the_json() -> None:

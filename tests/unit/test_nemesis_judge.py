@@ -138,6 +138,17 @@ def test_a_user_cannot_acknowledge_for_a_shard() -> None:
     assert len(verdict.stripped) == 1
 
 
+def test_a_shard_works_on_until_it_sees_that_a_user_removed_the_label_or_the_object() -> None:
+    removed = wrote(11, stamp="1")
+    deleted = wrote(12, stamp="1", deleted=True)
+
+    own = judged(wrote(10, "a"), removed, deleted, sent=[sent(13, "a")])
+    other = judged(wrote(10, "a"), removed, deleted, sent=[sent(13, "b")])
+
+    assert own.foreign == []
+    assert other.foreign == ["one-child: by b, but on a"]
+
+
 def test_a_shard_writes_children_of_its_own_objects_alone() -> None:
     right = judged(*ASKED, sent=[sent(11, "a"), sent(14, "b")])
     early = judged(*ASKED, sent=[sent(13, "b")])

@@ -8,7 +8,7 @@ from _pytest.mark.expression import Expression
 
 from hack import check
 from hack.check import side_by_side
-from hack.server_tests import AT_ONCE, E2E, SECONDS, long_parts, parse, parts
+from hack.server_tests import AT_ONCE, E2E, IDLE, SECONDS, long_parts, parse, parts
 
 
 def selects(arguments: Sequence[str], file: str, marks: set[str]) -> bool:
@@ -94,6 +94,21 @@ def test_a_program_that_fails_keeps_no_other_from_running() -> None:
         "two": (True, "yes"),
         "three": (True, "yes"),
     }
+
+
+def test_what_is_idle_runs_beside_the_others(tmp_path: Path) -> None:
+    came = repr(str(tmp_path / "came"))
+    looks = f"any(os.path.exists({came}) or time.sleep(0.01) for _ in range(3000)) or exit(1)"
+    waits = ("python", "-c", f"import os, time; {looks}")
+    comes = ("python", "-c", f"open({came}, 'w')")
+
+    ended = dict(side_by_side({"waits": waits}, at_once=1, idle={"comes": comes}))
+
+    assert {name: each.passed for name, each in ended.items()} == {"waits": True, "comes": True}
+
+
+def test_what_is_idle_is_a_part() -> None:
+    assert parts().keys() >= IDLE
 
 
 def test_without_a_name_all_parts_are_run() -> None:

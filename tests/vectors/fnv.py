@@ -6,17 +6,21 @@ Source: gnmic/operator, internal/gnmic/placement_blrh.go.
 from functools import cache
 from typing import Final
 
+from typing_extensions import override
+
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
+from sharder.core.placement.hashing import Ranking
 
 _OFFSET: Final = 0xCBF29CE484222325
 _PRIME: Final = 0x100000001B3
 _PREFIX: Final = "pod-"
 
 
-class Fnv:
+class Fnv(Ranking):
     """FNV-1a over key and pod number, which it mixes too little."""
 
+    @override
     def score(self, key: str, shard: Shard) -> int:
         """Return the hash, without a sign; exact, as a float would not be."""
         return fnv1a(str(number_of(shard.name)), _after_key(key))

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 import msgspec
+from typing_extensions import override
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.api.ring import GroupBy, PlacementSpec, StrategyName
@@ -109,12 +110,13 @@ class SpreadFile(msgspec.Struct, frozen=True):
     sequential_fill: tuple[Fill, ...] = ()
 
 
-class InOrder:
+class InOrder(Ranking):
     """Ranks shards by their order, whatever the key."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self._names = [shard.name for shard in shards]
 
+    @override
     def score(self, key: str, shard: Shard) -> float:
         """Return a higher score for an earlier shard."""
         return -float(self._names.index(shard.name))
@@ -200,7 +202,7 @@ def _unrounded(
 
 
 def _places(shards: Sequence[Shard]) -> list[Place | None]:
-    return [shard.place if shard.zone else None for shard in shards]
+    return [(shard.region, shard.zone) if shard.zone else None for shard in shards]
 
 
 def _parts(members: Sequence[int], places: Sequence[Place | None]) -> Iterator[Fraction]:

@@ -21,6 +21,7 @@ from itertools import count
 from typing import Final
 
 import msgspec
+from msgspec import structs
 from prometheus_client import CollectorRegistry
 from typing_extensions import override
 
@@ -103,6 +104,11 @@ def _lease(ring: int, shard: str) -> Lease:
     )  # fmt: skip
 
 
+def _renewed(lease: Lease) -> Lease:
+    now = format_time(datetime.now(UTC))
+    return structs.replace(lease, spec=structs.replace(lease.spec, renew_time=now))
+
+
 def _namespace(name: str) -> PartialObject:
     meta = ObjectMeta(name=name, labels={"kubernetes.io/metadata.name": name})
     return PartialObject(api_version="v1", kind="Namespace", metadata=meta)
@@ -116,13 +122,13 @@ class Bench:
         self._size, self._settling, self._changing = size, settling, changing
         self._clock, rng = SystemClock(), random.Random(0)
         self._shards = [
-            (ring, f"shard-{ring}-{shard}-7f8d9c6b5")
+            _lease(ring, f"shard-{ring}-{shard}-7f8d9c6b5")
             for ring in range(size.rings)
             for shard in range(size.shards)
         ]
         objects = Empty()
         self._rings = Source([_ring(number) for number in range(size.rings)])
-        self._leases = Leases([_lease(*shard) for shard in self._shards])
+        self._leases = Leases(self._shards)
         self._namespaces = Source([_namespace(f"ns-{n}") for n in range(size.namespaces)])
         self.cache = ClusterCache(
             objects=objects, clock=self._clock, rng=rng, default_namespaces=LabelSelector(),
@@ -181,15 +187,15 @@ class Bench:
         for number in count():
             if time.monotonic() - began > self._changing:
                 return
-            namespace, lease = _namespace("another"), _lease(0, "another-shard")
+            namespace, another = _namespace("another"), _lease(0, "another-shard")
             come = number % 2 == 0
             space = Changed(namespace) if come else Removed(namespace)
             self._namespaces.events.put_nowait(space)
             if self._size.shards > 100:
-                self._leases.events.put_nowait(Changed(lease) if come else Removed(lease))
+                self._leases.events.put_nowait(Changed(another) if come else Removed(another))
             for _ in range(10):
-                for ring, shard in random.sample(self._shards, -(-len(self._shards) // 100)):
-                    self._leases.events.put_nowait(Changed(_lease(ring, shard)))
+                for lease in random.sample(self._shards, -(-len(self._shards) // 100)):
+                    self._leases.events.put_nowait(Changed(_renewed(lease)))
                 await asyncio.sleep(0.1)
 
 

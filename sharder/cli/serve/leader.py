@@ -14,7 +14,7 @@ from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import ObjectRef
 from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client
-from sharder.kube.fence import KubeFences
+from sharder.kube.reviews import KubeFences
 from sharder.kube.stores import (
     MUTATING,
     VALIDATING,

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from sharder.core.api.lease import Lease
 from sharder.core.leases.departures import Departures
 from sharder.core.leases.shard import Shard, shard_of
-from sharder.core.leases.state import ObservedLease, duration_of, is_given_up, is_held, problem_of
+from sharder.core.leases.state import ObservedLease, is_given_up, is_held, problem_of, stops_after
 from sharder.core.leases.validity import MAX_LEASES
 from sharder.core.names import ObjectRef
 
@@ -140,6 +140,16 @@ class RingLeases:
         self._forget(evicted, tier)
         return evicted
 
+    def renew(self, lease: Lease, at: float) -> bool:
+        """Keep a Lease if it was merely renewed; return whether it was."""
+        ref = lease.metadata.ref
+        known = self._known.get(ref)
+        if known is None or not known.observed.is_merely_renewed(lease, at):
+            return False
+        # Shard, tier and rank stay the same: they do not depend on the time of the renewal.
+        self._known[ref] = replace(known, observed=known.observed.then(lease, at))
+        return True
+
     def remove(self, ref: ObjectRef) -> Known:
         """Drop a kept Lease and return it."""
         known = self._known[ref]
@@ -193,7 +203,7 @@ class RingLeases:
             return  # it never made a shard of the ring
         self.is_crowded = True
         self._forgot.add(tier)
-        self.longest = max(self.longest, 2 * duration_of(known.lease).total_seconds())
+        self.longest = max(self.longest, stops_after(known.lease))
         if self._names[ref.name]:
             self.ambiguous.add(ref.name)
 

@@ -15,9 +15,9 @@ from sharder.core.leases.outages import Outages
 from sharder.core.leases.state import (
     DEFAULT_DURATION,
     ObservedLease,
-    duration_of,
     is_given_up,
     is_held,
+    stops_after,
 )
 from sharder.core.leases.validity import MAX_LEASES
 from sharder.core.names import ObjectRef, RingName, ShardName
@@ -129,11 +129,19 @@ class Membership:
                 ring.is_stale = True
                 yield frozenset({name})
 
-    def see(self, lease: Lease, at: float) -> frozenset[RingName]:
-        """Note a Lease as it is now; return the rings whose members can have changed.
+    def renew(self, lease: Lease, at: float) -> bool:
+        """Note a Lease if it was merely renewed; return whether it was, else `see` has to note it.
 
-        A renewal, which is nearly every call, affects none.
+        Nearly every event of a watch is such a renewal, and nothing follows from it.
         """
+        ref = lease.metadata.ref
+        ring = self._rings.get(self._places.get(ref, RingName("")))
+        return (
+            ring is not None and not ring.takes_for_gone(ref.name) and ring.leases.renew(lease, at)
+        )
+
+    def see(self, lease: Lease, at: float) -> frozenset[RingName]:
+        """Note a Lease as it is now; return the rings whose members can have changed."""
         name, ref = ring_of(lease), lease.metadata.ref
         moved = self._places.get(ref, name) != name
         left = self._leave(ref, at) if moved else frozenset[RingName]()
@@ -141,7 +149,7 @@ class Membership:
         if ring is None or (not ring.is_known and ref not in self._places):
             if len(self._guests) >= MAX_GUESTS:
                 if not is_given_up(lease):
-                    self._longest = max(self._longest, _stops_after(lease))
+                    self._longest = max(self._longest, stops_after(lease))
                 return left
             ring = self._rings.setdefault(name, _Ring())
             self._guests.add(ref)
@@ -273,7 +281,7 @@ class Membership:
         ring.is_stale = True
         until = self._outages.put_off(known.observed.since if renewed is None else renewed)
         if not is_given_up(known.lease):
-            until += _stops_after(known.lease)
+            until += stops_after(known.lease)
         if ring.is_known:
             # A Lease that was recreated and never held does not shorten the wait for the old one.
             ring.leases.depart(ref, until)
@@ -282,11 +290,6 @@ class Membership:
         if not ring.is_known and not len(ring.leases):
             del self._rings[name]
         return frozenset({name})
-
-
-def _stops_after(lease: Lease) -> float:
-    """Return for how many seconds after its last renewal the shard might work."""
-    return 2 * duration_of(lease).total_seconds()
 
 
 def is_another(before: Known, known: Known) -> bool:

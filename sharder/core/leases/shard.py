@@ -7,6 +7,7 @@ Every client that can write the Lease can write these; an invalid value is ignor
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from sys import intern
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -70,16 +71,19 @@ class Shard:
     a client that writes a new time with each renewal would cause a resync each time."""
     ready: bool = field(default=True, compare=False)
     """It renews its Lease in time; strategies that stick prefer such a shard for new objects."""
+    place: str = field(init=False, repr=False, compare=False)
+    """Its zone after its region, because two regions can have a zone of the same name; empty
+    without a zone.  Equal ones are one object, since a review looks up all of them."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "place", intern(f"{self.region}/{self.zone}" if self.zone else "")
+        )
 
     @property
     def set_aside(self) -> bool:
         """Whether people want no new objects on it; its own objects never exceed a ceiling."""
         return self.cordoned or self.evacuating
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """Region and zone, because two regions can have a zone of the same name."""
-        return self.region, self.zone
 
     @property
     def ceiling(self) -> int | None:

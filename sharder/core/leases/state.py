@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from msgspec import structs
+
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.names import SHARDER_IDENTITY, is_label_value
+from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, is_label_value
 
 DEFAULT_DURATION = timedelta(seconds=15)
 """client-go's default, used if a Lease has no duration."""
@@ -71,6 +73,11 @@ def duration_of(lease: Lease) -> timedelta:
     return timedelta(seconds=seconds)
 
 
+def stops_after(lease: Lease) -> float:
+    """Return for how many seconds after its last renewal the shard might work."""
+    return 2 * duration_of(lease).total_seconds()
+
+
 def problem_of(lease: Lease) -> str | None:
     """Return why the Lease makes no shard, None if it makes one.
 
@@ -109,13 +116,30 @@ class ObservedLease:
             return replace(self, lease=lease)
         return ObservedLease(lease, at, renewed=True)
 
+    def is_merely_renewed(self, lease: Lease, at: float) -> bool:
+        """Return whether `lease`, seen at `at`, shows the same but for a renewal in time.
+
+        Its state was, is shown as, and stays READY, so nothing that follows from it changes.
+        """
+        meta, spec = self.lease.metadata, self.lease.spec
+        return (
+            self.renewed
+            and at < self._expired_at()
+            and is_held(lease)
+            and problem_of(lease) is None
+            and lease.metadata.label(STATE_LABEL) == ShardState.READY
+            and lease.spec == structs.replace(spec, renew_time=lease.spec.renew_time)
+            and lease.metadata
+            == structs.replace(meta, resource_version=lease.metadata.resource_version)
+        )
+
     def anew(self, at: float) -> "ObservedLease":
         """Return the observation without any silence before `at`."""
         return replace(self, since=at)
 
     def silent_at(self) -> float:
         """Return when the shard has been silent long enough for its Lease to be taken."""
-        return self.since + 2 * duration_of(self.lease).total_seconds()
+        return self.since + stops_after(self.lease)
 
     def state(self, now: datetime, monotonic: float) -> ShardState:
         """Return the value of the shard's state label; it does not lose objects because of it.

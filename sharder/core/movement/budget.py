@@ -209,6 +209,11 @@ class Budget(Generic[K]):
             if not self._counts[known.shard]:
                 del self._counts[known.shard]
 
+    def shard(self, drain: K) -> ShardName | None:
+        """Return the shard from which an object drains, None if no such drain is known."""
+        known = self._open.get(drain)
+        return None if known is None else known.shard
+
     def _forget(self, now: float) -> None:
         while self._open:
             drain = next(iter(self._open))

@@ -124,7 +124,7 @@ def admission(
 def _map_operations(
     path: str, present: Mapping[str, str] | None, wanted: Mapping[str, str | None]
 ) -> list[Operation]:
-    operations = list[Operation]()
+    operations: list[Operation] = []  # to call `list[Operation]` takes a microsecond
     current = {} if present is None else present
     for key, value in wanted.items():
         if current.get(key) == value:

@@ -1,17 +1,18 @@
 """How many objects a shard can have, and how many too many it has (docs/placement.md, "Ceilings").
 
-Four numbers of objects decide: those *on* a shard, those *arriving* there from elsewhere, those
-*leaving* a closed shard for an open one, and those *moving within* a pool.
+Three numbers of objects decide: those *on* a shard, those *arriving* there from elsewhere, and
+those *leaving* a closed shard for an open one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
+from math import inf
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.strategy import Layout, Strategy
+from sharder.core.placement.strategy import Layout, Size, Strategy
 
 
 class Ceilings:
@@ -63,8 +64,15 @@ class Ceilings:
 
         Declared ceilings apply to pinned objects, the automatic one does not.
         """
-        declared = self._layout.declared[shard.name]
-        share = None if pinned else self._share(shard)
+        size = Size(
+            None if pinned or shard.name in self._layout.closed else shard.weight,
+            self._layout.declared[shard.name],
+        )
+        return self._of_size(size)
+
+    def _of_size(self, size: Size) -> int | None:
+        weight, declared = size
+        share = None if weight is None else self._share_of(weight)
         if declared is None or share is None:
             return share if declared is None else declared
         return min(declared, share)
@@ -76,8 +84,28 @@ class Ceilings:
 
     def with_room(self, shards: Sequence[Shard], demand: Demand) -> list[Shard]:
         """Return the shards with room for an object, its own shard included."""
-        on, pin = demand.current, demand.pin
-        return [s for s in shards if s.name == on or not self.objection(s, pinned=s.name == pin)]
+        on, size_at, held = demand.current, self._layout.size_at, self._held_or_judged(demand)
+        ceilings = [self._of_size(size) for size in self._layout.sizes]
+        most = [inf if ceiling is None else ceiling for ceiling in ceilings]
+        found = [s for s in shards if held.get(s.name, 0) < most[size_at[s.name]]]
+        full = self._full_pools()
+        return [s for s in found if s.pool not in full or s.name == on] if full else found
+
+    def _held_or_judged(self, demand: Demand) -> Mapping[ShardName | None, float]:
+        """Return how many objects each shard has; -1 or infinite for those judged one by one.
+
+        For them it matters also which object is to be placed, and which others arrive.
+        """
+        on, pin, counts = demand.current, demand.pin, self._counts
+        special = self._layout.names & {on, pin, *self._own, *counts.targets}
+        if not special:
+            return counts.on_each
+        judged = dict[ShardName | None, float](counts.on_each)
+        for name in special:
+            shard = self._layout.by_name[name]
+            fits = name == on or self.objection(shard, pinned=name == pin) is None
+            judged[name] = -1 if fits else inf
+        return judged
 
     def objection(self, shard: Shard, *, pinned: bool) -> str | None:
         """Return why the shard has no room for one more object, None if it has."""
@@ -124,45 +152,50 @@ class Ceilings:
         return sum(self._counts.staying_on(s.name) for s in pool) < pool_limit
 
     def _held(self, shard: Shard) -> int:
-        """Return how many objects are on the shard or arriving, without the one to place.
+        """Return how many objects are on the shard or arriving, without the one to place."""
+        on, _ = self._own
+        return self._counts.on(shard.name) - (shard.name == on) + self._arriving_at(shard.name)
+
+    def _arriving_at(self, goal: ShardName, pool: Collection[ShardName] = ()) -> int:
+        """Return how many objects arrive from outside of a pool, without the one to place.
 
         An object arrives from a working shard, or after its release.  The objects of a shard that
         is gone do not arrive: they are placed like any other.
         """
         (on, to), works = self._own, self._layout.names
-        held = self._counts.on(shard.name) - (shard.name == on)
-        coming = self._counts.heading_to(shard.name)
-        if not coming or shard.name in self._layout.closed:
-            return held
-        held += sum(many for origin, many in coming.items() if origin is None or origin in works)
-        return held - (shard.name == to and (on is None or on in works))
+        coming = self._counts.heading_to(goal)
+        if not coming or goal in self._layout.closed:
+            return 0
+        arriving = {o: n for o, n in coming.items() if o is None or (o in works and o not in pool)}
+        return sum(arriving.values()) - (goal == to and on in arriving)
 
     def _leaving(self) -> int:
         """Return how many objects leave closed shards for open ones, without the one to place."""
-        (on, to), closed = self._own, self._layout.closed
-        goals = self._layout.names - closed.keys()
+        (on, to), closed, works = self._own, self._layout.closed, self._layout.names
+        goals = [goal for goal in self._counts.targets if goal in works and goal not in closed]
         coming = (self._counts.heading_to(goal).items() for goal in goals)
         leaving = sum(many for each in coming for origin, many in each if origin in closed)
         return leaving - (on in closed and to in goals)
 
+    def _full_pools(self) -> set[str]:
+        """Return the pools without room for one more object."""
+        limit = self._spec.pool_capacity
+        if limit is None:
+            return set()
+        return {pool for pool in self._layout.pools if pool and self._held_in(pool) >= limit}
+
     def _held_in(self, pool: str) -> int:
-        """Return how many objects are on the shards of a pool or arriving; cached."""
-        if pool not in self._in_pool:
-            shards = self._layout.pools[pool]
-            self._in_pool[pool] = sum(map(self._held, shards)) - self._moving_within(shards)
-        return self._in_pool[pool]
+        """Return how many objects are on the shards of a pool or arriving; cached.
 
-    def _moving_within(self, pool: Sequence[Shard]) -> int:
-        """Return how many objects move within a pool, without the one to place.
-
-        Each of them counts twice in the pool: where it is, and where it arrives.
+        An object that moves within the pool counts once.
         """
-        (on, to), layout = self._own, self._layout
-        origins = {shard.name for shard in pool} & layout.names
-        goals = {shard.name for shard in pool} - layout.closed.keys()
-        coming = (self._counts.heading_to(goal).items() for goal in goals)
-        within = sum(many for each in coming for origin, many in each if origin in origins)
-        return within - (on in origins and to in goals)
+        if pool not in self._in_pool:
+            on, _ = self._own
+            names = {shard.name for shard in self._layout.pools[pool]}
+            arriving = (self._arriving_at(g, names) for g in self._counts.targets if g in names)
+            held = sum(map(self._counts.on, names)) - (on in names)
+            self._in_pool[pool] = held + sum(arriving)
+        return self._in_pool[pool]
 
     def _limit(self, shard: Shard) -> int | None:
         """Return the most objects that can stay.
@@ -210,12 +243,15 @@ class Ceilings:
                 beyond -= one_more
 
     def _share(self, shard: Shard) -> int | None:
-        if shard.name in self._layout.closed:
-            return None
-        if shard.weight not in self._shares:
-            share = self._strategy.share(shard, self._objects, self._layout.weight)
-            self._shares[shard.weight] = share
-        return self._shares[shard.weight]
+        """Return the automatic ceiling of the shard, None if it has none."""
+        return None if shard.name in self._layout.closed else self._share_of(shard.weight)
+
+    def _share_of(self, weight: float) -> int | None:
+        """Return the automatic ceiling of open shards with this weight; cached."""
+        if weight not in self._shares:
+            share = self._strategy.share(weight, self._objects, self._layout.weight)
+            self._shares[weight] = share
+        return self._shares[weight]
 
 
 def _levelled(heights: Sequence[int], surplus: int) -> tuple[int, int]:

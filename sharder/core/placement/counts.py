@@ -1,7 +1,8 @@
 """The counts of objects that strategies which stick use."""
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import ClassVar, Protocol
 
 from sharder.core.names import ShardName
 
@@ -22,11 +23,21 @@ class Counts(Protocol):
         """Return how many objects the shard has, draining ones included."""
         ...
 
+    @property
+    def on_each(self) -> Mapping[ShardName | None, int]:
+        """The same by shard, for each that has any; None stands for unassigned objects."""
+        ...
+
     def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
         """Return how many objects go to the shard, by the shard that has yet to release them.
 
         None stands for released objects, which are unassigned for a moment.
         """
+        ...
+
+    @property
+    def targets(self) -> Collection[ShardName]:
+        """The shards to which any objects go."""
         ...
 
     def staying_on(self, shard: ShardName) -> int:
@@ -62,6 +73,8 @@ class NoCounts:
     """The counts for strategies that follow: always zero."""
 
     objects = 0
+    on_each: ClassVar[Mapping[ShardName | None, int]] = MappingProxyType({})
+    targets: ClassVar[Collection[ShardName]] = ()
 
     def holds(self, identity: int) -> bool:
         """Return the empty count."""

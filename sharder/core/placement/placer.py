@@ -17,7 +17,6 @@ from sharder.core.names import ShardName
 from sharder.core.placement.ceilings import Ceilings
 from sharder.core.placement.counts import NO_COUNTS, Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.hashing import best
 from sharder.core.placement.strategies.registry import built
 from sharder.core.placement.strategy import Choice, Layout, Strategy, no_objection
 
@@ -39,14 +38,13 @@ class Explanation:
 class Placer:
     """Places objects on the shards of one layout; an immutable value."""
 
-    __slots__ = ("_limited", "_open", "_ready", "layout", "strategy")
+    __slots__ = ("_limited", "_ready", "layout", "strategy")
 
     def __init__(self, layout: Layout, strategy: Strategy | None = None) -> None:
         """Use a `strategy` that was built from an equal layout, or build one."""
         self.layout = layout
         self.strategy = strategy or built(layout)
-        self._open = [s for s in layout.available if s.name not in layout.closed]
-        self._ready = [s for s in self._open if s.ready]
+        self._ready = [s for s in layout.open if s.ready]
         ceilings = Ceilings(layout, self.strategy, NO_COUNTS, newcomers=1)
         self._limited = self.sticks and any(map(ceilings.bind, layout.available))
 
@@ -79,7 +77,7 @@ class Placer:
         why = self._fullness(shard, demand, ceilings)
         if why is not None:
             return why
-        fitting = [s for s in self._open if self._objection(s, demand) is None]
+        fitting = [s for s in self.layout.open if self._objection(s, demand) is None]
         candidates = ceilings.with_room(fitting, demand)
         return self.strategy.declines(demand, candidates, counts)(shard)
 
@@ -103,7 +101,8 @@ class Placer:
 
     def explain(self, demand: Demand, counts: Counts) -> Explanation:
         """Return the choice, with a reason or remark for every available shard."""
-        choice, candidates = self.place(demand, counts), list[Shard]()
+        choice = self.place(demand, counts)
+        candidates: Sequence[Shard] = ()
         for candidates in self._rounds(demand, counts):
             if choice.shard in {shard.name for shard in candidates}:
                 break
@@ -120,7 +119,7 @@ class Placer:
     def drawn(self, key: str) -> ShardName | None:
         """Return the available shard that a key is drawn to most, None if there is none."""
         shards = self.layout.available
-        return best(self.layout.ranking, key, shards).name if shards else None
+        return self.layout.ranking.best(key, shards).name if shards else None
 
     def ceilings(self, counts: Counts) -> Ceilings:
         """Return the ceilings by these counts."""
@@ -132,18 +131,20 @@ class Placer:
         That is also so if all shards are closed, because room is not what is missing then.
         """
         ceilings = Ceilings(self.layout, self.strategy, counts, newcomers=1)
-        return not self._open or any(
-            ceilings.objection(shard, pinned=False) is None for shard in self._open
+        return not self.layout.open or any(
+            ceilings.objection(shard, pinned=False) is None for shard in self.layout.open
         )
 
-    def _rounds(self, demand: Demand, counts: Counts) -> Iterator[list[Shard]]:
+    def _rounds(self, demand: Demand, counts: Counts) -> Iterator[Sequence[Shard]]:
         """Yield candidates to choose from, at least one, and then more if the strategy takes none.
 
         A shard that does not renew its Lease in time might be about to die: strategies that stick
         use it last.
         """
+        found: Sequence[Shard]
+        ready: Sequence[Shard]
         if self._asks_for_nothing(demand):
-            found, ready = self._open, self._ready
+            found, ready = self.layout.open, self._ready
         else:
             found = [s for s in self.layout.available if self._objection(s, demand) is None]
             ready = [s for s in found if s.ready or s.name == demand.current]

@@ -4,7 +4,7 @@ A strategy is built for a ring's shards and called for each object.  `registry` 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import fsum
@@ -27,6 +27,14 @@ Objection: TypeAlias = Callable[[Shard], str | None]
 def no_objection(_shard: Shard) -> str | None:
     """Object to no shard."""
     return None
+
+
+class Size(NamedTuple):
+    """All of a shard that its ceiling depends on."""
+
+    weight: float | None
+    """None for a closed shard, which has no automatic ceiling."""
+    declared: int | None
 
 
 class Choice(NamedTuple):
@@ -113,12 +121,47 @@ class Layout:
         return fsum(shard.weight for shard in self.available if shard.name not in self.closed)
 
     @cached_property
+    def sizes(self) -> tuple["Size", ...]:
+        """The different sizes of available shards: few, if people have not made each its own."""
+        return tuple(dict.fromkeys(map(self._size_of, self.available)))
+
+    @cached_property
+    def size_at(self) -> Mapping[ShardName, int]:
+        """The place of each available shard's size in `sizes`."""
+        at = {size: place for place, size in enumerate(self.sizes)}
+        return {shard.name: at[self._size_of(shard)] for shard in self.available}
+
+    def _size_of(self, shard: Shard) -> "Size":
+        is_open = shard.name not in self.closed
+        return Size(shard.weight if is_open else None, self.declared[shard.name])
+
+    @cached_property
+    def open(self) -> tuple[Shard, ...]:
+        """The available shards that are not closed."""
+        return tuple(shard for shard in self.available if shard.name not in self.closed)
+
+    @cached_property
+    def _open_by_place(self) -> Mapping[str, Sequence[Shard]]:
+        return _by_place(self.open)
+
+    def by_place(self, shards: Sequence[Shard]) -> Mapping[str, Sequence[Shard]]:
+        """Return shards by their places; those of `open`, the usual candidates, are known."""
+        return self._open_by_place if shards is self.open else _by_place(shards)
+
+    @cached_property
     def pools(self) -> Mapping[str, tuple[Shard, ...]]:
         """The shards of each pool, whatever their state."""
         pools = defaultdict[str, tuple[Shard, ...]](tuple)
         for shard in self.shards:
             pools[shard.pool] += (shard,)
         return pools
+
+
+def _by_place(shards: Iterable[Shard]) -> Mapping[str, Sequence[Shard]]:
+    places: dict[str, list[Shard]] = defaultdict(list)
+    for shard in shards:
+        places[shard.place].append(shard)
+    return places
 
 
 class Strategy(Protocol):
@@ -134,8 +177,8 @@ class Strategy(Protocol):
         """Whether it uses `groupBy`."""
         ...
 
-    def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
-        """Return the shard's automatic ceiling for `objects` in all, None if there is none."""
+    def share(self, weight: float, objects: int, total_weight: float) -> int | None:
+        """Return the automatic ceiling of a shard for `objects` in all, None if it has none."""
         ...
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:

@@ -5,7 +5,7 @@ the leader is *assumed* until the watch shows it, or forgotten (as in kube-sched
 One event loop owns it: a choice and its assumption are one step.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -20,6 +20,7 @@ AGE_SECONDS: Final = 1.0
 STEP: Final = 1000
 """Objects that are forgotten in one step, which takes about 5 ms."""
 
+_NONE_PASSED: Final[frozenset[Entry]] = frozenset()
 _NO_MEMBERS: Final[Mapping[ShardName, int]] = MappingProxyType({})
 _NOTHING: Final[Mapping[ShardName | None, int]] = MappingProxyType({})
 
@@ -78,12 +79,22 @@ class Tally:
         """Return how many objects the shard has, draining ones included."""
         return self._sums.on[shard]
 
+    @property
+    def on_each(self) -> Mapping[ShardName | None, int]:
+        """The same by shard; None stands for unassigned objects."""
+        return self._sums.on
+
     def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
         """Return how many objects go to the shard, by the shard that has yet to release them.
 
         None stands for released objects, which are unassigned for a moment.
         """
         return self._sums.heading.get(shard, _NOTHING)
+
+    @property
+    def targets(self) -> Collection[ShardName]:
+        """The shards to which any objects go."""
+        return self._sums.heading.keys()
 
     def staying_on(self, shard: ShardName) -> int:
         """Return how many objects of the shard are neither draining nor being deleted."""
@@ -178,7 +189,7 @@ class Tally:
         identity, entry = reservation
         before = self._counted(identity)
         pending = self._assumed.find(identity)
-        owner, passed = before.entry.shard if before.entry else None, frozenset[Entry]()
+        owner, passed = before.entry.shard if before.entry else None, _NONE_PASSED
         if pending is not None:
             owner, passed = pending.before, pending.passed | {pending.entry}
         surplus = self._assumed.add(identity, Assumption(entry, owner, passed, brief))

@@ -29,6 +29,7 @@ from sharder.core.names import (
     pin_label,
 )
 from sharder.core.placement.demand import Reader
+from sharder.core.placement.hashing import ConsistentHash
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.registry import built
 from sharder.core.placement.strategy import CustomFunction, Layout
@@ -44,11 +45,13 @@ def build(
     served: Iterable[Resource] = (),
     custom: Mapping[str, CustomFunction] = MappingProxyType({}),
     previous: RingSnapshot | None = None,
+    hashed: ConsistentHash | None = None,
 ) -> RingSnapshot:
     """Return the ring's snapshot, which reuses the parts of `previous` that are still right.
 
     Only main resources of the ring count in `served`.  A main resource that is missing there is
-    hashed by object, and treated as namespaced.  `custom` are the installed strategies.
+    hashed by object, and treated as namespaced.  `custom` are the installed strategies, and
+    `hashed` is a ring of nearly the same shards.
     """
     layout = Layout(
         spec=ring.spec.placement,
@@ -61,7 +64,7 @@ def build(
     known = None if previous is None else previous.placer
     is_same = known is not None and known.decides_like(layout)
     strategy = None if known is None else known.strategy
-    placer = Placer(layout, strategy if is_same else built(layout, strategy))
+    placer = Placer(layout, strategy if is_same else built(layout, strategy, hashed))
     snapshot = RingSnapshot(
         ring=ring,
         resources=resources,

@@ -5,6 +5,7 @@ A shard counts until its objects can be taken: one whose Lease has vanished may 
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from sharder.core.api.ring import RingStatus
@@ -23,7 +24,7 @@ _STORED: Final[Mapping[str, ShardPhase]] = {
 """The phases of shards that are not gone, by their states in the status."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RingView:
     """A ring at one moment, as far as its story depends on it."""
 
@@ -33,7 +34,7 @@ class RingView:
     evacuating: frozenset[ShardName]
     paused: bool
 
-    @property
+    @cached_property
     def shards(self) -> frozenset[ShardName]:
         """The shards that work, or may be working."""
         return frozenset(shard for shard, phase in self.phases.items() if not phase.is_gone)

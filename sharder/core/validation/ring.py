@@ -21,7 +21,7 @@ from sharder.core.api.ring import (
 from sharder.core.names import GroupResource, is_resource
 from sharder.core.placement.strategies.registry import FOLLOWING, GROUPING, STICKING
 from sharder.core.ring.build import reason_against
-from sharder.core.validation.rebalance import movement_refusals, rebalance_refusals
+from sharder.core.validation.movement_and_rebalance import movement_refusals, rebalance_refusals
 from sharder.core.validation.refusal import Fault, Refusal
 from sharder.core.validation.selectors import key_refusals, selector_refusals
 

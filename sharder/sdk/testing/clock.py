@@ -3,21 +3,39 @@
 import asyncio
 import heapq
 import itertools
+from asyncio import AbstractEventLoop
 from collections.abc import Sized
 from datetime import UTC, datetime, timedelta
+from typing import Final
+from weakref import WeakKeyDictionary
 
-_SETTLE_ROUNDS = 50
+_SETTLE_ROUNDS = 1000
 """Turns of the event loop that tasks get which always have something to do at once."""
 
 
+_settling: Final = WeakKeyDictionary[AbstractEventLoop, list[object]]()
+"""The calls of `settle` that have not ended, the latest last."""
+
+
 async def settle() -> None:
-    """Let all tasks run until they wait for the clock or for each other."""
+    """Let all tasks run until they wait for the clock or for each other.
+
+    A reconcile that writes to the cluster of its test calls it too, while the test waits for the
+    reconcile.  So calls end in reverse: the earlier ones go on until all later ones have ended.
+    """
+    loop = asyncio.get_running_loop()
     # asyncio has no public name for what is ready to run.
-    ready: Sized = vars(asyncio.get_running_loop())["_ready"]
-    for _ in range(_SETTLE_ROUNDS):
-        await asyncio.sleep(0)
-        if not ready:
-            return
+    ready: Sized = vars(loop)["_ready"]
+    calls, mine = _settling.setdefault(loop, []), object()
+    calls.append(mine)
+    try:
+        for _ in range(_SETTLE_ROUNDS):
+            await asyncio.sleep(0)
+            # Each earlier call is ready too.
+            if calls[-1] is mine and len(ready) < len(calls):
+                return
+    finally:
+        calls.remove(mine)
 
 
 class FakeClock:

@@ -1,6 +1,7 @@
 """A cluster in memory: what the API server keeps, and what other clients do."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar, overload
 
 import msgspec
 
@@ -10,8 +11,7 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError, NotFound, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.stores import LEASES
-from sharder.sdk.documents import Document
-from sharder.sdk.metadata import OwnObject
+from sharder.sdk.objects import Document, OwnObject, decode
 from sharder.sdk.permissions import Right
 from sharder.sdk.testing.clock import FakeClock, settle
 from sharder.sdk.testing.documents import FakeDocuments, WholeStore
@@ -20,6 +20,8 @@ from sharder.sdk.testing.rules import Rules, Tree, as_tree, meta_of, owner_uids,
 from sharder.sdk.testing.store import FakeStore, Versions
 from sharder.sdk.work import OwnObjects
 from sharder.sdk.workplace import parse_resource
+
+T = TypeVar("T")
 
 
 class FakeCluster:
@@ -107,9 +109,16 @@ class FakeCluster:
         await settle()
         return created
 
-    async def get(self, resource: str, name: str) -> Document:
-        """Return the object; `NotFound` if there is none."""
-        return await self.store(resource).get(self.ref(resource, name))
+    @overload
+    async def get(self, resource: str, name: str) -> Document: ...
+
+    @overload
+    async def get(self, resource: str, name: str, shape: type[T]) -> T: ...
+
+    async def get(self, resource: str, name: str, shape: type[T] | None = None) -> T | Document:
+        """Return the object, decoded as by `Request.get`; `NotFound` if there is none."""
+        found = await self.store(resource).get(self.ref(resource, name))
+        return found if shape is None else decode(msgspec.Raw(msgspec.json.encode(found)), shape)
 
     async def list(self, resource: str, labels: str = "") -> Sequence[Document]:
         """Return the objects that match the label selector, by name."""

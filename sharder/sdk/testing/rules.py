@@ -1,5 +1,6 @@
-"""What the API server does to an object when it is written.  Pure."""
+"""Rules of the API server: what a write makes of an object, what a selector selects.  Pure."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -8,7 +9,6 @@ import msgspec
 
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.errors import Rejected
-from sharder.sdk.testing.merge_patch import apply_merge_patch
 
 Tree: TypeAlias = dict[str, Json]
 """A whole object as JSON."""
@@ -17,6 +17,11 @@ _WITH_GENERATION: Final = frozenset(
     {"admissionregistration.k8s.io", "apps", "batch", "networking.k8s.io", "policy"}
 )
 """Groups of Kubernetes whose objects have a generation; all custom resources have one."""
+
+
+_COMMA = re.compile(r",(?![^(]*\))")
+_SET = re.compile(r"(\S+)\s+(in|notin)\s*\(([^)]*)\)")
+_EQUALITY = re.compile(r"([^\s=!]+)(?:\s*(==|=|!=)\s*(\S*))?")
 
 
 def _at_the_start() -> str:
@@ -112,3 +117,34 @@ def merged(target: Json, patch: Json) -> Tree:
 
 def _without_metadata(tree: Tree) -> Tree:
     return {key: value for key, value in tree.items() if key not in {"metadata", "status"}}
+
+
+def apply_merge_patch(document: Json, patch: Json) -> Json:
+    """Return the document with `patch` merged into it; None removes."""
+    if not isinstance(patch, Mapping):
+        return patch
+    merged = dict(document) if isinstance(document, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = apply_merge_patch(merged.get(key), value)
+    return merged
+
+
+def matches(selector: str, labels: Mapping[str, str]) -> bool:
+    """Judge a label selector in its text form."""
+    return all(_holds(part.strip(), labels) for part in _COMMA.split(selector) if part.strip())
+
+
+def _holds(requirement: str, labels: Mapping[str, str]) -> bool:
+    if requirement.startswith("!"):
+        return requirement[1:].strip() not in labels
+    if match := _SET.fullmatch(requirement):
+        key, operator, values = match.groups()
+        inside = labels.get(key) in {value.strip() for value in values.split(",")}
+        return inside is (operator == "in")
+    key, operator, value = _EQUALITY.fullmatch(requirement).groups()  # type: ignore[union-attr]
+    if not operator:
+        return key in labels
+    return (labels.get(key) == value) is (operator != "!=")

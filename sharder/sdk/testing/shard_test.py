@@ -10,7 +10,7 @@ from sharder.core.api.ring import ControlledResource, ControllerRing, RingResour
 from sharder.core.errors import SharderError
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import SHARDER_IDENTITY, ObjectRef, drain_label, owner_label
-from sharder.sdk.documents import Document
+from sharder.sdk.objects import Document
 from sharder.sdk.settings import Settings
 from sharder.sdk.shard import Shard
 from sharder.sdk.testing.clock import FixedRng, settle

@@ -16,8 +16,7 @@ from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import ApiError, Conflict, Expired, NotFound
 from sharder.core.names import ObjectRef
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
-from sharder.sdk.testing.rules import Rules, Tree, finalizers, merged, meta_of
-from sharder.sdk.testing.selectors import matches
+from sharder.sdk.testing.rules import Rules, Tree, finalizers, matches, merged, meta_of
 
 T = TypeVar("T")
 D = TypeVar("D")

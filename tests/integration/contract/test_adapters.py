@@ -26,6 +26,7 @@ from sharder.kube.stores import (
 )
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.task_pool import batch
 from sharder.sdk.testing.clock import FixedRng
 from tests.support.eventually import eventually
 
@@ -106,10 +107,10 @@ async def test_a_list_of_several_pages_is_whole(client: Client, own_namespace: s
     labels: Json = {"of": own_namespace}
     objects = KubeObjects(client)
     maps = objects.of(await objects.find(GroupResource("", "configmaps")), f"of={own_namespace}")
-    async with asyncio.TaskGroup() as group:
+    async with batch(20) as creates:
         for number in range(count):
             body: Json = {"metadata": {"name": f"n{number}", "labels": labels}}
-            group.create_task(maps.create(own_namespace, body))
+            await creates.add(maps.create(own_namespace, body))
 
     listed = await maps.list()
     streamed = [obj async for obj in maps.stream()]

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from random import Random
 from typing import Final
@@ -45,6 +45,8 @@ class Played:
     """Seconds from the last fault until all was owned, infinite if it was not in time."""
     found_after: float = inf
     """Seconds from the start of the shards until a deliberate bug had broken a promise."""
+    logs: Mapping[str, str] = field(default_factory=dict)
+    """What each sharder wrote."""
 
 
 def play(setup: Setup) -> Played:
@@ -91,6 +93,7 @@ async def _play(one: Stage) -> Played:
         fallen=actors.fallen,
         rest=rest,
         found_after=found_after,
+        logs={name: one.playground.log(name) for name in SHARDERS},
     )
 
 

@@ -27,7 +27,7 @@ from sharder.core.fence.policy import fence_of
 from sharder.core.fence.probe import Fence
 from sharder.core.names import ObjectRef, RingName
 from sharder.kube.client import connect
-from sharder.kube.fence import KubeFences
+from sharder.kube.reviews import KubeFences
 from tests.e2e.replicas import FAST_ELECTION
 from tests.e2e.writers import WriteLog
 from tests.long.etcd_history import APISERVER_FLAGS

@@ -35,8 +35,8 @@ class _Owners:
         for uid, states in by_uid(writes).items():
             owner, line = "", list[tuple[int, str]]()
             for before, write in zip([None, *states], states, strict=False):
-                by_user = before is not None and write.stamp != before.stamp
-                owner = owner if by_user and not write.owner else write.owner
+                released = before is not None and before.owner and write.stamp == before.stamp
+                owner = owner if not write.owner and not released else write.owner
                 line.append((write.revision, owner))
             self._states[uid] = line
 

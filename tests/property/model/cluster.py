@@ -11,7 +11,7 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import Conflict, NotFound, Rejected
 from sharder.core.names import RING_LABEL, GroupResource, ObjectRef
-from sharder.sdk.testing.merge_patch import apply_merge_patch
+from sharder.sdk.testing.rules import apply_merge_patch
 from tests.property.model.core import (
     SELECTED,
     SHARDER,

@@ -54,7 +54,7 @@ MUTANTS = (
     Mutant(
         name="takes for gone whose Lease has just been deleted",
         module="core/leases/register.py",
-        old="until += _stops_after(known.lease)",
+        old="until += stops_after(known.lease)",
         new="until += 0.0",
     ),
     Mutant(
@@ -85,8 +85,8 @@ MUTANTS = (
     Mutant(
         name="waits for one duration only",
         module="core/leases/state.py",
-        old="return self.since + 2 * duration_of(self.lease).total_seconds()",
-        new="return self.since + duration_of(self.lease).total_seconds()",
+        old="return self.since + stops_after(self.lease)",
+        new="return self.since + stops_after(self.lease) / 2",
     ),
     Mutant(
         name="observes its own state label",

@@ -100,6 +100,18 @@ def test_commands_are_listed_by_task(capsys: pytest.CaptureFixture[str]) -> None
     assert commands[-5:] == ["certs", "run", "init", "version", "completion"]
 
 
+@pytest.mark.parametrize("command", ["", "rings", "certs"])
+def test_a_terminal_of_80_columns_shows_whole_what_each_command_does(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    run_command([*command.split(), "--help"])
+
+    _, _, listed = capsys.readouterr().out.partition("Commands:\n")
+    assert listed
+    assert [line for line in listed.splitlines() if line.endswith("...")] == []
+
+
 def test_a_wrong_call_names_the_help_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
     run_command(["rings", "cleanup"], "kubectl shard")
 

@@ -5,7 +5,7 @@ import pytest
 from sharder.cli import plan_tables, tables
 from sharder.cli.cluster_view import rings, shards
 from sharder.cli.explain import explain
-from sharder.cli.live_plan import plan
+from sharder.cli.plan import plan
 from sharder.cli.reports import ApartView
 from sharder.core.api.meta import Json, Resource
 from sharder.core.api.ring import (

@@ -1,5 +1,6 @@
 """A command starts quickly because it imports what it runs, and nothing else."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sharder.cli import main
+from sharder.core.names import API_GROUP, API_VERSION
 from sharder.kube.lean import skip_unused
 
 SERVER = {"fastapi", "uvicorn", "uvloop", "httptools", "prometheus_client", "starlette"}
@@ -68,10 +70,17 @@ def test_a_command_imports_only_what_it_runs(nowhere: dict[str, str]) -> None:
     assert found[6] >= CLIENT | PLAN
 
 
-def test_a_plan_from_a_dump_imports_no_client(nowhere: dict[str, str]) -> None:
-    (found,) = imported("plan --file none.json", environment=nowhere)
+def test_a_plan_from_a_dump_imports_no_client_and_reads_json_without_yaml(
+    nowhere: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "dump.json"
+    ring = {"apiVersion": f"{API_GROUP}/{API_VERSION}", "kind": "ControllerRing"}
+    file.write_text(json.dumps({**ring, "metadata": {"name": "demo"}}))
 
-    assert found & (READING | {"asyncio", "aiohttp", "kubernetes.aio.client"}) == set()
+    (found,) = imported(f"plan --file {file}", environment=nowhere)
+
+    assert found >= PLAN
+    assert found & (READING | CLIENT | {"asyncio"}) == set()
 
 
 def test_the_service_leaves_out_what_it_does_not_use_of_the_client(

@@ -99,7 +99,7 @@ def test_nothing_is_overwritten(project: Path) -> None:
 
 @pytest.mark.parametrize("name", ["Sums", "sums-", "-sums", "2sums", "class", "a" * 41, "", "a/b"])
 def test_a_name_that_does_not_fit_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no name for a controller"):
+    with pytest.raises(ConfigError, match="is not a valid name"):
         create(name, tmp_path)
 
 

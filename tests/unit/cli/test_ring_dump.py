@@ -8,7 +8,7 @@ import pytest
 from typing_extensions import override
 
 from sharder.cli.cluster_view import Cluster
-from sharder.cli.live_plan import plan
+from sharder.cli.plan import plan
 from sharder.cli.ring_dump import dump, write_dump
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.selector import LabelSelector

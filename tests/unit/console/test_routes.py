@@ -166,7 +166,7 @@ async def test_the_stream_has_the_ring_and_ends_with_the_console() -> None:
         200,
         b"text/event-stream",
     )
-    assert re.findall(rb"event: (\w+)\n", stream.body) == [b"rings", b"ring", b"beat"]
+    assert re.findall(rb"event: (\w+)\n", stream.body) == [b"beat", b"rings", b"ring"]
 
 
 async def test_a_client_that_goes_away_leaves_its_place() -> None:

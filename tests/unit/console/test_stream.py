@@ -3,8 +3,8 @@
 import asyncio
 from contextlib import ExitStack
 
-from sharder.console.console import BEAT_SECONDS
 from sharder.console.stream import (
+    BEAT_SECONDS,
     MAX_CLIENTS,
     SLOW_SECONDS,
     STREAM_SECONDS,
@@ -158,3 +158,20 @@ async def test_a_client_gets_its_ring_the_moves_and_signs_of_life() -> None:
     assert moved == ["moves", "ring"]
     assert "beat" in quiet
     assert is_over
+
+
+async def test_every_stream_begins_with_a_sign_of_life_whose_time_ages_are_judged_by() -> None:
+    scene, first = Scene(), list[str]()
+
+    async with scene.watched(), asyncio.TaskGroup() as group:
+        looping = group.create_task(scene.console.run())
+        for _ in range(2):
+            with scene.console.joined(DEMO, lambda: None) as client:
+                reader = Reader(client)
+                group.create_task(reader.run())
+                await scene.tick()
+                first.append(reader.take()[0])
+                client.end()
+        looping.cancel()
+
+    assert first == ["beat", "beat"]

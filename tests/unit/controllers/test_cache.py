@@ -89,19 +89,59 @@ async def test_a_subscriber_learns_what_is_there_and_what_changes() -> None:
     assert told.rings == []
 
 
-async def test_a_mere_renewal_rebuilds_nothing() -> None:
+async def test_a_renewal_in_time_is_noted_and_wakes_no_subscriber() -> None:
     cluster, told = Cluster(), Told()
 
     async with cluster.watched(A):
+        await cluster.show(A, "ready")
         before = cluster.snapshot
         with cluster.cache.subscribed(told.subscriber()):
             told.forget()
             await cluster.clock.advance(1)
+            renewed = await cluster.renew(A)
+            await cluster.settle()
+
+        assert cluster.snapshot is before
+        observed = cluster.cache.membership.observed(ObjectRef("default", A))
+        assert observed is not None
+        assert (observed.lease, observed.since) == (renewed, cluster.clock.monotonic())
+    assert (told.rings, told.leases) == ([], [])
+
+
+async def test_a_renewal_that_comes_late_is_reported_and_rebuilds_nothing() -> None:
+    cluster, told = Cluster(), Told()
+
+    async with cluster.watched(A):
+        await cluster.show(A, "ready")
+        before = cluster.snapshot
+        with cluster.cache.subscribed(told.subscriber()):
+            told.forget()
+            await cluster.clock.advance(15)
             await cluster.renew(A)
             await cluster.settle()
 
         assert cluster.snapshot is before
     assert (told.rings, told.leases) == ([], [ObjectRef("default", A)])
+
+
+async def test_a_lease_that_becomes_valid_without_a_write_is_reported() -> None:
+    cluster, told = Cluster(), Told()
+    elsewhere = RingSpec(resources=ring().spec.resources, shard_namespaces=("other",))
+
+    async with cluster.watched(A):
+        await cluster.show(A, "ready")
+        with cluster.cache.subscribed(told.subscriber()):
+            told.forget()
+            await cluster.put_ring(
+                ControllerRing(metadata=ring(generation=2).metadata, spec=elsewhere)
+            )
+            await cluster.settle()
+            invalid = list(told.leases)
+            told.forget()
+            await cluster.put_ring(ring(generation=3))
+            await cluster.settle()
+
+    assert invalid == told.leases == [ObjectRef("default", A)]
 
 
 async def test_a_status_changes_no_steps() -> None:

@@ -85,6 +85,24 @@ async def test_the_objects_of_a_silent_shard_move_and_those_of_others_stay() -> 
         assert (cluster.tally.moves, cluster.tally.drains) == (2 * moved, 0)
 
 
+async def test_a_shard_that_falls_silent_after_renewals_is_taken_after_two_durations() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B), Replica(cluster).running():
+        for _ in range(20):
+            await cluster.renew(A)
+            await cluster.renew(B)
+            await cluster.clock.advance(2)
+        holders = list[str]()
+        for _ in range(15):
+            await cluster.renew(B)
+            holders.append(await holder_of(cluster, A))
+            await cluster.clock.advance(2)
+
+    # The last renewal of A was two seconds before the first look.
+    assert holders == [A] * 14 + [SHARDER_IDENTITY]
+
+
 async def test_objects_move_to_a_shard_that_joins_once_they_are_released() -> None:
     cluster = Cluster()
 

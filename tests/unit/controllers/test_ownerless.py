@@ -2,6 +2,7 @@
 
 from sharder.controllers.ownerless import MAX_ENDED, MAX_RELEASED, Ownerless
 from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.core.movement.step import Assign, Drain
 from sharder.core.names import ObjectRef, ShardName
 from tests.support.cluster import Cluster
 from tests.support.values import DEMO, WIDGETS, A, B, C
@@ -31,6 +32,21 @@ async def test_a_drain_that_was_withdrawn_is_no_handover() -> None:
 
     assert not cluster.tally.handovers
     assert cluster.arrivals == [("w", None, B)]
+
+
+async def test_an_object_whose_answer_no_watch_has_shown_comes_from_the_shard_asked() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        obj = await cluster.add(WIDGETS, "w", owner=A)
+        mover, resource = cluster.mover(), await cluster.objects.find(WIDGETS)
+        await mover.move(cluster.snapshot, resource, obj, lambda _: Drain(A))
+        await cluster.acknowledge(obj, WIDGETS)
+        free = await cluster.store(WIDGETS).get(obj.metadata.ref)
+        await mover.move(cluster.snapshot, resource, free, lambda _: Assign(B))
+
+    assert cluster.arrivals == [("w", A, B)]
+    assert not cluster.tally.handovers  # nothing says since when it had no owner
 
 
 async def test_a_rescue_lasts_from_the_last_renewal_to_the_new_owner() -> None:

@@ -21,6 +21,7 @@ from tests.support.admissions import (
     TO_B,
     create,
     stored,
+    withheld,
 )
 from tests.support.values import (
     CONFIGMAPS,
@@ -193,13 +194,34 @@ def test_a_new_object_that_nothing_controls_loses_an_owner_that_it_brings() -> N
     assert not stored(new, decision).labels
 
 
-def test_a_new_controlled_object_loses_its_owner_while_no_shard_is_available() -> None:
+@pytest.mark.parametrize("writer", [PERSON, OTHER_POD, OWNERS_ACCOUNT])
+def test_a_new_controlled_object_loses_its_owner_while_no_shard_is_available(
+    writer: Writer,
+) -> None:
     new = obj(CONFIGMAPS, owner=A, controlled_by="s")
 
-    decision = create(new, of=CONFIGMAPS, writer=OWNERS_POD, by=EMPTY)
+    decision = create(new, of=CONFIGMAPS, writer=writer, by=EMPTY)
 
     assert decision.outcome == "no_shard"
     assert stored(new, decision).labels == {}
+
+
+def test_a_new_controlled_object_stays_with_its_creator_while_no_shard_is_available() -> None:
+    new = obj(CONFIGMAPS, owner=A, drain="true", controlled_by="s")
+
+    decision = create(new, of=CONFIGMAPS, writer=OWNERS_POD, by=EMPTY)
+
+    assert stored(new, decision).labels == {OWNER: A}
+
+
+def test_a_stale_webhook_leaves_a_new_controlled_object_to_its_creator_alone() -> None:
+    new = obj(CONFIGMAPS, owner=A, controlled_by="s")
+
+    def labels(writer: Writer) -> object:
+        return stored(new, withheld(new, of=CONFIGMAPS, writer=writer)).labels
+
+    assert labels(OWNERS_POD) == {OWNER: A}
+    assert labels(OTHER_POD) == labels(PERSON) == {}
 
 
 def replace_labels(of: PartialObject, labels: dict[str, str] | None) -> PartialObject:

@@ -10,9 +10,10 @@ from sharder.core.api.meta import Json, Resource
 from sharder.core.names import ObjectRef, ShardName
 from sharder.sdk import Request
 from sharder.sdk.events import EVENTS, EventRecorder
-from sharder.sdk.metadata import OwnMeta, OwnObject
+from sharder.sdk.objects import OwnMeta, OwnObject
 from sharder.sdk.owned import Identity, OwnedObjects
 from sharder.sdk.progress import Progress
+from sharder.sdk.strays import Strays
 from sharder.sdk.testing.documents import FakeDocuments
 from sharder.sdk.testing.rules import Tree
 from sharder.sdk.workplace import Collected, Workplace
@@ -24,6 +25,7 @@ CHILD: Mapping[str, Json] = {
     "data": {"a": "1"},
 }
 CHILD_REF = ObjectRef("default", "child")
+IDENTITY = Identity(ring=RING, shard=ShardName(ME))
 
 
 class Bench:
@@ -33,17 +35,16 @@ class Bench:
         self.scene = scene
         self.ref = ref
         self.lease_is_valid = True
-        identity = Identity(ring=RING, shard=ShardName(ME))
-        self.owned = OwnedObjects(identity)
+        self.owned = OwnedObjects(IDENTITY)
         self.workplace = Workplace(
-            identity=identity,
+            identity=IDENTITY,
             owned=self.owned,
             main=self._collected(SECRETS, scene.cluster.documents(SECRETS)),
             status=scene.cluster.statuses(SECRETS),
             children=(self._collected(CONFIGMAPS, scene.cluster.documents(CONFIGMAPS)),),
             holds_lease=lambda: self.lease_is_valid,
             clock=scene.clock,
-            events=EventRecorder(scene.cluster.documents(EVENTS), identity, clock=scene.clock),
+            events=EventRecorder(scene.cluster.documents(EVENTS), IDENTITY, clock=scene.clock),
         )
 
     @classmethod
@@ -82,7 +83,8 @@ class Bench:
 
     def _collected(self, resource: Resource, documents: FakeDocuments) -> Collected:
         progress = Progress(self.scene.clock)
-        return Collected(resource=resource, documents=documents, progress=progress)
+        strays = Strays(IDENTITY, documents.get, progress)
+        return Collected(resource=resource, documents=documents, progress=progress, strays=strays)
 
     async def child(self) -> Tree:
         return await self.scene.configmaps.get(CHILD_REF)

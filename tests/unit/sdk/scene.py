@@ -25,9 +25,10 @@ from sharder.ports import Listed, WatchEvent
 from sharder.sdk import LeaseTiming, Reconcile, Request, Settings, Shard, testing
 from sharder.sdk.events import EVENTS
 from sharder.sdk.measures import ShardMetrics
-from sharder.sdk.metadata import OwnObject
+from sharder.sdk.objects import OwnObject
 from sharder.sdk.permissions import Right
 from sharder.sdk.testing import FakeClock, FakeStore, settle
+from sharder.sdk.testing.documents import FakeDocuments
 from sharder.sdk.testing.rules import Tree
 from sharder.sdk.work import OwnObjects
 
@@ -105,6 +106,8 @@ class FakeCluster(testing.FakeCluster):
         self.review_faults: deque[ApiError] = deque()
         self.admit: Callable[[Json], Json] = lambda body: body
         """What webhooks make of a shard's acknowledgements."""
+        self.admit_create: Callable[[Json], Json] = lambda body: body
+        """What webhooks make of an object that a shard creates."""
 
     @property
     def secrets(self) -> FakeStore[Tree]:
@@ -148,6 +151,10 @@ class FakeCluster(testing.FakeCluster):
     def whole(self, resource: Resource, labels: str) -> OwnView:
         return self._own_view(super().whole(resource, labels), resource)
 
+    @override
+    def documents(self, resource: Resource) -> FakeDocuments:
+        return AdmittedDocuments(self, resource)
+
     def _own_view(self, view: OwnObjects, resource: Resource) -> OwnView:
         is_child = resource.id == CONFIGMAPS.id
         return OwnView(
@@ -159,6 +166,18 @@ class FakeCluster(testing.FakeCluster):
 
     def _admitted(self, body: Json) -> Json:
         return self.admit(body)
+
+
+class AdmittedDocuments(FakeDocuments):
+    """Whole objects whose creation goes through the webhooks of a cluster."""
+
+    def __init__(self, cluster: FakeCluster, resource: Resource) -> None:
+        super().__init__(cluster.store(str(resource.id)), cluster.requests)
+        self._cluster = cluster
+
+    @override
+    async def create(self, namespace: str, body: Json) -> msgspec.Raw:
+        return await super().create(namespace, self._cluster.admit_create(body))
 
 
 @dataclass

@@ -4,7 +4,7 @@ import pytest
 
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import ObjectRef, ShardName
-from sharder.sdk.metadata import OwnMeta, OwnObject
+from sharder.sdk.objects import OwnMeta, OwnObject
 from sharder.sdk.owned import Identity, OwnedObjects, Ownership
 from tests.unit.sdk.scene import DRAIN, ME, OTHER, OWNER, RING
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from sharder.core.names import ShardName
-from sharder.sdk.metadata import OwnMeta, OwnObject
+from sharder.sdk.objects import OwnMeta, OwnObject
 from sharder.sdk.owned import Identity, OwnedObjects
 from sharder.sdk.predicates import (
     Predicate,

@@ -20,6 +20,7 @@ from sharder.sdk.handoff import Cached, Handoff
 from sharder.sdk.progress import WAIT_SECONDS, Progress
 from sharder.sdk.testing.clock import FakeClock, settle
 from sharder.sdk.testing.documents import FakeDocuments
+from sharder.sdk.testing.rules import apply_merge_patch
 from tests.unit.sdk.scene import (
     DRAIN,
     ME,
@@ -33,6 +34,7 @@ from tests.unit.sdk.scene import (
 )
 
 BOTH = ("secrets", "configmaps")
+CHILD = ObjectRef("default", "child-0")
 
 
 @dataclass
@@ -195,6 +197,47 @@ async def test_a_child_whose_creation_had_no_answer_is_not_made_again() -> None:
         await scene.clock.advance(60)
 
         assert await children(scene) == ["child-0"]
+
+
+def give_the_next_child_to(scene: Scene, shard: str | None) -> None:
+    """Do as a webhook does that does not know this shard yet."""
+
+    def admit(created: Json) -> Json:
+        scene.cluster.admit_create = lambda body: body
+        return apply_merge_patch(created, {"metadata": {"labels": {OWNER: shard}}})
+
+    scene.cluster.admit_create = admit
+
+
+@pytest.mark.parametrize("other", [None, OTHER])
+async def test_a_child_that_a_webhook_gives_to_others_is_not_made_again(other: str | None) -> None:
+    scene = Scene()
+    ref = await scene.create_secret("one")
+    give_the_next_child_to(scene, other)
+
+    async with at_work(scene, MakesOneChild(), cache=BOTH):
+        await scene.create_secret("two")  # its child moves the watch on
+        await scene.label(ref, {"changed": "yes"})
+        await scene.clock.advance(20)
+        assert await children(scene) == ["child-0", "child-1"]
+        await scene.configmaps.patch(CHILD, {"metadata": {"labels": {OWNER: ME}}})
+        await scene.clock.advance(60)
+
+        assert await children(scene) == ["child-0", "child-1"]
+
+
+async def test_a_child_that_was_given_to_others_and_is_deleted_is_made_again() -> None:
+    scene = Scene()
+    await scene.create_secret("one")
+    give_the_next_child_to(scene, OTHER)
+
+    async with at_work(scene, MakesOneChild(), cache=BOTH):
+        metadata = (await scene.configmaps.get(CHILD))["metadata"]
+        uid, version = str(metadata["uid"]), str(metadata["resourceVersion"])  # type: ignore[index, call-overload]
+        await scene.configmaps.delete(CHILD, uid=uid, resource_version=version)
+        await scene.clock.advance(60)
+
+        assert await children(scene) == ["child-1"]
 
 
 async def test_a_child_that_was_deleted_is_not_listed_any_more() -> None:

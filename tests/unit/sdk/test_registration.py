@@ -200,7 +200,7 @@ async def test_two_tasks_of_one_name_are_refused() -> None:
     shard.leader_only(task)
     shard.leader_only(partial(task))
 
-    with pytest.raises(ConfigError, match="two tasks of the name"):
+    with pytest.raises(ConfigError, match="two tasks of the leader have the name"):
         shard.leader_only(task)
 
 
@@ -222,9 +222,10 @@ async def test_a_shard_does_not_bear_the_name_of_the_leaders_lease() -> None:
     [
         Right(verb="delete", resource=GroupResource("", "configmaps")),
         Right(verb="patch", resource=GroupResource("example.com", "widgets/status")),
+        Right(verb="create", resource=GroupResource("", "configmaps"), namespace="mirror"),
         Right(verb="patch", resource=LEASES, namespace="default", name=LEADER.name),
     ],
-    ids=lambda right: str(right.resource),
+    ids=lambda right: f"{right.verb} {right.resource}",
 )
 async def test_rights_to_what_else_is_done_are_needed_before_the_lease(right: Right) -> None:
     scene = Scene()
@@ -236,6 +237,7 @@ async def test_rights_to_what_else_is_done_are_needed_before_the_lease(right: Ri
     def add(shard: Shard) -> None:
         shard.leader_only(task)
         shard.needs("delete", "configmaps")
+        shard.needs("create", "configmaps", namespace="mirror")
         shard.needs("patch", "widgets/status.example.com")
 
     async with at_work(scene, Controller(), more=add):

@@ -281,11 +281,19 @@ async def test_a_child_of_a_resource_that_is_not_declared_is_refused() -> None:
         await bench.request().ensure({"kind": "Pod", "metadata": {"name": "child"}})
 
 
-@pytest.mark.parametrize("metadata", [{}, {"name": "child", "namespace": "elsewhere"}])
-async def test_a_child_that_cannot_be_controlled_is_invalid(metadata: Mapping[str, Json]) -> None:
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({}, "needs metadata.name"),
+        ({"name": "child", "namespace": "elsewhere"}, "must be in one namespace"),
+    ],
+)
+async def test_a_child_that_cannot_be_controlled_is_invalid(
+    metadata: Mapping[str, Json], message: str
+) -> None:
     bench = await Bench.make()
 
-    with pytest.raises(InvalidObject):
+    with pytest.raises(InvalidObject, match=message):
         await bench.request().ensure({"kind": "ConfigMap", "metadata": metadata})
 
 

@@ -52,9 +52,10 @@ async def test_the_step_that_runs_is_shown_while_it_runs() -> None:
         await asyncio.sleep(0)
         shown.append(activity.step)
 
-    task = asyncio.create_task(
-        stepwise(work(), activity, STEP, clock=FakeClock(), on_block=lambda _: None)
-    )
+    async def run_it() -> None:
+        await stepwise(work(), activity, STEP, clock=FakeClock(), on_block=lambda _: None)
+
+    task = asyncio.create_task(run_it())
     await asyncio.sleep(0)
     between = activity.step
     await task

@@ -108,7 +108,10 @@ class HandoverLoop:
         drains = DrainBudget(counter=observers.metrics, clock=clock)
         orphans = Orphans(clock)
         self.ownerless = Ownerless(
-            metrics=observers.handovers, on_assigned=observers.on_assigned, clock=clock
+            metrics=observers.handovers,
+            asked=drains.asked,
+            on_assigned=observers.on_assigned,
+            clock=clock,
         )
         self.mover = Mover(
             cache=cache,

@@ -23,12 +23,16 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import Overdue
 from sharder.ports import Objects, Recorder
 from sharder.runtime.clock import Clock
+from sharder.runtime.event_loop import in_slices
 
 OVERDUE = "DrainOverdue"
 """Reason of the Event."""
 
 CHECK_SECONDS = 1.0
 """Between two checks."""
+
+SLICE_SECONDS = 0.01
+"""The longest work on all rings without a pause for other tasks."""
 
 MAX_EVENTS = 20
 """Events of one ring in a minute; the other drains follow in the next minutes."""
@@ -87,16 +91,20 @@ class OverdueDrains:
         """Check the draining objects of each resource until cancelled."""
         while True:
             backlogs = draining()
-            await self._record(self._scan(backlogs))
+            await self._record(await self._scan(backlogs))
             await self._clock.sleep(CHECK_SECONDS)
 
-    def _scan(self, backlogs: Mapping[ResourceKey, Backlog]) -> list[tuple[ObjectKey, Seen]]:
+    async def _scan(self, backlogs: Mapping[ResourceKey, Backlog]) -> list[tuple[ObjectKey, Seen]]:
         """Count overdue drains; return those that need an Event."""
         self._forget(backlogs)
         unreported = list[tuple[ObjectKey, Seen]]()
         counts, first = Counter[RingName](), dict[RingName, tuple[float, ObjectKey]]()
-        for resource_key, backlog in backlogs.items():
-            drains = self._overdue_of(resource_key, backlog)
+        items = in_slices(backlogs.items(), seconds=SLICE_SECONDS, clock=self._clock)
+        async for resource_key, backlog in items:
+            snapshot = self._cache.snapshot(resource_key.ring)
+            if snapshot is None or resource_key.resource not in snapshot.roles:
+                continue  # its series are hidden, or soon will be
+            drains = _overdue_of(snapshot, resource_key, backlog)
             self._metrics.show_overdue(*resource_key, drains=len(drains))
             counts[resource_key.ring] += len(drains)
             for key, seen in islice(drains, 1):
@@ -110,15 +118,6 @@ class OverdueDrains:
         for ring in counts.keys() | self._last.keys():
             self._notify(ring)
         return unreported
-
-    def _overdue_of(
-        self, resource_key: ResourceKey, backlog: Backlog
-    ) -> list[tuple[ObjectKey, Seen]]:
-        snapshot = self._cache.snapshot(resource_key.ring)
-        seconds = 0.0 if snapshot is None else timeout_of(snapshot.ring.spec.movement)
-        if seconds <= 0:
-            return []
-        return [(ObjectKey(resource_key, ref), seen) for ref, seen in backlog.older_than(seconds)]
 
     def _forget(self, backlogs: Mapping[ResourceKey, Backlog]) -> None:
         """Forget drains that ended, even if the object is drained again by now."""
@@ -172,6 +171,15 @@ class OverdueDrains:
         fields = {"ring": snapshot.name, "object": str(key.ref), "shard": shard}
         _log.warning("drain is overdue", extra=fields)
         await self._recorder.warn(obj, OVERDUE, text)
+
+
+def _overdue_of(
+    snapshot: RingSnapshot, resource_key: ResourceKey, backlog: Backlog
+) -> list[tuple[ObjectKey, Seen]]:
+    seconds = timeout_of(snapshot.ring.spec.movement)
+    if seconds <= 0:
+        return []
+    return [(ObjectKey(resource_key, ref), seen) for ref, seen in backlog.older_than(seconds)]
 
 
 def timeout_of(spec: MovementSpec) -> float:

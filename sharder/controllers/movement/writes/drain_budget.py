@@ -92,6 +92,10 @@ class DrainBudget:
                 budget.give_back(key)
                 self._leaving(snapshot.name).end(key)
 
+    def asked(self, key: ObjectKey) -> ShardName | None:
+        """Return the shard lately asked for an object, None once a watch has shown its answer."""
+        return self._of(key.ring).shard(key)
+
     def gone(self, key: ObjectKey) -> None:
         """Record that an object is deleted, or is no longer drained."""
         self._of(key.ring).closed(key)

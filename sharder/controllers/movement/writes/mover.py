@@ -31,6 +31,9 @@ from sharder.ports import Objects
 MAX_ATTEMPTS = 5
 """Conflicts on one object before it backs off: another client keeps updating it."""
 
+MAX_RESULTS = 500
+"""Last writes that are remembered, some 0.5 MB: as many as a page of a list has objects."""
+
 Decide = Callable[[PartialObject], Step]
 
 
@@ -81,6 +84,8 @@ class Mover:
         """Whether it may take objects from shards, and ask shards for them."""
         self._slots = asyncio.Semaphore(limit)
         self._turns = WeakValueDictionary[ObjectKey, asyncio.Lock]()
+        self._results: dict[ObjectKey, tuple[str, PartialObject]] = {}
+        """Our last writes: the resource version that each replaced, and the object since then."""
 
     async def move(
         self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, decide: Decide
@@ -115,7 +120,10 @@ class Mover:
         key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
         async with self._turn(key) as waited:
             try:
-                if waited:
+                replaced, result = self._results.get(key, (None, obj))
+                if obj.metadata.resource_version == replaced:
+                    obj = result  # a pass and the hand-over can meet the same objects
+                elif waited:
                     obj = await read(self._objects, resource, key.ref)
                 step = await self._write(snapshot, resource, key, obj, decide)
             except NotFound:
@@ -170,6 +178,7 @@ class Mover:
                         sent.now()
                         with naming_the_rule(resource.id):
                             result = await self._objects.of(resource).patch(ref, body)
+                    self._remember(key, obj, result)
                     self._written.note(snapshot, key, obj, result, step)
             except ShardReturned as error:
                 raise Superseded(str(error)) from error
@@ -181,6 +190,12 @@ class Mover:
             f"{resource.id} {ref}: gave up after {MAX_ATTEMPTS} conflicts, "
             "another client keeps updating it"
         )
+
+    def _remember(self, key: ObjectKey, before: PartialObject, result: PartialObject) -> None:
+        self._results.pop(key, None)
+        self._results[key] = before.metadata.resource_version, result
+        if len(self._results) > MAX_RESULTS:
+            del self._results[next(iter(self._results))]
 
     def _allowed(
         self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step

@@ -19,12 +19,12 @@ class ConsistentHashing:
     sticks: ClassVar[bool] = False
     groups: ClassVar[bool] = False
 
-    def __init__(self, layout: Layout, before: "ConsistentHashing | None" = None) -> None:
-        """Build the ring, from the previous one if few shards have changed."""
-        known = ConsistentHash(()) if before is None else before.ring
+    def __init__(self, layout: Layout, known: ConsistentHash | None = None) -> None:
+        """Build the ring, from a known one if that has nearly the same shards."""
+        known = known or ConsistentHash(())
         self.ring: ConsistentHash = known.of(shard.name for shard in layout.available)
 
-    def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
+    def share(self, weight: float, objects: int, total_weight: float) -> int | None:
         """Return None: a strategy that follows has no ceilings."""
         return None
 

@@ -33,7 +33,7 @@ class Custom:
         self._function = layout.custom.get(self._name)
         self._installed = sorted(layout.custom)
 
-    def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
+    def share(self, weight: float, objects: int, total_weight: float) -> int | None:
         """Return None: only declared ceilings apply."""
         return None
 

@@ -15,17 +15,17 @@ class GroupMembers(NamedTuple):
 
     on: Mapping[ShardName, int]
     """Members by shard; shards without any are left out."""
-    in_zone: Mapping[tuple[str, str], int]
-    """Members by region and zone; likewise."""
+    in_zone: Mapping[str, int]
+    """Members by the place of shards; likewise."""
     regions: frozenset[str]
 
     def here(self, shard: Shard) -> int:
         """Return how many members are on the shard."""
         return self.on.get(shard.name, 0)
 
-    def near(self, shard: Shard) -> int:
-        """Return how many members are in the shard's zone, 0 if it has none."""
-        return self.in_zone.get(shard.place, 0)
+    def near(self, place: str) -> int | None:
+        """Return how many members are in the zone of a shard's place, None without a zone."""
+        return self.in_zone.get(place, 0) if place else None
 
 
 NO_MEMBERS: Final = GroupMembers({}, {}, frozenset())
@@ -37,7 +37,7 @@ def group_members_of(demand: Demand, layout: Layout, counts: Counts) -> GroupMem
     if demand.group == NO_GROUP or not members:
         return NO_MEMBERS
     on: dict[ShardName, int] = {}
-    in_zone: dict[tuple[str, str], int] = {}
+    in_zone: dict[str, int] = {}
     regions: set[str] = set()
     # An object that has lost its shard must not bind itself to the region of that shard.
     itself = counts.where_counted(demand.identity, demand.group)

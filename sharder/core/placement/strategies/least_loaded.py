@@ -17,9 +17,10 @@ from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.hashing import place_at, weights
+from sharder.core.placement.hashing import place_at, weight_of_first, weights
+from sharder.core.placement.strategies.active_loads import Capacities
 from sharder.core.placement.strategies.group_members import group_members_of
-from sharder.core.placement.strategies.least_loaded_filters import Capacities, FilterChain
+from sharder.core.placement.strategies.least_loaded_filters import FilterChain
 from sharder.core.placement.strategy import Choice, Layout, Objection
 
 _SEED: Final = 0x67656172
@@ -38,7 +39,7 @@ class LeastLoaded:
         self._capacities = Capacities(layout)
         self._effective = FilterChain.effective(layout)
 
-    def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
+    def share(self, weight: float, objects: int, total_weight: float) -> int | None:
         """Return None: only declared ceilings apply."""
         return None
 
@@ -50,7 +51,7 @@ class LeastLoaded:
             return Choice(None, last.objection)
         if many == 1:
             return Choice(last.kept[0].name)
-        position = self.draw(demand, sum(weights(many)))
+        position = self.draw(demand, weight_of_first(many, many))
         return Choice(last.kept[place_at(position, many)].name)
 
     def draw(self, demand: Demand, total: int) -> int:

@@ -2,77 +2,25 @@
 
 A hard filter can keep none, and the object has to wait; the others only prefer shards and always
 keep some (docs/placement.md, "LeastLoaded").
-
-Loads are exact, because equally full shards must compare equal: each is an integer over one
-denominator that all shards of a ring share.  Fractions would be ten times slower.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from math import floor, lcm
+from math import lcm
 from typing import Final, NamedTuple, TypeAlias
 
 from sharder.core.api.ring import AntiAffinity
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counts import Counts
+from sharder.core.placement.strategies.active_loads import ActiveLoads, Capacities
 from sharder.core.placement.strategies.group_members import GroupMembers
 from sharder.core.placement.strategy import Layout, Objection
-
-
-@dataclass(frozen=True, slots=True)
-class ActiveLoads:
-    """The active load of every shard of a ring: 100 · objects / capacity."""
-
-    percent: int
-    """The parts that make one percent."""
-    of: Mapping[ShardName, int]
-    """Each shard's load in such parts."""
-
-    def total(self, shards: Sequence[Shard]) -> int:
-        """Return the sum of the loads of shards."""
-        return sum(self.of[shard.name] for shard in shards)
-
-    def mean(self, shards: Sequence[Shard]) -> Fraction:
-        """Return the mean load of at least one shard."""
-        return Fraction(self.total(shards), len(shards))
-
-    def shown(self, load: int | Fraction) -> str:
-        """Return a load for people."""
-        return f"{float(Fraction(load) / self.percent):.4g} %"
-
-
-class Capacities:
-    """How many objects each shard of a ring has room for."""
-
-    __slots__ = ("_common", "_limits")
-
-    def __init__(self, layout: Layout) -> None:
-        # A limit of 0 counts as 1, which the first object reaches as well.
-        self._limits = {
-            shard: limit if limit is None else max(limit, 1)
-            for shard, limit in layout.declared.items()
-        }
-        self._common = lcm(*filter(None, self._limits.values()))
-
-    def loads(self, counts: Counts) -> ActiveLoads:
-        """Return the loads by these counts; without limits the fullest shard counts as full."""
-        held = {shard: counts.on(shard) for shard in self._limits}
-        largest = max(held.values(), default=0) or 1
-        percent = self._common * largest
-        loads = {
-            shard: 100 * held[shard] * (percent // (limit or largest))
-            for shard, limit in self._limits.items()
-        }
-        return ActiveLoads(percent, loads)
-
 
 FEWEST: Final = 4
 """The least number of shards that the filters for load and room keep: upstream's."""
 
 Shards: TypeAlias = tuple[Shard, ...]
+Zones: TypeAlias = Mapping[str, Sequence[Shard]]
 
 
 class FilterResult(NamedTuple):
@@ -93,7 +41,7 @@ Filters: TypeAlias = tuple[tuple[bool, Filter], ...]
 class FilterChain:
     """The filters for one object at one moment."""
 
-    __slots__ = ("_capacities", "_counts", "_layout", "_loads", "_members")
+    __slots__ = ("_capacities", "_counts", "_layout", "_loads", "_members", "_zones")
 
     def __init__(
         self, layout: Layout, counts: Counts, members: GroupMembers, capacities: Capacities
@@ -103,6 +51,8 @@ class FilterChain:
         self._members = members
         self._capacities = capacities
         self._loads: ActiveLoads | None = None
+        self._zones: tuple[Shards, Zones] = ((), {})
+        """What the last filter by zones has kept, and the same by zone."""
 
     def results(self, candidates: Sequence[Shard]) -> list[FilterResult]:
         """Return the results for at least one candidate, up to the first that keeps none.
@@ -177,10 +127,10 @@ class FilterChain:
 
     def remark_on(self, shard: Shard) -> str:
         """Return the load of a shard and the members of the group there, for people."""
-        load = f"active load {self.loads.shown(self.loads.of[shard.name])}"
+        load = f"active load {self.loads.shown(*self.loads.of([shard]))}"
         if not self._members.on:
             return load
-        here, near = self._members.here(shard), self._members.near(shard)
+        here, near = self._members.here(shard), self._members.near(shard.place)
         return f"{load}, {here} of its group here, " + (
             f"{near} in its zone" if shard.zone else "it has no zone"
         )
@@ -229,43 +179,71 @@ class FilterChain:
         return FilterResult("zoned", kept, "it has no zone, others have")
 
     def _zones_with_fewest_members(self, shards: Shards) -> FilterResult:
-        kept = _least(shards, self._members.near)
-        return FilterResult("members in zone", kept, "another zone has fewer of the group")
+        name, objection = "members in zone", "another zone has fewer of the group"
+        near = self._members.in_zone
+        if not near:
+            return FilterResult(name, shards, objection)
+        kept = self._in_least_zones(shards, lambda place, _: near.get(place, 0))
+        return FilterResult(name, kept, objection)
 
     def _zones_with_lowest_load(self, shards: Shards) -> FilterResult:
         name, objection = "load of zone", "the mean load of another zone is lower"
         # As upstream: the first member of a group can go to any zone.
         if not self._members.on or not shards[0].zone:
             return FilterResult(name, shards, objection)
-        zones = defaultdict[tuple[str, str], list[int]](list)
-        for shard in shards:
-            zones[shard.place].append(self.loads.of[shard.name])
-        if len(zones) == 1:
-            return FilterResult(name, shards, objection)
-        scale = lcm(*map(len, zones.values()))
-        means = {place: sum(loads) * (scale // len(loads)) for place, loads in zones.items()}
-        kept = _least(shards, lambda shard: means[shard.place])
+        scale = lcm(*map(len, self._zones_of(shards).values()))
+        kept = self._in_least_zones(
+            shards, lambda _, here: self.loads.total(here) * (scale // len(here))
+        )
         return FilterResult(name, kept, objection)
+
+    def _zones_of(self, shards: Shards) -> Zones:
+        known, zones = self._zones
+        return zones if known is shards else self._layout.by_place(shards)
+
+    def _in_least_zones(
+        self, shards: Shards, amount: Callable[[str, Sequence[Shard]], int]
+    ) -> Shards:
+        """Return the shards in the zones with the least amount; remember by zones what is kept."""
+        zones = self._zones_of(shards)
+        amounts = {place: amount(place, here) for place, here in zones.items()}
+        least = min(amounts.values())
+        left = {place: here for place, here in zones.items() if amounts[place] == least}
+        kept = shards
+        if len(left) == 1:
+            kept = tuple(*left.values())
+        elif len(left) < len(zones):
+            kept = tuple([shard for shard in shards if shard.place in left])
+        self._zones = kept, left
+        return kept
 
     def _pooled(self, shards: Shards) -> FilterResult:
         kept = tuple([s for s in shards if s.pool]) or shards
         return FilterResult("pooled", kept, "it has no pool, others have")
 
     def _fewest_members(self, shards: Shards) -> FilterResult:
-        kept = _least(shards, self._members.here)
-        return FilterResult("members", kept, "another shard holds fewer of the group")
+        name, objection = "members", "another shard holds fewer of the group"
+        on = self._members.on
+        if not on:
+            return FilterResult(name, shards, objection)
+        kept = tuple([shard for shard in shards if shard.name not in on])
+        if not kept:
+            least = min(on[shard.name] for shard in shards)
+            kept = tuple([shard for shard in shards if on[shard.name] == least])
+        return FilterResult(name, kept, objection)
 
     def _lower_loads(self, shards: Shards) -> FilterResult:
-        order, many = self._fullest_first(shards), len(shards)
+        loads, many = self.loads.of(shards), len(shards)
+        falling = sorted(range(many), key=loads.__getitem__, reverse=True)
+        order = tuple([shards[place] for place in falling])
         if many <= FEWEST:
             return FilterResult("load", order, "")
-        mean = self.loads.mean(shards)
         # The bound is the mean plus a hundredth of what is free at the mean.
-        bound = mean + (100 * self.loads.percent - mean) / 100
-        most = floor(bound)
-        above = sum(self.loads.of[s.name] > most for s in order)
+        bounds = 99 * sum(loads) + 100 * self.loads.percent * many
+        most = bounds // (100 * many)
+        above = len([load for load in loads if load > most])
         dropped = max(0, min(above, many - max(FEWEST, many // 5)))
-        objection = f"its load is above the limit of {self.loads.shown(bound)}"
+        objection = f"its load is above the limit of {self.loads.shown(bounds, among=100 * many)}"
         return FilterResult("load", order[dropped:], objection)
 
     def _pools_with_room(self, shards: Shards) -> FilterResult:
@@ -281,18 +259,6 @@ class FilterChain:
         many = len(shards)
         roomy = sum(room[s.pool] >= limit // 2 for s in shards)
         take = max(FEWEST, many * 4 // 5, roomy)
-        kept = sorted(shards, key=lambda shard: room[shard.pool])[-take:]
-        return FilterResult(name, self._fullest_first(kept), "other pools have more room")
-
-    def _fullest_first(self, shards: Sequence[Shard]) -> Shards:
-        if len(shards) == 1:
-            return tuple(shards)
-        return tuple(sorted(shards, key=lambda shard: (-self.loads.of[shard.name], shard.name)))
-
-
-def _least(shards: Shards, amount: Callable[[Shard], int]) -> Shards:
-    amounts = list(map(amount, shards))
-    least = min(amounts)
-    if amounts.count(least) == len(shards):
-        return shards
-    return tuple([s for s, found in zip(shards, amounts, strict=True) if found == least])
+        roomiest = {s.name for s in sorted(shards, key=lambda shard: room[shard.pool])[-take:]}
+        kept = tuple([shard for shard in shards if shard.name in roomiest])
+        return FilterResult(name, kept, "other pools have more room")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from sharder.core.api.ring import StrategyName
+from sharder.core.placement.hashing import ConsistentHash
 from sharder.core.placement.strategies.consistent_hash import ConsistentHashing
 from sharder.core.placement.strategies.custom import Custom
 from sharder.core.placement.strategies.least_loaded import LeastLoaded
@@ -44,9 +45,15 @@ FOLLOWING: Final = tuple(name for name, strategy in STRATEGIES.items() if not st
 GROUPING: Final = tuple(name for name, strategy in STRATEGIES.items() if strategy.groups)
 
 
-def built(layout: Layout, before: Strategy | None = None) -> Strategy:
-    """Return the strategy of a layout; `before` is that of the previous layout."""
+def built(
+    layout: Layout, before: Strategy | None = None, hashed: ConsistentHash | None = None
+) -> Strategy:
+    """Return the strategy of a layout.
+
+    `before` is that of the previous layout, and `hashed` a ring of nearly the same shards.
+    """
     name = layout.spec.strategy
-    if name is StrategyName.CONSISTENT_HASH and isinstance(before, ConsistentHashing):
-        return ConsistentHashing(layout, before)
+    if name is StrategyName.CONSISTENT_HASH:
+        known = before.ring if isinstance(before, ConsistentHashing) else None
+        return ConsistentHashing(layout, hashed or known)
     return STRATEGIES[name](layout)

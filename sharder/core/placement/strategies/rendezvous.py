@@ -20,7 +20,6 @@ from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.hashing import best
 from sharder.core.placement.strategy import Choice, Layout, Objection, no_objection
 
 
@@ -32,13 +31,13 @@ class Rendezvous:
     sticks: ClassVar[bool] = False
     groups: ClassVar[bool] = False
 
-    def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
+    def share(self, weight: float, objects: int, total_weight: float) -> int | None:
         """Return None: a strategy that follows has no ceilings."""
         return None
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
         """Return the candidate with the highest score."""
-        return Choice(best(self.layout.ranking, demand.key, candidates).name)
+        return Choice(self.layout.ranking.best(demand.key, candidates).name)
 
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
         """Decline no candidate."""
@@ -63,8 +62,8 @@ class BoundedLoad(Rendezvous):
     sticks: ClassVar[bool] = True
 
     @override
-    def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
+    def share(self, weight: float, objects: int, total_weight: float) -> int | None:
         """Return ⌈objects · weight / Σ weights⌉, None if the ring declares a ceiling."""
         if self.layout.spec.per_shard_capacity is not None:
             return None
-        return ceil(objects * shard.weight / total_weight - _ROUNDING)
+        return ceil(objects * weight / total_weight - _ROUNDING)

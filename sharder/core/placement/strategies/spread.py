@@ -6,14 +6,13 @@ full would seem empty (kubernetes#71327).  Scores are exact, while floating poin
 upstream's one too low.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import NO_GROUP, Demand
-from sharder.core.placement.hashing import best
 from sharder.core.placement.strategies.group_members import GroupMembers, group_members_of
 from sharder.core.placement.strategy import Choice, Layout, Objection, no_objection
 
@@ -35,7 +34,7 @@ class Spread:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
 
-    def share(self, shard: Shard, objects: int, total_weight: float) -> int | None:
+    def share(self, weight: float, objects: int, total_weight: float) -> int | None:
         """Return None: only declared ceilings apply."""
         return None
 
@@ -44,10 +43,24 @@ class Spread:
         members = group_members_of(demand, self._layout, counts)
         equals = candidates
         if members.on:
-            scores = spread_scores(candidates, members, FULL_SCORE)
-            highest = max(scores)
-            equals = [s for s, score in zip(candidates, scores, strict=True) if score == highest]
-        return Choice(best(self._layout.ranking, demand.key, equals).name)
+            equals = self._highest(candidates, members)
+        return Choice(self._layout.ranking.best(demand.key, equals).name)
+
+    def _highest(self, candidates: Sequence[Shard], members: GroupMembers) -> list[Shard]:
+        """Return the candidates with the highest score, most often without scoring them."""
+        on, scale = members.on, _Scale.of(members, FULL_SCORE)
+        if len(on) < len(candidates):
+            zones = self._layout.by_place(candidates)
+            most = {place: scale.score(0, members.near(place)) for place in zones}
+            best = max(most.values())
+            places = [place for place, score in most.items() if score == best]
+            empty = [s for place in places for s in zones[place] if s.name not in on]
+            # Rounded down, a shard with a member can score as much as one without.
+            if empty and best > max(scale.score(1, members.near(place)) for place in places):
+                return empty
+        scores = spread_scores(candidates, members, FULL_SCORE)
+        highest = max(scores)
+        return [s for s, score in zip(candidates, scores, strict=True) if score == highest]
 
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
         """Decline no candidate: members of a group are allowed to share a shard."""
@@ -67,7 +80,7 @@ class Spread:
 
         def remark(shard: Shard, score: int) -> str:
             here = f"{members.here(shard)} of its group here"
-            zone = f"{members.near(shard)} in its zone" if shard.zone else "it has no zone"
+            zone = f"{members.near(shard.place)} in its zone" if shard.zone else "it has no zone"
             return f"score {score} of {FULL_SCORE}: {here}, {zone}"
 
         scores = spread_scores(candidates, members, FULL_SCORE)
@@ -82,8 +95,8 @@ def spread_scores(shards: Sequence[Shard], members: GroupMembers, full: int) -> 
         members: The members on all shards of the ring.
         full: The scale; kube-scheduler had 10 up to 1.17, and 100 since.
     """
-    scale = _Scale.of(members.on.values(), members.in_zone.values(), full)
-    return [scale.score(members.here(s), members.near(s) if s.zone else None) for s in shards]
+    scale = _Scale.of(members, full)
+    return [scale.score(members.here(s), members.near(s.place)) for s in shards]
 
 
 class _Scale(NamedTuple):
@@ -94,10 +107,10 @@ class _Scale(NamedTuple):
     full: int
 
     @classmethod
-    def of(cls, on_shards: Collection[int], in_zones: Collection[int], full: int) -> "_Scale":
-        """Return the scale for these numbers of members; those without any can be left out."""
-        # Without any member a maximum of 1 gives the full score.
-        return cls(max(on_shards, default=0) or 1, max(in_zones, default=0) or 1, full)
+    def of(cls, members: GroupMembers, full: int) -> "_Scale":
+        """Return the scale of a group; without any member all have the full score."""
+        shard_most = max(members.on.values(), default=1)
+        return cls(shard_most, max(members.in_zone.values(), default=1), full)
 
     def score(self, here: int, near: int | None) -> int:
         """Return the score of a shard; `near` is the number in its zone, None without a zone."""

@@ -182,6 +182,15 @@ def test_an_object_that_another_shard_is_asked_for_counts_there() -> None:
     assert (budget.open_on(A, 1.0), budget.open_on(B, 1.0)) == (0, 1)
 
 
+def test_the_shard_of_an_open_drain_is_known_until_it_is_over() -> None:
+    budget = Budget[str]()
+    drain(budget, "x", A)
+    asked = budget.shard("x")
+    budget.closed("x")
+
+    assert (asked, budget.shard("x"), budget.shard("y")) == (A, None, None)
+
+
 def test_an_object_that_leads_others_is_on_its_way_for_a_minute_or_until_it_has_arrived() -> None:
     leavers = Leavers[str]()
 

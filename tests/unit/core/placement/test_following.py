@@ -4,7 +4,7 @@ import pytest
 
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.placement.counts import NO_COUNTS
-from sharder.core.placement.hashing import ConsistentHash, WeightedRendezvous, best
+from sharder.core.placement.hashing import ConsistentHash, WeightedRendezvous
 from sharder.core.placement.strategies.consistent_hash import ConsistentHashing
 from sharder.core.placement.strategies.rendezvous import Rendezvous
 from tests.support.values import A, B, C, D
@@ -28,7 +28,7 @@ followers = pytest.mark.parametrize("spec", [CONSISTENT, RENDEZVOUS], ids=lambda
 def test_they_know_no_ceilings(spec: PlacementSpec) -> None:
     full = placer(*(shard(name, room=1) for name in (A, B)), spec=spec)
 
-    assert full.strategy.share(shard(A), 100, 2.0) is None
+    assert full.strategy.share(1.0, 100, 2.0) is None
     assert full.place(demand(), tally({A: 9, B: 9})).shard in {A, B}
 
 
@@ -96,7 +96,7 @@ def test_the_remarks_of_consistent_hash_are_places_clockwise_of_the_key() -> Non
 def test_rendezvous_gives_an_object_to_the_shard_that_its_key_is_drawn_to_most() -> None:
     places = [placer(*SHARDS, spec=RENDEZVOUS).place(demand(key), NO_COUNTS).shard for key in KEYS]
 
-    assert places == [best(WeightedRendezvous(), key, SHARDS).name for key in KEYS]
+    assert places == [WeightedRendezvous().best(key, SHARDS).name for key in KEYS]
 
 
 def test_the_remarks_of_rendezvous_are_the_scores() -> None:

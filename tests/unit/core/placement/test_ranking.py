@@ -3,9 +3,12 @@
 from math import isclose, isfinite, log
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typing_extensions import override
 from xxhash import xxh3_64_intdigest
 
-from sharder.core.placement.hashing import WeightedRendezvous, best, unit
+from sharder.core.placement.hashing import Ranking, WeightedRendezvous, unit
 from tests.support.values import A, B, C
 from tests.support.values_placement import shard
 
@@ -21,9 +24,10 @@ FIRST = {
 }
 
 
-class Constant:
+class Constant(Ranking):
     """A ranking without any preference."""
 
+    @override
     def score(self, key: str, shard: object) -> float:
         """The same for all."""
         return 1.0
@@ -37,7 +41,7 @@ def test_the_hash_is_xxh3_with_seed_0() -> None:
 def test_keys_are_drawn_to_the_same_shards_for_ever() -> None:
     shards = [shard(name) for name in (A, B, C)]
 
-    assert {key: best(RANKING, key, shards).name for key in FIRST} == FIRST
+    assert {key: RANKING.best(key, shards).name for key in FIRST} == FIRST
 
 
 def test_the_score_is_the_weight_by_the_logarithm_of_the_hash_of_both() -> None:
@@ -63,5 +67,12 @@ def test_every_hash_has_a_score(digest: int) -> None:
     assert isfinite(-1 / log(unit(digest)))
 
 
+@given(st.lists(st.sampled_from((0.5, 1.0, 7.25)), min_size=1, max_size=30), st.text(max_size=9))
+def test_the_best_shard_is_the_one_with_the_highest_score(weights: list[float], key: str) -> None:
+    shards = [shard(f"shard-{n}", weight=weight) for n, weight in enumerate(weights)]
+
+    assert RANKING.best(key, shards) is max(shards, key=lambda found: RANKING.score(key, found))
+
+
 def test_of_shards_that_are_liked_equally_the_first_one_is_best() -> None:
-    assert best(Constant(), "key", [shard(B), shard(A)]) == shard(B)
+    assert Constant().best("key", [shard(B), shard(A)]) == shard(B)

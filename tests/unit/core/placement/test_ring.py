@@ -3,7 +3,7 @@
 from xxhash import xxh64_intdigest
 
 from sharder.core.names import ShardName
-from sharder.core.placement.hashing import TOKENS_PER_MEMBER, ConsistentHash
+from sharder.core.placement.hashing import PIECE, TOKENS_PER_MEMBER, ConsistentHash
 
 # Computed with pkg/sharding/consistenthash of the reference.
 VECTORS = {
@@ -96,6 +96,25 @@ def test_a_walk_meets_every_member_once() -> None:
 
     assert all(sorted(ring.walk(key)) == members for key in VECTORS)
     assert list(ConsistentHash([]).walk("key")) == []
+
+
+def test_a_ring_that_is_built_in_pieces_is_the_one_that_is_built_at_once() -> None:
+    members = [*(ShardName(f"shard-{number}") for number in range(2 * PIECE)), ONE, ELEVEN]
+
+    *breaks, last = ConsistentHash.in_pieces(reversed(members))
+
+    whole = ConsistentHash(members)
+    assert breaks == [None, None, None]
+    assert last is not None
+    assert last.members == whole.members
+    assert [last.owner(key) for key in VECTORS] == [whole.owner(key) for key in VECTORS]
+    assert last.of(members[:-1]).owner("op-110") == ONE
+
+
+def test_a_ring_of_the_same_members_is_the_same() -> None:
+    ring = ConsistentHash([ONE, ELEVEN])
+
+    assert ring.of([ELEVEN, ONE]) is ring
 
 
 def test_for_a_member_more_only_its_own_tokens_are_hashed() -> None:

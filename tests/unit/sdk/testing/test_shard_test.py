@@ -3,11 +3,13 @@
 import asyncio
 import base64
 import hashlib
+from contextlib import suppress
 
+import msgspec
 import pytest
 
 from sharder.core.api.meta import Json
-from sharder.core.errors import ConfigError, LeaseLost, NotFound
+from sharder.core.errors import ConfigError, Conflict, InvalidObject, LeaseLost, NotFound
 from sharder.core.names import ObjectRef
 from sharder.sdk import Reconcile, Request, Settings, Shard
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest, custom
@@ -78,6 +80,50 @@ async def test_a_drain_is_acknowledged_when_the_reconcile_has_ended() -> None:
         await test.cluster.advance(0)
 
         assert (during, await test.owner("secrets", "demo")) == ("shard-a", "")
+
+
+async def test_a_call_waits_for_a_function_that_writes_to_the_cluster_itself() -> None:
+    cluster = FakeCluster()
+
+    async def mirror(request: Request) -> None:
+        for number in range(20):
+            name = f"{request.ref.name}-{number}"
+            metadata = {"name": name, "namespace": "mirror"}
+            with suppress(Conflict):
+                await cluster.create({"kind": "ConfigMap", "metadata": metadata})
+
+    async def drop(request: Request) -> None:
+        for number in range(20):
+            await cluster.delete("configmaps", f"mirror/{request.ref.name}-{number}")
+
+    shard = Shard(ring="checksum", settings=SETTINGS)
+    shard.reconciler("secrets", mirror, on_delete=drop, finalizer="example.com/mirror")
+    async with ShardTest(shard, cluster) as test:
+        await test.create(SECRET)
+        created = len(await cluster.list("configmaps"))
+        await cluster.delete("secrets", "demo")
+
+        assert (created, await cluster.list("configmaps")) == (20, [])
+        assert await cluster.list("secrets") == []
+
+
+class Sums(msgspec.Struct):
+    data: dict[str, str]
+
+
+class Counts(msgspec.Struct):
+    data: dict[str, int]
+
+
+async def test_an_object_is_read_in_a_shape() -> None:
+    async with ShardTest(shard_of()) as test:
+        await test.create(SECRET)
+
+        child = await test.cluster.get("configmaps", "demo-sums", Sums)
+
+        assert child.data == {"k": hashlib.sha256(b"dg==").hexdigest()}
+        with pytest.raises(InvalidObject, match="data"):
+            await test.cluster.get("configmaps", "demo-sums", Counts)
 
 
 async def test_an_object_that_moves_is_taken_over_by_the_other_shard() -> None:

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from sharder.controllers.cache_events import BURST
 from sharder.controllers.movement.writes.failures import BackingOff
-from sharder.controllers.movement.writes.mover import MAX_ATTEMPTS, Superseded
+from sharder.controllers.movement.writes.mover import MAX_ATTEMPTS, MAX_RESULTS, Superseded
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject
@@ -293,6 +293,53 @@ async def test_an_object_is_written_by_one_at_a_time_and_each_step_once() -> Non
     assert [task.result() for task in tasks] == [Assign(A), Keep("in place"), Keep("in place")]
     assert [call.verb for call in cluster.objects.calls].count("patch") == 1
     assert cluster.tally.moves == 1
+
+
+async def test_an_object_that_we_wrote_since_it_was_listed_costs_no_further_call() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        listed, mover = await cluster.add(WIDGETS, "w"), cluster.mover()
+        now, resource = cluster.snapshot, await cluster.objects.find(WIDGETS)
+        first = await mover.move(now, resource, listed, partial(plan_main, now))
+        cluster.objects.calls.clear()
+        again = await mover.move(now, resource, listed, partial(plan_main, now))
+
+    assert (first, again) == (Assign(A), Keep("in place"))
+    assert cluster.objects.calls == []
+
+
+async def test_an_object_that_others_wrote_after_us_is_read_before_it_is_written_again() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        listed, mover = await cluster.add(WIDGETS, "w"), cluster.mover()
+        now, resource = cluster.snapshot, await cluster.objects.find(WIDGETS)
+        await mover.move(now, resource, listed, partial(plan_main, now))
+        body: Json = {"metadata": {"annotations": {"by": "others"}}}
+        await cluster.store(WIDGETS).patch(listed.metadata.ref, body)
+        cluster.objects.calls.clear()
+        again = await mover.move(now, resource, listed, lambda _: Drain(A))
+        verbs = [call.verb for call in cluster.objects.calls]
+
+    assert again == Drain(A)
+    assert verbs == ["patch", "get", "patch"]
+
+
+async def test_only_the_last_writes_are_remembered() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        listed, mover = await cluster.add(WIDGETS, "w"), cluster.mover()
+        now, resource = cluster.snapshot, await cluster.objects.find(WIDGETS)
+        await mover.move(now, resource, listed, partial(plan_main, now))
+        for number in range(MAX_RESULTS):
+            other = await cluster.add(WIDGETS, f"w{number}")
+            await mover.move(now, resource, other, partial(plan_main, now))
+        cluster.objects.calls.clear()
+        await mover.move(now, resource, listed, partial(plan_main, now))
+
+    assert [call.verb for call in cluster.objects.calls] == ["patch", "get"]
 
 
 async def test_an_object_that_is_deleted_while_it_waits_for_its_turn_needs_nothing() -> None:

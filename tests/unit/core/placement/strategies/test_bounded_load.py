@@ -3,7 +3,7 @@
 import pytest
 
 from sharder.core.placement.counts import NO_COUNTS
-from sharder.core.placement.hashing import WeightedRendezvous, best
+from sharder.core.placement.hashing import WeightedRendezvous
 from sharder.core.placement.strategies.rendezvous import BoundedLoad
 from tests.support.values import A, B, C
 from tests.support.values_placement import bounded, demand, layout, placer, shard, tally
@@ -12,7 +12,7 @@ from tests.support.values_placement import bounded, demand, layout, placer, shar
 def share(objects: int, *weights: float) -> list[int | None]:
     shards = [shard(f"s-{number}", weight=weight) for number, weight in enumerate(weights)]
     of = layout(*shards)
-    return [BoundedLoad(of).share(found, objects, of.weight) for found in shards]
+    return [BoundedLoad(of).share(found.weight, objects, of.weight) for found in shards]
 
 
 def test_equal_shards_may_have_the_mean_rounded_up() -> None:
@@ -37,14 +37,14 @@ def test_a_share_without_remainder_is_not_rounded_up(weight: float, shards: int)
 def test_a_ceiling_of_the_ring_takes_the_place_of_the_automatic_one() -> None:
     of = layout(shard(A), spec=bounded(per_shard=5))
 
-    assert BoundedLoad(of).share(shard(A), 1000, of.weight) is None
+    assert BoundedLoad(of).share(1.0, 1000, of.weight) is None
 
 
 def test_an_object_goes_to_the_shard_that_its_key_is_drawn_to_most_of_those_with_room() -> None:
     shards = [shard(name) for name in (A, B, C)]
-    first = best(WeightedRendezvous(), "key", shards)
+    first = WeightedRendezvous().best("key", shards)
     rest = [found for found in shards if found != first]
-    second = best(WeightedRendezvous(), "key", rest)
+    second = WeightedRendezvous().best("key", rest)
 
     chosen = placer(*shards).place(demand("key"), tally({first.name: 2}))
 

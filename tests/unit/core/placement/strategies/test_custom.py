@@ -202,7 +202,7 @@ def test_a_custom_strategy_sticks_and_has_no_ceiling_of_its_own() -> None:
     strategy = custom(always("shard-a"))
 
     assert strategy.sticks
-    assert strategy.share(A, 60, 6.0) is None
+    assert strategy.share(1.0, 60, 6.0) is None
 
 
 def test_it_objects_to_a_shard_that_the_function_does_not_choose_even_alone() -> None:

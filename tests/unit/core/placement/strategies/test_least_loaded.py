@@ -14,7 +14,7 @@ from sharder.core.leases.shard import OBJECTS, Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
 from sharder.core.placement.entries import Entry
-from sharder.core.placement.hashing import WeightedRendezvous, best, weights
+from sharder.core.placement.hashing import WeightedRendezvous, weights
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.least_loaded import LeastLoaded
 from sharder.core.placement.strategy import Choice, Layout
@@ -499,7 +499,7 @@ def test_the_draw_is_independent_of_rendezvous() -> None:
     ranking, strategy = WeightedRendezvous(), LeastLoaded(layout(*shards))
 
     def both(key: str) -> tuple[bool, bool]:
-        return best(ranking, key, shards) is shards[0], strategy.draw(demand(key), 2) == 0
+        return ranking.best(key, shards) is shards[0], strategy.draw(demand(key), 2) == 0
 
     found = Counter(both(f"/Secret/default/s-{index}") for index in range(10_000))
 
@@ -582,7 +582,9 @@ def built(
     placement: PlacementSpec, shards: Sequence[tuple[Shard, bool, int, int]]
 ) -> tuple[Layout, list[Shard], Tally]:
     """Return what is asked, whatever the order of `shards`."""
-    available = [shard for shard, is_available, _, _ in shards if is_available]
+    available = sorted(
+        (shard for shard, is_available, _, _ in shards if is_available), key=lambda s: s.name
+    )
     tally = Tally()
     for where, _, strangers, members in shards:
         for index in range(strangers + members):

@@ -15,7 +15,7 @@ from sharder.core.names import RingName, ShardName
 from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import NO_GROUP, Demand, Reader, identity_of
 from sharder.core.placement.entries import Entry
-from sharder.core.placement.hashing import WeightedRendezvous, best
+from sharder.core.placement.hashing import WeightedRendezvous
 from sharder.core.placement.strategies.spread import Spread
 from sharder.core.placement.strategy import Layout
 from sharder.core.placement.tally import Reservation, Tally
@@ -168,7 +168,7 @@ def test_equals_are_told_apart_by_the_key_alone(key: str, some: set[Shard]) -> N
 
     chosen = strategy().choose(web(key=key), candidates, tally({}))
 
-    assert chosen.shard == best(WeightedRendezvous(), key, candidates).name
+    assert chosen.shard == WeightedRendezvous().best(key, candidates).name
 
 
 @given(st.text())
@@ -177,7 +177,7 @@ def test_the_key_decides_for_an_object_without_group_whoever_is_where(key: str) 
 
     chosen = strategy().choose(Demand(key, 1, group=NO_GROUP), SIX, counts)
 
-    assert chosen.shard == best(WeightedRendezvous(), key, SIX).name
+    assert chosen.shard == WeightedRendezvous().best(key, SIX).name
 
 
 @given(
@@ -294,7 +294,7 @@ def test_an_object_without_group_is_explained_by_its_key() -> None:
 
 def test_spreading_sticks_and_has_no_ceiling_of_its_own() -> None:
     assert strategy().sticks
-    assert strategy().share(A1, 60, 6.0) is None
+    assert strategy().share(1.0, 60, 6.0) is None
 
 
 sixty = [app(f"object-{number}", f"app-{number % 5}") for number in range(60)]

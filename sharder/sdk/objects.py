@@ -1,18 +1,36 @@
-"""Whole objects as JSON: decoded, and patches for them.  Pure."""
+"""Objects as a shard sees them: their metadata, or all of them as JSON.  Pure."""
 
 from collections.abc import Mapping
 from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from sharder.core.api.meta import Json, ObjectMeta
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.errors import InvalidObject
-from sharder.sdk.children import Body
+
+Body: TypeAlias = Mapping[str, Json]
+"""What is sent of an object."""
 
 Document: TypeAlias = dict[str, Json]
 """A whole object as JSON."""
 
 T = TypeVar("T")
+
+
+class OwnMeta(ObjectMeta, frozen=True, kw_only=True, rename="camel"):
+    """The metadata that a request shows; absent fields are empty."""
+
+    finalizers: list[str] | None = None
+
+    def has_finalizer(self, name: str) -> bool:
+        """Return whether the object has the finalizer."""
+        return name in (self.finalizers or ())
+
+
+class OwnObject(PartialObject, frozen=True, kw_only=True, rename="camel"):
+    """An object of any kind with its type and that metadata only."""
+
+    metadata: OwnMeta = OwnMeta()
 
 
 def document(raw: msgspec.Raw) -> Document:

@@ -1,7 +1,8 @@
-"""`sharder plan --file`: plan from a dump, without a cluster and what connects to one."""
+"""`sharder plan`: from a cluster, or from a dump without what connects to one."""
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sharder.config import Settings
 from sharder.config.strategies import installed
@@ -9,11 +10,33 @@ from sharder.core.api.lease import parse_time
 from sharder.core.api.ring import StrategyName
 from sharder.core.errors import ConfigError
 from sharder.core.preview.dump import decode_dump, plan_dump
-from sharder.core.preview.report import PlanReport
-from sharder.core.preview.what_if import WhatIf
+from sharder.core.preview.observe import states_of
+from sharder.core.preview.plan import plan_ring
+from sharder.core.preview.report import PlanReport, report
+from sharder.core.preview.what_if import AS_IT_IS, WhatIf
+
+if TYPE_CHECKING:
+    from sharder.cli.cluster_view import Cluster
 
 
-def plan(file: Path, now: str | None, what_if: WhatIf) -> PlanReport:
+async def plan(cluster: "Cluster", *, name: str, what_if: WhatIf = AS_IT_IS) -> PlanReport:
+    """Plan all objects of a ring.
+
+    Raises:
+        ConfigError: there is no such ring, or `what_if` is not possible.
+    """
+    from sharder.cli.cluster_view import (  # noqa: PLC0415 - a dump needs no client
+        objects_of,
+        view_of,
+    )
+
+    view = await view_of(cluster, name, what_if)
+    snapshot = view.snapshot
+    planned = plan_ring(snapshot, await objects_of(cluster, snapshot, snapshot.roles))
+    return report(snapshot, planned, states_of(snapshot.name, view.leases, cluster.now))
+
+
+def plan_file(file: Path, now: str | None, what_if: WhatIf) -> PlanReport:
     """Return the plan for a dump; `-` stands for stdin.
 
     Raises:

@@ -1,0 +1,72 @@
+"""How full the shards of a ring are.
+
+Loads are exact, because equally full shards must compare equal: each is an integer over one
+denominator that all shards of a ring share.  Fractions would be ten times slower.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import repeat
+from math import lcm
+from typing import NamedTuple
+
+from sharder.core.leases.shard import Shard
+from sharder.core.names import ShardName
+from sharder.core.placement.counts import Counts
+from sharder.core.placement.strategy import Layout
+
+
+class ActiveLoads(NamedTuple):
+    """The active loads of a ring's shards at one moment: 100 · objects / capacity."""
+
+    percent: int
+    """The parts that make one percent."""
+    objects: Mapping[ShardName | None, int]
+    capacities: Mapping[ShardName, int | None]
+    parts: Mapping[int | None, int]
+    """The parts that each object makes on a shard with this capacity."""
+
+    def of(self, shards: Sequence[Shard]) -> list[int]:
+        """Return the load of each of the shards in such parts."""
+        objects, capacities, parts = self.objects, self.capacities, self.parts
+        if len(parts) == 1:  # the usual case: all have one capacity, or none
+            (part,) = parts.values()
+            return [objects.get(shard.name, 0) * part for shard in shards]
+        return [objects.get(s.name, 0) * parts[capacities[s.name]] for s in shards]
+
+    def total(self, shards: Sequence[Shard]) -> int:
+        """Return the sum of the loads of the shards."""
+        objects, parts = self.objects, self.parts
+        if len(parts) == 1:
+            return sum([objects.get(s.name, 0) for s in shards]) * next(iter(parts.values()))
+        return sum(self.of(shards))
+
+    def shown(self, load: int, *, among: int = 1) -> str:
+        """Return a load, or the mean of several with this sum, for people."""
+        return f"{load / (among * self.percent):.4g} %"
+
+
+class Capacities:
+    """How many objects each shard of a ring has room for."""
+
+    __slots__ = ("_common", "_different", "_of")
+
+    def __init__(self, layout: Layout) -> None:
+        # A limit of 0 counts as 1, which the first object reaches as well.
+        self._of = {
+            shard: limit if limit is None else max(limit, 1)
+            for shard, limit in layout.declared.items()
+        }
+        self._different = set(self._of.values())
+        self._common = lcm(*filter(None, self._different))
+
+    def loads(self, counts: Counts) -> ActiveLoads:
+        """Return the loads by these counts; without limits the fullest shard counts as full."""
+        objects = counts.on_each
+        largest = max(map(objects.get, self._of, repeat(0)), default=0) or 1
+        percent = self._common * largest
+        return ActiveLoads(
+            percent=percent,
+            objects=objects,
+            capacities=self._of,
+            parts={some: 100 * (percent // (some or largest)) for some in self._different},
+        )
