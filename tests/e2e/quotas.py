@@ -31,7 +31,7 @@ from sharder.core.names import (
 )
 from sharder.kube.client import Client, connect
 from sharder.kube.stores import NAMESPACES
-from sharder.sdk.metadata import OwnObject
+from sharder.sdk.objects import OwnObject
 from tests.e2e.story import CHECKSUM, install_chart
 from tests.support.eventually import eventually
 from tests.support.users import CONFIGMAPS, User, path_of
@@ -269,11 +269,16 @@ class Stage:
         return await eventually(probe, within=WITHIN)
 
     async def kill(self, name: str) -> set[str]:
-        """Kill a shard, and delete some of its grants; return those."""
+        """Kill a shard, and delete the grants that it had protected; return those."""
         now = await Cluster.read(self.client)
         self.playground.kill(name)
         self.live.discard(name)
-        own = {each.key for each in now.mains.values() if each.owner == name}
+        # A grant that the shard has not met yet has no finalizer, and is gone at once.
+        own = {
+            each.key
+            for each in now.mains.values()
+            if each.owner == name and each.metadata.has_finalizer(FINALIZER)
+        }
         ended = own & self.people.grants.keys()
         for grant in ended:
             if grant in self.people.grants:
