@@ -15,6 +15,7 @@ from sharder.core.movement.step import (
     Drain,
     Keep,
     Position,
+    Recall,
     Relabel,
     Release,
     Step,
@@ -80,6 +81,8 @@ def carried_out(of: PartialObject, step: Step, by: RingSnapshot) -> PartialObjec
             return written(of, patches.drain(by, of.metadata))
         case Withdraw():
             return written(of, patches.withdraw(by, of.metadata))
+        case Recall():
+            return written(of, patches.recall(by, of.metadata))
         case Release():
             return written(of, patches.release(by, of.metadata))
     assert_never(step)
@@ -122,7 +125,7 @@ def test_every_step_leads_to_where_the_object_belongs() -> None:
                 assert shard == position.desired
             case Withdraw():
                 assert position.current == position.desired
-            case Drain() | Keep() | Release():
+            case Drain() | Keep() | Recall() | Release():
                 pass
 
 

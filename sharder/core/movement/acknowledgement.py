@@ -39,13 +39,20 @@ def objection(
             f"the writer is not shard {owner}: it is neither a pod of that name nor "
             "a ServiceAccount in the namespace of the shard's Lease"
         )
-    ours = {snapshot.owner_label, snapshot.drain_label, snapshot.next_annotation}
-    if changed := _changed(before.labels, after.labels) - ours:
-        return f"the update changes other labels too, for example {min(changed)}"
-    changed = _changed(before.annotations, after.annotations) - ours
-    if changed and not writer.account:
-        return f"the update changes annotations too, for example {min(changed)}"
+    labels, annotations = _others(before, after, snapshot)
+    if labels:
+        return f"the update changes other labels too, for example {min(labels)}"
+    if annotations and not writer.account:
+        return f"the update changes annotations too, for example {min(annotations)}"
     return ""
+
+
+def changes_nothing_else(before: ObjectMeta, after: ObjectMeta, snapshot: RingSnapshot) -> bool:
+    """Return whether a write that removed both labels can be an acknowledgement.
+
+    For those who see the result and not the writer, where no webhook might have judged it.
+    """
+    return not any(_others(before, after, snapshot))
 
 
 def can_be_shard(writer: Writer, shard: str, snapshot: RingSnapshot) -> bool:
@@ -55,6 +62,17 @@ def can_be_shard(writer: Writer, shard: str, snapshot: RingSnapshot) -> bool:
     namespace = writer.account.partition(":")[0]
     return writer.pod_name == shard or namespace == snapshot.members.namespaces.get(
         ShardName(shard)
+    )
+
+
+def _others(
+    before: ObjectMeta, after: ObjectMeta, snapshot: RingSnapshot
+) -> tuple[set[str], set[str]]:
+    """Return the labels and the annotations that differ and are not the ring's own."""
+    ours = {snapshot.owner_label, snapshot.drain_label, snapshot.next_annotation}
+    return (
+        _changed(before.labels, after.labels) - ours,
+        _changed(before.annotations, after.annotations) - ours,
     )
 
 

@@ -12,8 +12,17 @@ from typing import Literal
 import msgspec
 
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
-from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Step, Withdraw
-from sharder.core.names import ShardName, is_label_value
+from sharder.core.movement.step import (
+    Assign,
+    Drain,
+    Keep,
+    Recall,
+    Relabel,
+    Release,
+    Step,
+    Withdraw,
+)
+from sharder.core.names import RECALLED, ShardName, is_label_value
 from sharder.core.ring.snapshot import RingSnapshot
 
 
@@ -34,6 +43,8 @@ def patch_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Json | N
             return drain(snapshot, obj.metadata, to)
         case Withdraw():
             return withdraw(snapshot, obj.metadata)
+        case Recall():
+            return recall(snapshot, obj.metadata)
         case Release():
             return release(snapshot, obj.metadata)
         case Keep():  # pragma: no branch: there is no other step, as mypy checks
@@ -75,6 +86,15 @@ def withdraw(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
     return _guarded(
         meta,
         labels={snapshot.drain_label: None},
+        annotations={snapshot.next_annotation: None},
+    )
+
+
+def recall(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
+    """Return the merge patch that makes the object's shard release it before it works on it."""
+    return _guarded(
+        meta,
+        labels={snapshot.drain_label: RECALLED},
         annotations={snapshot.next_annotation: None},
     )
 

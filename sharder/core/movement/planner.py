@@ -22,6 +22,7 @@ from sharder.core.movement.step import (
     Assign,
     Drain,
     Keep,
+    Recall,
     Relabel,
     Release,
     Step,
@@ -35,6 +36,7 @@ from sharder.core.placement.tally import Reservation
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 PAUSED: Final = Keep("movement is paused")
+AWAITED: Final = Keep("its controlled objects were moved: its shard, which is back, releases it")
 
 
 class Owners:
@@ -91,7 +93,10 @@ class Owners:
 
 def plan_main(snapshot: RingSnapshot, obj: PartialObject) -> Step:
     """Return the step for an object of a main resource."""
-    if stands_still(snapshot, snapshot.owner_of(obj)):
+    owner = snapshot.owner_of(obj)
+    if owner is not None and snapshot.is_recalled(obj) and not _is_gone(snapshot, owner):
+        return AWAITED
+    if stands_still(snapshot, owner):
         return Withdraw() if snapshot.is_draining(obj) else PAUSED
     choice = choose(snapshot, obj)
     if choice.shard is None:
@@ -137,10 +142,21 @@ class Reservations:
         """
         shard, owner = self._shards.get(main_key(obj)), self._snapshot.owner_of(obj)
         standing_of = self._snapshot.members.standing_of
-        is_free = owner is None or standing_of(owner) is Standing.GONE
+        is_free = owner is None or _is_gone(self._snapshot, owner)
         if shard is None or not is_free or standing_of(shard) is not Standing.AVAILABLE:
             return plan_main(self._snapshot, obj)
         return Assign(shard)
+
+    def recall(self, obj: PartialObject) -> Step:
+        """Return the step before anything moves that an object of a lost shard controls.
+
+        Without it the shard could return in between, to an object whose children are elsewhere.
+        """
+        owner = self._snapshot.owner_of(obj)
+        is_free = owner is None or self._snapshot.is_recalled(obj)
+        if owner is None or is_free or not isinstance(self.keep(obj), Assign):
+            return Keep("no shard could return to it and work on it")
+        return Recall(owner)
 
     def goal_of(self, obj: PartialObject) -> ShardName | None:
         """Return where an object and its controlled objects belong."""
@@ -239,6 +255,10 @@ def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) 
     if snapshot.members.standing_of(step.shard) is not Standing.AVAILABLE:
         return Keep("the shard of its controller gets no new objects")
     return step
+
+
+def _is_gone(snapshot: RingSnapshot, shard: ShardName) -> bool:
+    return snapshot.members.standing_of(shard) is Standing.GONE
 
 
 def _expected(snapshot: RingSnapshot, obj: PartialObject) -> ShardName | None:

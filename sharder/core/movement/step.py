@@ -61,11 +61,18 @@ class Withdraw:
 
 
 @dataclass(frozen=True, slots=True)
+class Recall:
+    """Let `shard`, which is gone, release the object if it returns: its dependents move away."""
+
+    shard: ShardName
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """Remove the owner label of an object of a controlled resource: it has no controller."""
 
 
-Step: TypeAlias = Keep | Drain | Assign | Relabel | Withdraw | Release
+Step: TypeAlias = Keep | Drain | Assign | Relabel | Withdraw | Recall | Release
 
 
 def position_of(snapshot: RingSnapshot, obj: PartialObject, desired: ShardName | None) -> Position:

@@ -13,7 +13,7 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, HashKey, RingResource
 from sharder.core.keys import main_key, namespace_key, owner_key
 from sharder.core.leases.membership import Members
-from sharder.core.names import GroupResource, RingName, ShardName, is_label_value
+from sharder.core.names import RECALLED, GroupResource, RingName, ShardName, is_label_value
 from sharder.core.placement.counts import NO_COUNTS, Counts
 from sharder.core.placement.demand import Demand, Reader, identity_of
 from sharder.core.placement.entries import Entry
@@ -170,6 +170,13 @@ class RingSnapshot:
     def is_draining(self, obj: PartialObject) -> bool:
         """Return whether the object has the drain label."""
         return obj.metadata.has_label(self.drain_label)
+
+    def is_recalled(self, obj: PartialObject) -> bool:
+        """Return whether what the object controls moves, or has moved, away from its shard.
+
+        The shard was gone then.  If it returns, it releases the object like any that is drained.
+        """
+        return obj.metadata.label(self.drain_label) == RECALLED
 
     def selects(self, obj: PartialObject, role: Role = Role.MAIN) -> bool:
         """Return whether the object is in scope, by its labels and its namespace.

@@ -53,8 +53,8 @@ MUTANTS: Final = {
     "children-first": Mutant(
         name="hands an object over before its children",
         module="sharder/controllers/movement/handover/owner_transfer.py",
-        old="if entry.id == main.id and placed:",
-        new="if entry.id == main.id and not placed:",
+        old="if entry.id == main.id and led:",
+        new="if entry.id == main.id and not led:",
     ),
     "rescue": Mutant(
         name="takes an object from a dead shard before its children",

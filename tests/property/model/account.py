@@ -122,6 +122,10 @@ class Account:
         passes = goal is not None and self._capacity is None
         return {shard for shard in open_shards if passes or held[shard] < share}
 
+    def must_leave(self, obj: PartialObject) -> bool:
+        """Tell whether a draining object leaves its shard even if that could keep it."""
+        return self.is_directed(obj) or self._snapshot.is_recalled(obj)
+
     def is_directed(self, obj: PartialObject) -> bool:
         """Tell whether a shard that may get it expects the object, however that came."""
         return self._heading(obj) in self.takers(obj)

@@ -139,7 +139,7 @@ class Laws:
         expect("S1b", not works, f"took {old.metadata.ref} from {former} at work, by {move.step}")
 
     def _judge_child(self, move: Move, old: PartialObject) -> None:
-        """S9: a controlled object does not leave before its owner.
+        """S9: a controlled object does not leave before its owner, or a recall of that.
 
         What became of the owner after the sharder read it, it cannot know.
         """
@@ -153,6 +153,11 @@ class Laws:
             "S9",
             standing is Standing.GONE and not self._works(_owner(old)),
             f"{old.metadata.ref} left {_owner(old)} before its owner",
+        )
+        expect(
+            "S9",
+            owner.metadata.has_label(DRAIN),
+            f"{old.metadata.ref} left {_owner(old)}, which can return to its owner",
         )
 
     def _judge_arrival(self, move: Move, former: ShardName | None, step: Assign) -> None:

@@ -332,7 +332,7 @@ MUTANTS = (
             Mutant(
                 name="goes on draining while movement is paused",
                 module="core/movement/planner.py",
-                old="if stands_still(snapshot, snapshot.owner_of(obj)):",
+                old="if stands_still(snapshot, owner):",
                 new="if False:",
             ),
             Mutant(

@@ -105,6 +105,17 @@ class Walk:
             else:
                 return
 
+    def _move_all(
+        self,
+        resource: GroupResource,
+        objects: Iterable[PartialObject],
+        decide: Decide,
+        read_at: int = 0,
+    ) -> Steps:
+        yield None
+        for obj in objects:
+            yield from self.move(resource, obj, decide, read_at)
+
     def _has_planned(self, resource: GroupResource, obj: PartialObject) -> bool:
         """Tell whether what the object controls was planned with it.
 
@@ -198,7 +209,8 @@ class Pass(Walk):
             if self.snapshot.selects(obj):
                 owners.note(self.snapshot, obj, self.promise(SECRETS, obj))
         yield None
-        decide = partial(plan_controlled, self.snapshot, owners=owners)
+        yield from self._move_all(SECRETS, self._stranded(SECRETS), self.promises.recall)
+        decide = partial(self._plan_controlled, owners)
         gathered_at = self.cluster.revision
         yield from self._move_all(CONFIGMAPS, self._stranded(CONFIGMAPS), decide, read_at)
         yield from self._move_all(CONFIGMAPS, self._settled(CONFIGMAPS), decide, read_at)
@@ -242,12 +254,14 @@ class Pass(Walk):
     def _expect_no_idle_drains(self, began: int) -> None:
         """L3: a pass leaves no drain on what is where the ring wants it.
 
-        Unless it could not be written, or was written by others while the pass went on.
+        Unless it could not be written, or was written by others while the pass went on, or it is
+        recalled: then its shard releases it.
         """
         for resource in (WIDGETS, SECRETS):
             for obj in self.listed(resource, settled=True):
                 is_idle = self.snapshot.owner_of(obj) == choose(self.snapshot, obj).shard
-                is_known = int(obj.metadata.resource_version) <= began
+                is_old = int(obj.metadata.resource_version) <= began
+                is_known = is_old and not self.snapshot.is_recalled(obj)
                 if is_known and is_idle and obj.metadata.uid not in self.failed:
                     drains = self.snapshot.is_draining(obj) and self.snapshot.selects(obj)
                     expect("L3", not drains, f"{obj.metadata.ref} drains and is in place")
@@ -261,19 +275,15 @@ class Pass(Walk):
     def _plan(self, obj: PartialObject) -> Step:
         return plan_main(self.snapshot, obj)
 
-    def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
-        return Keep("the hand-over's") if owners.waits(obj) else self.promises.keep(obj)
+    def _plan_controlled(self, owners: Owners, obj: PartialObject) -> Step:
+        controller = obj.metadata.controller
+        if controller is not None and controller.uid in self.failed:
+            return Keep("its controller could not be written")
+        return plan_controlled(self.snapshot, obj, owners)
 
-    def _move_all(
-        self,
-        resource: GroupResource,
-        objects: Iterable[PartialObject],
-        decide: Decide,
-        read_at: int = 0,
-    ) -> Steps:
-        yield None
-        for obj in objects:
-            yield from self.move(resource, obj, decide, read_at)
+    def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
+        is_left = owners.waits(obj) or obj.metadata.uid in self.failed
+        return Keep("the hand-over's") if is_left else self.promises.keep(obj)
 
 
 class Directed(Walk):
@@ -311,15 +321,17 @@ class HandOver(Walk):
             for obj in found.values()
             if isinstance(self.promise(resource, obj), Assign)
         }
-        left = set[ShardName]()
-        for obj in placed.values():
-            # Since it was let go, it may have been given to another shard that is gone by now.
-            left |= {released[obj.metadata.ref], self.snapshot.owner_of(obj) or UNKNOWN}
+        left = self._left(placed, released)
         read_at = self.cluster.revision
         yield None
-        gathered_at, stuck = self.cluster.revision, set[str]()
-        if self.snapshot.roles[resource] is Role.LEADING:
-            yield from self._move_followers(placed, left, read_at, stuck)
+        stuck, is_leading = set[str](), self.snapshot.roles[resource] is Role.LEADING
+        if is_leading:
+            yield from self._move_all(resource, placed.values(), self.promises.recall)
+            stuck |= self.failed
+        gathered_at = self.cluster.revision
+        if is_leading:
+            led = {uid: obj for uid, obj in placed.items() if uid not in stuck}
+            yield from self._move_followers(led, left, read_at, stuck)
         for obj in found.values():
             uid = obj.metadata.uid
             if uid not in stuck:
@@ -330,6 +342,18 @@ class HandOver(Walk):
         for ref in list(released):
             if ref not in found or found[ref].metadata.uid not in again:
                 del released[ref]
+
+    def _left(
+        self, placed: dict[str, PartialObject], released: dict[ObjectRef, ShardName]
+    ) -> set[ShardName]:
+        """Return the shards that can have what `placed` controls."""
+        left = set[ShardName]()
+        for obj in placed.values():
+            # Since it was released, it may have been given to another shard that is gone by now.
+            left |= {released[obj.metadata.ref], self.snapshot.owner_of(obj) or UNKNOWN}
+            if self.snapshot.is_recalled(obj):
+                left.add(UNKNOWN)
+        return left
 
     def _move_followers(
         self,

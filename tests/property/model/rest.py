@@ -136,7 +136,7 @@ def _draining(account: Account, *, let_go: bool) -> str | None:
             continue
         if let_go:
             return f"L2, L3: {ref} is draining on {owner}"
-        is_in_place = account.goal(obj) in {None, owner} and not account.is_directed(obj)
+        is_in_place = account.goal(obj) in {None, owner} and not account.must_leave(obj)
         is_in_place &= owner not in account.evacuated or not account.takers(obj)
         if is_in_place and account.staying[owner] != account.limit(owner):
             return f"L3: {ref} is draining on {owner}, which could keep it"

@@ -17,6 +17,7 @@ from tests.property.model.core import (
     SHARDER,
     Assign,
     Drain,
+    Recall,
     Relabel,
     Review,
     ShardName,
@@ -286,7 +287,7 @@ def _is_shown(move: Move, result: PartialObject) -> bool:
     match move.step:
         case Assign(shard) | Relabel(shard):
             return result.metadata.label(OWNER) == shard
-        case Drain():
+        case Drain() | Recall():
             return result.metadata.has_label(DRAIN)
         case _:
             return True

@@ -63,9 +63,12 @@ class OwnerTransfer:
         self, main: Resource, found: list[PartialObject], shards: Mapping[ObjectRef, ShardName]
     ) -> dict[ObjectRef, float]:
         placed = {obj.metadata.uid: obj for obj in found if isinstance(self._plan(obj), Assign)}
+        shards_left = self._left(placed, shards)
+        await self._recall(main, placed)
+        led = {uid: obj for uid, obj in placed.items() if uid not in self._stuck}
         for entry in self._snapshot.resources:
-            if entry.id == main.id and placed:
-                await self._move_controlled(entry, placed, self._left(placed, shards))
+            if entry.id == main.id and led:
+                await self._move_controlled(entry, led, shards_left)
         follow = partial(plan_owned, self._snapshot)
         async with batch(self._mover.limit) as writes:
             for obj in found:
@@ -82,6 +85,16 @@ class OwnerTransfer:
         return {
             o.metadata.ref: self._stuck[uid] for uid, o in placed.items() if uid in self._stuck
         }
+
+    async def _recall(self, main: Resource, placed: Mapping[str, PartialObject]) -> None:
+        """Let lost shards release their objects if they return, before dependents move away."""
+        if self._snapshot.roles[main.id] is not Role.LEADING:
+            return
+        recall = self._mover.recalling(self._snapshot, main, self._reservations)
+        async with batch(self._mover.limit) as writes:
+            for uid, obj in placed.items():
+                if not isinstance(recall(obj), Keep):
+                    await writes.add(self._move(main, obj, recall, uid))
 
     async def _give(self, main: Resource, obj: PartialObject) -> None:
         """Assign a main object; record if another client was faster."""
@@ -115,10 +128,14 @@ class OwnerTransfer:
     ) -> set[ShardName]:
         """Return the shards that can hold dependents of `placed`.
 
-        The shard that released the object, and one that got it since and is gone.
+        The shard that released the object, and one that got it since and is gone.  Those of a
+        recalled object were already being moved.
         """
         left = set[ShardName]()
         for obj in placed.values():
+            if self._snapshot.is_recalled(obj):
+                left.add(UNKNOWN)
+                continue
             both = {shards[obj.metadata.ref], self._snapshot.owner_of(obj) or UNKNOWN}
             left |= both - {UNKNOWN} or {UNKNOWN}
         return left

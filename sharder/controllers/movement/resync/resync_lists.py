@@ -21,7 +21,7 @@ from sharder.core.api.ring import RingResource
 from sharder.core.errors import ApiError, Expired, InvalidObject, NotFound
 from sharder.core.movement.desired import excess_of
 from sharder.core.movement.planner import keep_priority_of, plan_displaced
-from sharder.core.movement.step import Assign, Keep, Relabel, Step
+from sharder.core.movement.step import Assign, Keep, Recall, Relabel, Step
 from sharder.core.names import GroupResource, ObjectRef, ShardName
 from sharder.core.placement.distribution import LeastDrawn
 from sharder.core.ring.snapshot import RingSnapshot, Role
@@ -57,7 +57,7 @@ class ResyncLists:
         self.expired: Expired | None = None
         """A list expired, so some objects were not seen; this is no failure."""
         self.left_behind = dict[str, ObjectRef]()
-        """Owners whose dependents could not be written, by uid: they wait."""
+        """Owners that wait, by uid: they could not be recalled, or a dependent not be written."""
         self._snapshot = snapshot
         self._objects = objects
         self._mover = mover
@@ -145,18 +145,21 @@ class ResyncLists:
             self.deferred.add(resource, obj, decide, error)
         except (ApiError, InvalidObject, BackingOff) as error:
             self.stats.failed(error)
-            if self._snapshot.roles[resource.id] is Role.CONTROLLED:
-                self._keep_owner(resource, obj)
-            elif isinstance(decide(obj), Assign):
+            step, reference = decide(obj), obj.metadata.controller
+            if self._snapshot.roles[resource.id] is Role.CONTROLLED and reference is not None:
+                self._keep_owner(resource, obj, reference.uid, reference.name)
+            elif isinstance(step, Assign):
                 self.stats.left(obj)
+            elif isinstance(step, Recall):
+                self._keep_owner(resource, obj, obj.metadata.uid, obj.metadata.name)
         else:
             self.stats.carried_out(obj, step)
 
-    def _keep_owner(self, resource: Resource, obj: PartialObject) -> None:
-        reference = obj.metadata.controller
+    def _keep_owner(self, resource: Resource, obj: PartialObject, uid: str, name: str) -> None:
+        """Let an owner wait for an object that could not be written, but not for ever."""
         key = ObjectKey(ResourceKey(self._snapshot.name, resource.id), obj.metadata.ref)
-        if reference is not None and self._mover.failures.keeps_owner(key):
-            self.left_behind[reference.uid] = ObjectRef(obj.metadata.namespace, reference.name)
+        if self._mover.failures.keeps_owner(key):
+            self.left_behind[uid] = ObjectRef(obj.metadata.namespace, name)
 
     async def wait(self) -> None:
         """Write deferred drains as soon as the budget allows, while waiting is worth it."""

@@ -111,6 +111,8 @@ class ResyncPass:
             return
         async with lock:
             owners = await self._displaced(main)
+            recall = self._mover.recalling(self._snapshot, resource, self._reservations)
+            await self._lists.move_all(resource, self._stranded, recall)
             await self._gather(main, owners)
             self._put_off(resource)
             await self._lists.move_main(
@@ -151,9 +153,9 @@ class ResyncPass:
         """Move the dependents of the main objects to their owners' shards.
 
         Those of lost shards come last: from their writes to those of their owners the Lease of the
-        shard is held, so that it cannot return to objects whose dependents are gone.
+        shard is held.  If we fail in between, it can return, but its objects were recalled.
         """
-        decide = partial(plan_controlled, self._snapshot, owners=owners)
+        decide = partial(self._plan_controlled, owners)
         for labels in (self._settled, self._stranded):
             for controlled in main.controlled_resources:
                 if self._snapshot.roles[controlled.id] is not Role.CONTROLLED:
@@ -164,6 +166,12 @@ class ResyncPass:
                 except NotFound as error:
                     # It has no objects that the main objects could wait for.
                     self._lists.unreadable(controlled.id, error)
+
+    def _plan_controlled(self, owners: Owners, obj: PartialObject) -> Step:
+        reference = obj.metadata.controller
+        if reference is not None and reference.uid in self._lists.left_behind:
+            return Keep("its controller could not be written, or another of its objects")
+        return plan_controlled(self._snapshot, obj, owners)
 
     def _plan_free(self, resource: Resource, obj: PartialObject) -> Step:
         """Leave an object that just lost its owner label to the hand-over."""

@@ -9,7 +9,8 @@ from sharder.controllers.movement.waiting.pending import UNKNOWN, PendingObjects
 from sharder.controllers.movement.writes.drain_budget import OpenDrains
 from sharder.controllers.ownerless import Ownerless
 from sharder.controllers.scope import ListRequest, ObjectKey, ResourceKey
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.movement.acknowledgement import changes_nothing_else
 from sharder.core.movement.desired import choose
 from sharder.core.names import ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
@@ -30,8 +31,9 @@ class Limits(NamedTuple):
 class _Ended(NamedTuple):
     """The end of a drain: an acknowledgement, or a withdrawal."""
 
-    version: str | None
-    """The resource version of the write that ended it, None if only a list has shown the end."""
+    before: ObjectMeta | None
+    """The object before the write that ended it, with the resource version of that write; None if
+    only a list has shown the end."""
     until: float
     """When to forget it."""
 
@@ -72,6 +74,8 @@ class ObjectBacklog:
         self._clock = clock
         self._ended: dict[ObjectRef, _Ended] = {}
         """Objects that have ceased to drain, the oldest first."""
+        self._recalled = set[ObjectRef]()
+        """Draining objects that were recalled."""
         self._overflowed = clock.monotonic()
         """When an unassigned object was last seen that could not be remembered."""
         self._listed = clock.monotonic()
@@ -116,16 +120,20 @@ class ObjectBacklog:
             case Listed(items):
                 now = {obj.metadata.ref: self._shard_of(obj) for obj in items}
                 self._release(self.draining.replace(within, now), None, self._listed)
+                self._note_recalled(*items)
                 self._listed = self._clock.monotonic()
             case Changed(obj) if self.is_in_scope(obj):
                 self.draining.note(obj.metadata.ref, self._shard_of(obj))
+                self._note_recalled(obj)
             case Changed(obj):
                 self.draining.drop(obj.metadata.ref)
+                self._recalled.discard(obj.metadata.ref)
             case Removed(obj):
                 # The object is as it was before, but for the resource version of this write.
-                ref, version = obj.metadata.ref, obj.metadata.resource_version
-                self._release({ref: self._shard_of(obj)}, version, self._clock.monotonic())
-                self._note_release(obj, version)
+                ref, before = obj.metadata.ref, obj.metadata
+                self._note_recalled(obj)
+                self._release({ref: self._shard_of(obj)}, before, self._clock.monotonic())
+                self._note_release(obj, before.resource_version)
                 self.draining.drop(ref)
                 self._drains.seen_over(ref)
 
@@ -133,6 +141,7 @@ class ObjectBacklog:
         """Forget objects in other namespaces."""
         for backlog in (self.unassigned, self.draining):
             backlog.keep(lambda ref: not ref.namespace or ref.namespace in namespaces)
+        self._recalled.intersection_update(self.draining)
 
     def wait(self, obj: PartialObject) -> float:
         """Return for how many seconds an unassigned object has to wait.
@@ -151,18 +160,24 @@ class ObjectBacklog:
     def _was_released(self, obj: PartialObject, now: float) -> bool:
         """Return whether an unassigned object was draining when we last saw it with an owner.
 
-        Where drains are watched, it still has the version of the write that ended the drain: an
-        object whose drain was withdrawn, or that had another owner since, was written once more.
+        Where drains are watched, it still has the version of the write that ended the drain, which
+        changed nothing else: an object whose drain was withdrawn, or that had another owner since,
+        was written once more, and a user who replaces an object does not know its labels.
         """
         ref, snapshot = obj.metadata.ref, self._snapshot()
         ended = self._ended.get(ref)
         if ended is not None and ended.until > now:
-            return ended.version in {None, obj.metadata.resource_version}
+            return ended.before is None or self._is_acknowledged(ended.before, obj.metadata)
         if self._drains.asked(ref) is not None:
             return True
         # If drains are polled, the object itself can be newer than the last list.
         is_over = snapshot is not None and not snapshot.is_draining(obj)
         return is_over and ref in self.draining and now < self._listed + UNSEEN_SECONDS
+
+    def _is_acknowledged(self, before: ObjectMeta, now: ObjectMeta) -> bool:
+        snapshot = self._snapshot()
+        is_last = before.resource_version == now.resource_version
+        return is_last and snapshot is not None and changes_nothing_else(before, now, snapshot)
 
     def expect_drains(self) -> None:
         """Expect drains: objects may be wanted elsewhere."""
@@ -181,6 +196,7 @@ class ObjectBacklog:
         """Forget everything."""
         for backlog in (self.unassigned, self.draining):
             backlog.keep(lambda _: False)
+        self._recalled.clear()
 
     def _enqueue(self, refs: list[ObjectRef]) -> None:
         """Enqueue remembered objects if there is an available shard."""
@@ -199,7 +215,7 @@ class ObjectBacklog:
             self._overflowed = self._clock.monotonic()
 
     def _release(
-        self, shards: Mapping[ObjectRef, ShardName], version: str | None, seen: float
+        self, shards: Mapping[ObjectRef, ShardName], before: ObjectMeta | None, seen: float
     ) -> None:
         """Record drains that ended, and enqueue the objects.
 
@@ -210,8 +226,18 @@ class ObjectBacklog:
             del self._ended[next(iter(self._ended))]
         for ref in shards:
             self._ended.pop(ref, None)
-            self._ended[ref] = _Ended(version, seen + UNSEEN_SECONDS)
-        self._pending.add_released(self._resource_key, shards)
+            self._ended[ref] = _Ended(before, seen + UNSEEN_SECONDS)
+        self._pending.add_released(
+            self._resource_key,
+            {ref: UNKNOWN if ref in self._recalled else shard for ref, shard in shards.items()},
+        )
+        self._recalled -= shards.keys()
+
+    def _note_recalled(self, *draining: PartialObject) -> None:
+        """Record objects whose dependents can be on other shards already."""
+        snapshot = self._snapshot()
+        if snapshot is not None:
+            self._recalled |= {o.metadata.ref for o in draining if snapshot.is_recalled(o)}
 
     def _note_release(self, obj: PartialObject, version: str) -> None:
         """Measure the hand-over of an object, and count where it goes.

@@ -10,7 +10,7 @@ from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import OwnerReference, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.planner import Owners, Reservations, plan_controlled
-from sharder.core.movement.step import Keep, Step
+from sharder.core.movement.step import Keep, Recall, Step
 from sharder.core.names import ObjectRef
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Objects
@@ -92,7 +92,11 @@ class DependentsFollower:
         elif self._mover.wait(self._snapshot, main, owner) > 0:
             self._waiting.add(reference.uid)
         else:
-            self._owners.note(self._snapshot, owner, self._reservations.plan(owner))
+            step = self._reservations.plan(owner)
+            if isinstance(self._reservations.recall(owner), Recall):
+                self._reservations.give_back_for(owner)
+                step = Keep("its shard is gone: its dependents move together with it")
+            self._owners.note(self._snapshot, owner, step)
 
     async def _move(self, resource: Resource, obj: PartialObject) -> None:
         reference = obj.metadata.controller

@@ -23,7 +23,8 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError
 from sharder.core.movement.budget import Refusal
 from sharder.core.movement.patches import patch_of
-from sharder.core.movement.step import Assign, Keep, Relabel, Step
+from sharder.core.movement.planner import Reservations
+from sharder.core.movement.step import Assign, Keep, Recall, Relabel, Step
 from sharder.core.names import ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
@@ -217,7 +218,7 @@ class Mover:
             Superseded: it was seen.
         """
         owner = snapshot.owner_of(obj)
-        if owner is None or not isinstance(step, Assign | Relabel):
+        if owner is None or not isinstance(step, Assign | Relabel | Recall):
             return
         if self._cache.membership.is_back(snapshot.name, owner):
             raise Superseded(f"shard {owner} is back")
@@ -250,6 +251,22 @@ class Mover:
         if snapshot.owner_of(obj) is not None:
             return 0.0
         return self._orphans.wait(ResourceKey(snapshot.name, resource.id), obj)
+
+    def recalling(
+        self, snapshot: RingSnapshot, resource: Resource, reservations: Reservations
+    ) -> Decide:
+        """Return what decides whether a leading object is recalled before its dependents move.
+
+        Not for ever: an object that cannot be drained must not stay without a shard.
+        """
+
+        def recall(obj: PartialObject) -> Step:
+            key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
+            if self.failures.is_stubborn(key):
+                return Keep("it could not be recalled")
+            return reservations.recall(obj)
+
+        return recall
 
     def check(self, snapshot: RingSnapshot) -> RingSnapshot:
         """Return the ring's current snapshot, which permits steps of `snapshot`.

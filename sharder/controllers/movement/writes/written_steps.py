@@ -8,7 +8,16 @@ from sharder.controllers.movement.writes.failures import FailureCounter, LabelRe
 from sharder.controllers.ownerless import Ownerless
 from sharder.controllers.scope import ObjectKey
 from sharder.core.api.meta import PartialObject
-from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Step, Withdraw
+from sharder.core.movement.step import (
+    Assign,
+    Drain,
+    Keep,
+    Recall,
+    Relabel,
+    Release,
+    Step,
+    Withdraw,
+)
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
@@ -74,7 +83,9 @@ class WrittenSteps:
                 self._counter.drained(snapshot.name, key.resource)
             case Drain():
                 raise _undone(snapshot.drain_label, key, result)
-            case Withdraw() | Release() | Keep():
+            case Recall() if not snapshot.is_recalled(result):
+                raise _undone(snapshot.drain_label, key, result)
+            case Recall() | Withdraw() | Release() | Keep():
                 pass
         fields = {"ring": snapshot.name, "object": str(result.metadata.ref), "step": repr(step)}
         _log.debug("wrote step", extra=fields)

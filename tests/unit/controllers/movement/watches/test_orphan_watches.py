@@ -128,6 +128,24 @@ async def test_what_loses_its_label_after_a_drain_was_withdrawn_waits_too(
     assert await cluster.owners(resource) == {name: B}
 
 
+@pytest.mark.parametrize("resource", [WIDGETS, SECRETS])
+async def test_a_draining_object_that_a_user_replaces_waits_too(resource: GroupResource) -> None:
+    # Without a webhook both labels go, and its shard has not ended its work.
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        name = named(resource, B, cluster.snapshot)
+        replaced = await cluster.add(resource, name, owner=A, draining=True)
+        await cluster.clock.advance(60)
+        await cluster.label(replaced, resource, owner=None, drain=None, team="red")
+        await cluster.clock.advance(UNSEEN_SECONDS - SOON)
+        before = await cluster.owners(resource)
+        await cluster.clock.advance(SECOND)
+
+    assert before == {name: ""}
+    assert await cluster.owners(resource) == {name: B}
+
+
 async def test_what_loses_its_label_right_after_it_was_handed_over_waits_too() -> None:
     cluster = Cluster()
 
