@@ -59,9 +59,14 @@ class PendingObjects:
     def add_released(
         self, resource_key: ResourceKey, shards: Mapping[ObjectRef, ShardName]
     ) -> None:
-        """Add released objects with their shards."""
+        """Add released objects with their shards.
+
+        After a grace period the shard is unknown: another replica may have begun the work, and
+        have moved dependents to where it saw fit.
+        """
         for ref, shard in shards.items():
-            self._wait(resource_key, ref, shard, self._grace + GATHER_SECONDS, held=False)
+            known = UNKNOWN if self._grace else shard
+            self._wait(resource_key, ref, known, self._grace + GATHER_SECONDS, held=False)
 
     def add_unassigned(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> None:
         """Add unassigned objects."""
@@ -78,7 +83,7 @@ class PendingObjects:
             known = objects.get(ref)
             if known is None or known.held:
                 continue
-            if known.shard == UNKNOWN or self._grace:
+            if known.shard == UNKNOWN:
                 del objects[ref]
 
     def retry(self, key: ObjectKey, seconds: float) -> None:

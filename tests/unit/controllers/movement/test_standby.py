@@ -71,6 +71,23 @@ async def test_what_was_released_is_handed_over_though_no_replica_leads() -> Non
     assert patched(cluster)[-2:] == [(CONFIGMAPS, "c"), (SECRETS, name)]
 
 
+async def test_what_the_leader_has_moved_before_it_failed_is_found_on_another_shard() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        name = named(SECRETS, A, cluster.snapshot)
+        secret = await cluster.add(SECRETS, name, owner=A, draining=True)
+        # The shard to which the leader has moved this one is gone since.
+        await cluster.add(CONFIGMAPS, "moved", owner=C, controlled_by=secret)
+        await cluster.add(CONFIGMAPS, "left", owner=A, controlled_by=secret)
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(LATE)
+
+    assert await cluster.owners(SECRETS) == {name: A}
+    assert await cluster.owners(CONFIGMAPS) == {"moved": A, "left": A}
+    assert patched(cluster)[-1] == (SECRETS, name)
+
+
 async def test_who_stands_by_leaves_it_to_a_leader_that_is_there() -> None:
     cluster = Cluster()
 
