@@ -229,6 +229,12 @@ def test_an_outage_is_no_silence_of_a_shard() -> None:
     ]
 
 
+def test_an_outage_ends_when_a_lease_is_written_again() -> None:
+    leases, ended = [held("a", 4), held("b", 8), taken("a", 18)], events("a", ended=5)
+
+    assert judged(leases=leases, events=ended, outages=[Span(begin=6, end=13)]).robbed == []
+
+
 def test_a_child_that_is_born_twice_is_a_twin_while_its_object_lives() -> None:
     one, other = child(11, "a"), child(12, "a", uid="d")
     gone = wrote(11, "a", deleted=True)

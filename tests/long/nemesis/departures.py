@@ -10,7 +10,7 @@ from typing import Final
 from typing_extensions import override
 
 from sharder.core.names import SHARDER_IDENTITY
-from tests.long.nemesis.history import downs_of
+from tests.long.nemesis.history import downs_of, outages_of
 from tests.long.nemesis.traces import Held, Span, Trace, Write
 
 CLOCK_SECONDS: Final = 0.3
@@ -78,6 +78,7 @@ def robberies(trace: Trace) -> Iterator[str]:
     server was away: the shard could not renew then.
     """
     downs, by_shard = downs_of(trace), defaultdict[str, list[Held]](list)
+    outages = outages_of(trace)
     for lease in trace.leases:
         by_shard[lease.shard].append(lease)
     for shard, states in by_shard.items():
@@ -85,7 +86,7 @@ def robberies(trace: Trace) -> Iterator[str]:
             if not before.is_held or after.holder != SHARDER_IDENTITY:
                 continue
             silence = Span(begin=before.renewed, end=after.renewed)
-            outage = sum(_common(silence, each) for each in trace.outages)
+            outage = sum(_common(silence, each) for each in outages)
             slack = CLOCK_SECONDS + (OUTAGE_SECONDS if outage else 0.0)
             seconds = silence.end - silence.begin
             is_early = seconds - outage < 2 * before.seconds - slack

@@ -12,6 +12,8 @@ from tests.long.nemesis.traces import Down, Happening, Held, Span, Trace
 LEADERLESS_SECONDS: Final = 2.5
 """A leader that has not renewed for so long is away, or the machine keeps it waiting: it renews
 each second."""
+LAST_SECONDS: Final = 1.0
+"""So long after the begin of an outage its last answers can be noted."""
 _GO_ON: Final = {Happening.RESUMED, Happening.ENDED}
 _ENDS: Final = {Happening.KILLED, Happening.TERMINATED}
 _AWAY: Final = {Happening.PAUSED, Happening.ENDED, Happening.CUT_OFF, Happening.FORGED}
@@ -61,6 +63,18 @@ def leaderless_of(trace: Trace) -> Sequence[Span]:
         for before, after in pairwise(trace.leading)
         if after - before > LEADERLESS_SECONDS
     ]
+
+
+def outages_of(trace: Trace) -> Sequence[Span]:
+    """Return when the API server was away: until a Lease was written again.
+
+    It answers before it says that it is ready, on a busy machine many seconds before.
+    """
+    found = list[Span]()
+    for outage in trace.outages:
+        later = (held.at for held in trace.leases if held.at > outage.begin + LAST_SECONDS)
+        found.append(Span(begin=outage.begin, end=min([outage.end, *later])))
+    return found
 
 
 def downs_of(trace: Trace) -> Mapping[str, Sequence[Down]]:
