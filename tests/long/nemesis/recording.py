@@ -80,9 +80,14 @@ class Recording:
         sent: Sequence[Sent] = (),
         fenced: Sequence[str] = (),
     ) -> Trace:
-        """Return all that was seen until now, and what others have seen."""
+        """Return all that was seen until now, and what others have seen.
+
+        The audit log goes on while the recording ends: what it has beyond that cannot be judged.
+        """
+        writes = sorted(self.writes, key=lambda each: each.revision)
+        last = writes[-1].revision if writes else 0
         return Trace(
-            writes=sorted(self.writes, key=lambda each: each.revision),
+            writes=writes,
             children=sorted(self.children, key=lambda each: each.revision),
             leases=sorted(self.leases, key=lambda each: each.revision),
             events=list(self.events),
@@ -90,7 +95,7 @@ class Recording:
             leading=sorted(self.leading),
             refused=list(refused),
             works=works,
-            sent=sent,
+            sent=[each for each in sent if each.revision <= last],
             fenced=fenced,
         )
 
