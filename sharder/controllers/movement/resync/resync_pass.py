@@ -25,7 +25,7 @@ from sharder.core.movement.planner import (
     plan_main,
     plan_owned,
 )
-from sharder.core.movement.step import Keep, Step
+from sharder.core.movement.step import Assign, Keep, Step
 from sharder.core.names import GroupResource
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
@@ -48,6 +48,8 @@ class ResyncPass:
         self._has_lost = False
         """Whether a leading object just lost its owner label.  Its dependents have not moved, so
         this pass assigns no unassigned leading object: the hand-over does."""
+        self._takes = False
+        """Whether leading objects are taken from lost shards: only then some are recalled."""
         names = ",".join(sorted(snapshot.members.available))
         self._stranded = f"{snapshot.owner_label} notin ({names})"
         self._settled = f"{snapshot.owner_label} in ({names})"
@@ -111,8 +113,9 @@ class ResyncPass:
             return
         async with lock:
             owners = await self._displaced(main)
-            recall = self._mover.recalling(self._snapshot, resource, self._reservations)
-            await self._lists.move_all(resource, self._stranded, recall)
+            if self._takes:
+                recall = self._mover.recalling(self._snapshot, resource, self._reservations)
+                await self._lists.move_all(resource, self._stranded, recall)
             await self._gather(main, owners)
             self._put_off(resource)
             await self._lists.move_main(
@@ -147,7 +150,10 @@ class ResyncPass:
                     elif self._mover.wait(self._snapshot, resource, obj) > 0:
                         self._has_lost = True
                     else:
-                        owners.note(self._snapshot, obj, self._reservations.plan(obj))
+                        step = self._reservations.plan(obj)
+                        owners.note(self._snapshot, obj, step)
+                        is_owned = self._snapshot.owner_of(obj) is not None
+                        self._takes |= is_owned and isinstance(step, Assign)
 
     async def _gather(self, main: RingResource, owners: Owners) -> None:
         """Move the dependents of the main objects to their owners' shards.
