@@ -58,17 +58,24 @@ def _first(served: Iterable[Resource], word: str) -> Resource | None:
 async def _names(
     cluster: Cluster, resource: Resource | None, namespace: str, start: str
 ) -> list[str]:
-    """Return names that begin so; without a namespace, and in several, each with its own."""
+    """Return names that begin so.
+
+    Without a namespace each has its own, or is a name in the current namespace: `--namespace` can
+    follow.
+    """
     if resource is None:
         return []
     within, slash, _ = start.partition("/")
     prefixed = resource.namespaced and not namespace
-    where = within if prefixed and slash else namespace
     found = list[str]()
+    where = within if prefixed and slash else namespace
     async for obj in cluster.objects.of(resource, namespace=where).stream():
-        name = str(obj.metadata.ref) if prefixed else obj.metadata.name
-        if name.startswith(start):
-            found.append(name)
+        ref = obj.metadata.ref
+        is_current = ref.namespace == cluster.namespace or not cluster.namespace
+        if prefixed and str(ref).startswith(start):
+            found.append(str(ref))
+        elif ref.name.startswith(start) and (not prefixed or is_current):
+            found.append(ref.name)
         if len(found) == MAX_NAMES:
             break
     return found

@@ -49,6 +49,8 @@ class Cluster:
     objects: Objects
     now: datetime
     """The time at which Leases are judged."""
+    namespace: str = ""
+    """The current namespace of the kubeconfig; completion proposes its objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,7 @@ def cluster_of(client: Client) -> Cluster:
         namespaces=namespaces(client),
         objects=KubeObjects(client),
         now=SystemClock().now(),
+        namespace=client.namespace,
     )
 
 

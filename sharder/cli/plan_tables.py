@@ -6,6 +6,7 @@ from itertools import islice
 from sharder.cli.output import table, write
 from sharder.cli.reports import Explanation, PlacementView, ShardView
 from sharder.cli.tables import PAUSED
+from sharder.cli.words import named_by
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.plurals import counted
 from sharder.core.preview.action import Action
@@ -22,8 +23,8 @@ def explanation(report: Explanation) -> None:
     """Print why an object is where it is."""
     owner = report.owner and f"{report.owner} ({report.owner_state or 'has no Lease'})"
     rows = {
-        "Object": report.object,
-        "Controlled by": report.controller,
+        "Object": named_by(report.object),
+        "Controlled by": report.controller and named_by(report.controller),
         "Key": report.key,
         "Owner": owner,
         "Wanted": report.wanted,
@@ -55,7 +56,7 @@ def _apart(report: Explanation) -> str | None:
     first = report.apart[0]
     objects = counted(len(report.apart), "object")
     where = first.owner or "no shard"
-    return f"{objects} that it controls, such as {first.object} on {where}"
+    return f"{objects} that it controls, such as {named_by(first.object)} on {where}"
 
 
 def _wishes(placement: PlacementView) -> dict[str, str | None]:
@@ -83,7 +84,7 @@ def plan(report: PlanReport) -> None:
     columns = ("SHARD", "STATE", "OBJECTS", "AFTER", "LOAD", "CAPACITY")
     write(table(columns, shards), "")
     moving = [a for a in report.assignments if a.action not in {Action.KEEP, Action.NONE}]
-    moves = ((a.object, a.action, a.origin, a.to) for a in islice(moving, _SHOWN_MOVES))
+    moves = ((named_by(a.object), a.action, a.origin, a.to) for a in islice(moving, _SHOWN_MOVES))
     if moving:
         write(table(("OBJECT", "ACTION", "FROM", "TO"), moves))
     if len(moving) > _SHOWN_MOVES:

@@ -72,6 +72,13 @@ def _within(name: str, namespace: str | None) -> str:
     return name if slash else f"{namespace}/{name}"
 
 
+def named_by(key: str) -> str:
+    """Return the words by which other commands take the object of a key: `secret demo/x`."""
+    group, kind, namespace, name = key.split("/")
+    resource = f"{kind}.{group}" if group else kind
+    return f"{resource.lower()} {namespace}/{name}" if namespace else f"{resource.lower()} {name}"
+
+
 def ring_in(word: str) -> str:
     """Return the name of the ring in `ring/NAME`, or in `NAME`."""
     return _bare(word, _RINGS)

@@ -59,7 +59,9 @@ def _ignore(_method: str, _status: str) -> None:
 class Client:
     """A connection to one API server; close it when done."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, namespace: str = "") -> None:
+        self.namespace = namespace
+        """The namespace of the kubeconfig's context, empty if it has none."""
         self._configuration = configuration
         self._observe: Callable[[str, str], None] = _ignore
         self._host = configuration.host.rstrip("/")
@@ -235,8 +237,7 @@ async def connect(kubeconfig: str | None = None, context: str | None = None) -> 
     if not _is_there(paths):
         raise ConfigError(f"no kubeconfig at {paths}: set its path, or run in a pod")
     try:
-        await _load(configuration, paths, context)
-        return Client(configuration)
+        return Client(configuration, await _load(configuration, paths, context))
     except (
         ConfigException,
         yaml.YAMLError,
@@ -249,8 +250,8 @@ async def connect(kubeconfig: str | None = None, context: str | None = None) -> 
         raise ConfigError(f"cannot use kubeconfig {paths}: {reason}; fix it") from error
 
 
-async def _load(configuration: Configuration, paths: str, context: str | None) -> None:
-    """Read a kubeconfig, and refresh its credentials regularly.
+async def _load(configuration: Configuration, paths: str, context: str | None) -> str:
+    """Read a kubeconfig, and refresh its credentials regularly; return the current namespace.
 
     The client reads them once, but tokens from files and exec plugins expire.
     """
@@ -270,6 +271,7 @@ async def _load(configuration: Configuration, paths: str, context: str | None) -
             await loader.load_and_set(configuration)
 
     configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]  # inferred as None
+    return str(loader.current_context["context"].get("namespace") or "")
 
 
 def _proxy_from_environment(server: URL) -> str | None:

@@ -127,6 +127,7 @@ async def follow(
                 place = after(place, listed)
                 error_log.over()
                 yield listed
+                del listed  # the watch can last for days
                 began = clock.monotonic()
             async with closing(source.watch(place.version)) as events:
                 async for event in events:

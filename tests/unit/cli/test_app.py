@@ -213,7 +213,7 @@ def test_a_plan_from_a_dump_is_a_table(dump: str, capsys: pytest.CaptureFixture[
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert code == 0
     assert ["shard-a", "ready", "1", "2", "-", "-"] in lines
-    assert ["/Secret/default/one", "assign", "-", "shard-a"] in lines
+    assert ["secret", "default/one", "assign", "-", "shard-a"] in lines
     assert lines[-1][:4] == ["ConsistentHash:", "2", "objects,", "1"]
 
 

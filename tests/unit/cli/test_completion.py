@@ -4,6 +4,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,10 @@ async def test_rings_and_the_shards_of_a_ring_are_proposed(cluster: ReadCluster)
         ([], "other", "widget/", ["widget/two"]),
         (["secret/one"], "default", "", ["configmaps/", "secrets/", "widgets.example.com/"]),
         (["pods"], "", "", []),
+        (["widgets"], "", "t", ["two"]),
+        ([], "", "widget/t", ["widget/two"]),
+        ([], "", "widget/other/o", []),
+        ([], "", "widget/o", ["widget/one", "widget/other/two"]),
     ],
 )
 async def test_resources_and_then_their_objects_are_proposed(
@@ -58,6 +63,21 @@ async def test_resources_and_then_their_objects_are_proposed(
     )
 
     assert found == proposals
+
+
+async def test_names_without_a_namespace_are_those_of_the_current_one(
+    cluster: ReadCluster,
+) -> None:
+    current = replace(cluster.cluster, namespace="default")
+
+    found = [
+        await candidates.objects(
+            current, ring=DEMO, words=[], namespace="", incomplete=f"widget/{start}"
+        )
+        for start in ("on", "tw", "other/")
+    ]
+
+    assert found == [["widget/one"], [], ["widget/other/two"]]
 
 
 async def test_a_resource_that_is_not_served_is_not_proposed(cluster: ReadCluster) -> None:

@@ -116,6 +116,7 @@ def test_an_object_is_explained(
 
     lines = [" ".join(line) for line in printed(capsys)]
     assert "Owner shard-a (has no Lease)" in lines
+    assert "Object secret default/s" in lines
     assert f"Next {step}" in lines
     hidden = ("Controlled by", "Rebalance", "Movement", "Rollout", "Evacuation", "Apart")
     assert not [line for line in lines if line.startswith(hidden)]
@@ -133,7 +134,7 @@ def test_what_keeps_an_object_where_it_is_has_a_line_each(
 
     lines = [" ".join(line) for line in printed(capsys)]
     assert {"Rebalance stays", "Movement paused", "Rollout two", "Evacuation it goes"} <= {*lines}
-    assert "Apart 1 object that it controls, such as /ConfigMap/default/a on no shard" in lines
+    assert "Apart 1 object that it controls, such as configmap default/a on no shard" in lines
 
 
 def test_an_object_is_explained_with_a_word_about_every_shard(

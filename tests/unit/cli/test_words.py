@@ -2,7 +2,15 @@
 
 import pytest
 
-from sharder.cli.words import Target, is_named, ring_in, shard_in, targets_of, the_one
+from sharder.cli.words import (
+    Target,
+    is_named,
+    named_by,
+    ring_in,
+    shard_in,
+    targets_of,
+    the_one,
+)
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource
@@ -105,3 +113,20 @@ def test_a_shard_can_be_named_with_its_kind(word: str) -> None:
 @pytest.mark.parametrize("word", ["secret/demo", "lease.apps/demo"])
 def test_a_name_of_another_kind_stays_as_it_is(word: str) -> None:
     assert ring_in(word) == shard_in(word) == word
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("/Secret/demo/x", "secret demo/x"),
+        ("apps/Deployment/demo/web", "deployment.apps demo/web"),
+        ("/Namespace//demo", "namespace demo"),
+    ],
+)
+def test_an_object_is_shown_in_words_that_commands_take(key: str, words: str) -> None:
+    resource, name = named_by(key).split()
+
+    assert named_by(key) == words
+    assert targets_of([resource, name], None) == [Target(resource, name)]
+    assert is_named(DEPLOYMENTS, resource) == ("Deployment" in key)
+    assert is_named(SECRETS, resource) == ("Secret" in key)

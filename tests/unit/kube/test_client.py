@@ -105,6 +105,20 @@ async def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None
     await client.close()
 
 
+@pytest.mark.parametrize(("context", "namespace"), [("", ""), (", namespace: demo", "demo")])
+async def test_the_current_namespace_is_that_of_the_context(
+    tmp_path: Path, context: str, namespace: str
+) -> None:
+    (tmp_path / "token").write_text("t")
+    config = kubeconfig("http://127.0.0.1:1").replace("user: me}}", f"user: me{context}}}}}")
+    (tmp_path / "config").write_text(config)
+
+    client = await connect(str(tmp_path / "config"))
+
+    assert client.namespace == namespace
+    await client.close()
+
+
 async def test_the_server_time_is_that_of_its_answer(script: Script, client: Client) -> None:
     script.then((403, {}))  # every answer has it
 

@@ -1,7 +1,8 @@
 """Facts about `sharder.runtime.reflector`."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from weakref import WeakSet
 
 import pytest
 
@@ -187,3 +188,41 @@ async def test_leaving_early_ends_the_watch() -> None:
 
     with pytest.raises(StopAsyncIteration):
         await anext(events)
+
+
+class Item:
+    """An object that shows whether it is still held."""
+
+    metadata = ObjectMeta(name="a", resource_version="1")
+
+
+class OneItem:
+    """A collection that holds its object no longer than a list takes."""
+
+    def __init__(self) -> None:
+        self.held = WeakSet[Item]()
+
+    async def list(self, keep: Callable[[Item], bool] | None = None) -> Listed[Item]:
+        item = Item()
+        self.held.add(item)
+        return Listed([item], "1")
+
+    async def watch(self, resource_version: str) -> AsyncGenerator[Bookmark, None]:
+        yield Bookmark(resource_version)
+        await asyncio.Event().wait()
+
+
+async def test_a_list_is_not_held_while_the_watch_lasts() -> None:
+    source, seen = OneItem(), list[int]()
+
+    async def run() -> None:
+        async for event in follow(source, doing="watch", clock=FakeClock(), rng=FixedRng()):
+            seen.append(len(event.items) if isinstance(event, Listed) else 0)
+            del event
+
+    following = asyncio.ensure_future(run())
+    await settle()
+    held = len(source.held)
+    following.cancel()
+
+    assert (seen, held) == ([1], 0)

@@ -13,7 +13,7 @@ from sharder.core.names import ObjectRef, ShardName
 from sharder.runtime.clock import Clock
 
 MAX_REMEMBERED = 10_000
-"""Objects of each kind that are remembered of a ring: some 4 MB."""
+"""Objects of each kind that are remembered of a ring: some 3 MB."""
 
 
 class Limit:

@@ -5,6 +5,7 @@ once for many; each object has its own due time (docs/protocol.md, "Moving objec
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from sharder.controllers.scope import ObjectKey, ResourceKey
@@ -23,6 +24,9 @@ GATHER_SECONDS = 0.05
 UNASSIGNED_SECONDS = 0.2
 """Delay of an unassigned object: the watch of drains soon shows which shard released it, and then
 less has to be listed."""
+
+AT_ONCE = 2000
+"""Objects of a resource that are handed over together: up to 3 MB are read of them."""
 
 CONCURRENCY = 64
 """Resources that are handled at once: one that waits for its ring's resync delays no other."""
@@ -99,9 +103,10 @@ class PendingObjects:
             self._wait(resource_key, ref, UNKNOWN, seconds, held=True)
 
     def take(self, resource_key: ResourceKey) -> dict[ObjectRef, ShardName]:
-        """Return the due objects, and remove them."""
+        """Return due objects, at most `AT_ONCE`, and remove them."""
         objects, now = self._objects.get(resource_key, {}), self._clock.monotonic()
-        due = {ref: known.shard for ref, known in objects.items() if known.due <= now}
+        every = ((ref, known.shard) for ref, known in objects.items() if known.due <= now)
+        due = dict(islice(every, AT_ONCE))
         for ref in due:
             del objects[ref]
         return due

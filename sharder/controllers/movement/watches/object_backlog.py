@@ -1,6 +1,7 @@
 """The unassigned and the draining objects of one resource of a ring, and what they need."""
 
 from collections.abc import Callable, Collection, Mapping
+from sys import intern
 from typing import NamedTuple, TypeAlias
 
 from sharder.controllers.movement.waiting.backlog import Backlog, Limit
@@ -96,6 +97,26 @@ class ObjectBacklog:
         if snapshot is None or not snapshot.selects(obj, self.role):
             return False
         return self.role is not Role.CONTROLLED or obj.metadata.controller is not None
+
+    def pick_unassigned(self, obj: PartialObject) -> PartialObject | None:
+        """Remember a listed object; return its name, None if it needs no more attention.
+
+        It is remembered at once, so that lists read at the same time share the limit.
+        """
+        if not self.is_in_scope(obj):
+            return None
+        name, namespace = obj.metadata.name, intern(obj.metadata.namespace)
+        if not self.unassigned.note(ObjectRef(namespace, name), UNKNOWN):
+            self._overflowed = self._clock.monotonic()
+            return None
+        return PartialObject(metadata=ObjectMeta(name=name, namespace=namespace))
+
+    def pick_draining(self, obj: PartialObject) -> PartialObject | None:
+        """Remember a listed object and return it, None if it is out of scope or over the limit."""
+        is_kept = self.is_in_scope(obj) and self.draining.note(
+            obj.metadata.ref, self._shard_of(obj)
+        )
+        return obj if is_kept else None
 
     def take_unassigned(self, within: ListRequest, event: Event) -> None:
         """Update the unassigned objects, and enqueue them."""

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from functools import partial
 
 from sharder.controllers.movement.watches.object_backlog import ObjectBacklog
+from sharder.controllers.movement.watches.picked import Picked
 from sharder.controllers.permissions import Watching
 from sharder.controllers.scope import WHOLE, ListRequest, ResourceKey, Watch
 from sharder.core.api.meta import Resource
@@ -80,6 +81,7 @@ class WatchRunner:
     ) -> None:
         """Watch one request, or poll it without the right to watch."""
         take = seen.take_draining if watch.draining else seen.take_unassigned
+        pick = seen.pick_draining if watch.draining else seen.pick_unassigned
         backlog = seen.draining if watch.draining else seen.unassigned
         request, (ring, _) = object(), watch.resource_key
         source = Polled(
@@ -89,20 +91,21 @@ class WatchRunner:
             is_expecting=seen.is_moving if watch.role is Role.LEADING else _never,
         )
         events = follow(
-            source,
+            Picked(source, pick),
             doing=f"watch {resource.id} with {watch.labels}",
             clock=self._clock,
             rng=self._rng,
             on_error=_raise_if_not_served,
-            keep=seen.is_in_scope,
         )
+        before = backlog.count()
         try:
             async with aclosing(events):
                 async for event in events:
-                    before = backlog.count()
                     take(part, event)
                     if backlog.count() != before and watch.role is not Role.CONTROLLED:
                         self._moved(ring)
+                    before = backlog.count()
+                    del event  # the next one can be days away
         finally:
             self._watching.ended(ring, resource.id, request)
 

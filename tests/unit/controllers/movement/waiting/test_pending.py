@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from sharder.controllers.movement.waiting.pending import (
+    AT_ONCE,
     GATHER_SECONDS,
     UNASSIGNED_SECONDS,
     UNKNOWN,
@@ -156,3 +157,15 @@ async def test_what_was_released_or_has_failed_is_taken_whatever_it_has_by_now()
         await taker.clock.advance(5)
 
     assert taker.taken == [(GATHER_SECONDS, {X: A}), (2.0, {Y: UNKNOWN})]
+
+
+async def test_very_many_objects_are_taken_some_at_a_time_and_without_delay() -> None:
+    taker = Taker()
+    many = [ObjectRef("ns", f"x-{number}") for number in range(2 * AT_ONCE + 1)]
+
+    async with taker.taking() as waiting:
+        waiting.add_unassigned(RESOURCE_KEY, many)
+        await taker.clock.advance(UNASSIGNED_SECONDS)
+
+    assert [len(taken) for _, taken in taker.taken] == [AT_ONCE, AT_ONCE, 1]
+    assert [ref for _, taken in taker.taken for ref in taken] == many

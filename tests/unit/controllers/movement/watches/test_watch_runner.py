@@ -108,3 +108,13 @@ async def test_main_objects_that_begin_or_cease_to_be_exceptions_are_reported() 
         await cluster.clock.advance(SECOND)
 
     assert (quiet, draining, changed, len(cluster.moved)) == (0, 1, 1, 2)
+
+
+async def test_unassigned_objects_of_the_first_list_are_reported() -> None:
+    cluster = Cluster()
+    await cluster.add(WIDGETS, "w")
+
+    async with moving(cluster):
+        pass
+
+    assert cluster.moved == [DEMO]
