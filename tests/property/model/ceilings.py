@@ -47,6 +47,8 @@ class Ceilings:
         self._is_believed_there = False
         self._began: tuple[Account, int, bool] | None = None
         """The same before a pass, the place in the log, and whether nothing was assumed."""
+        self.target: ShardName | None = None
+        """The shard that rebalancing moves an object to; None for all other decisions."""
 
     def look(self, review: Review) -> None:
         """Take note of what is so before a request is answered."""
@@ -180,8 +182,9 @@ class Ceilings:
                 leaves = self._snapshot.members.standing_of(shard) is Standing.LEAVING
                 leaves |= shard in before.evacuated
                 reason = leaves or before.excess(shard) or self._is_wanted_elsewhere(before, obj)
-                # Without such a reason it was told to go, and where: that shard must take it.
-                reason = reason or to in before.takers(obj) - {shard}
+                # Only rebalancing drains without such a reason, to a shard that can take it.
+                is_directed = to is not None and to == self.target
+                reason = reason or (is_directed and to in before.takers(obj) - {shard})
                 expect("B2", bool(reason), f"{place} has to go without a reason")
                 expect("P1", not self._is_paused, f"{place} has to go while movement is paused")
             case Withdraw():

@@ -172,6 +172,7 @@ class Sharder:
         if obj is None or self.is_cut_off or self._is_gathering() or self._hand_over is not None:
             return
         walk = Directed(self._cluster, self.view, self.counting)
+        walk.ceilings.target = target
         task: Task | None = Task(walk, walk.run(resource, obj, target), None)
         while task is not None:
             task = self._advance(task, Fate.ARRIVES)
