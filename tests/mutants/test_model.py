@@ -20,7 +20,7 @@ PACKAGE = Path(sharder.__file__).parent
 SAMPLE = frozenset(
     {
         "takes objects from missing shards",  # S1b
-        "lets anybody change an owner",  # S2
+        "lets any client change an owner",  # S2
         "takes a Lease without a guard",  # S3
         "removes labels that are not there",  # S4
         "gives to a shard whose name is held twice",  # S5
@@ -100,7 +100,7 @@ def try_out(package: Path, machine: str) -> Trial:
 def test_a_bug_breaks_a_law(name: str, trials: dict[str, Future[Trial]]) -> None:
     trial = trials[name].result()
 
-    assert trial.returncode == 1, f"nobody notices that it {name}"
+    assert trial.returncode == 1, f"no law notices that it {name}"
     assert "Traceback" not in trial.stderr
 
 

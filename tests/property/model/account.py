@@ -90,14 +90,14 @@ class Account:
         )
 
     def excess(self, shard: ShardName) -> int:
-        """Return how many the shard has too many, beside those that it was asked to let go."""
+        """Return how many the shard has too many, not counting those that drain."""
         limit = self.limit(shard)
         return 0 if limit is None else max(0, self.staying[shard] - limit)
 
     def goal(self, obj: PartialObject) -> ShardName | None:
         """Return where people want the object, if that shard is there.
 
-        A new object waits for a cordoned shard, others do not; nobody does for an evacuated one.
+        A new object waits for a cordoned shard, others do not; none waits for an evacuated one.
         """
         pin = pin_of(obj)
         is_new = not owner_of(obj) and not obj.metadata.annotation(NEXT)
@@ -167,5 +167,5 @@ def pin_of(obj: PartialObject) -> ShardName:
 
 
 def drains(obj: PartialObject) -> bool:
-    """Tell whether the object's shard was asked to let go."""
+    """Tell whether the object is draining."""
     return obj.metadata.has_label(DRAIN)

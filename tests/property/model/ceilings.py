@@ -1,15 +1,15 @@
 """Laws of a ring whose strategy sticks: B1 to B4, P1.
 
-B1: what a replica decides it counts at once.
-B2: whoever counts right gives nothing to a shard that may not have it, leaves nothing without
-owner that some shard may have, and asks nobody to let go without a reason.
-B3: a pass that nobody disturbs takes from each shard just what it has too many, the least drawn
-first, and leaves no request to let go that is not needed any more.
-B4: at rest (`model.rest`) no shard has too many, and all replicas count right.
-P1: while movement is paused nobody is asked to let go, and what was asked for is taken back.
+B1: a replica counts what it decides at once.
+B2: a replica whose counts are right assigns no object to a shard that cannot have it, leaves no
+object without owner that some shard can have, and drains none without a reason.
+B3: an undisturbed pass drains from each shard exactly its excess, the least drawn objects first,
+and leaves no drain that is no longer needed.
+B4: at rest (`model.rest`) no shard has too many, and the counts of all replicas are right.
+P1: while movement is paused no object is drained, and drains are withdrawn.
 
-Two replicas, or one that counts late, may exceed a ceiling: that is why B2 and B3 judge only
-whoever counts right at that moment.
+Two replicas, or one that counts late, can exceed a ceiling: so B2 and B3 judge a replica only
+while its counts are right.
 """
 
 from collections.abc import Callable, Iterator
@@ -55,17 +55,17 @@ class Ceilings:
         self._before = self._informed()
         tally = self._snapshot.tally
         if tally is not None and (review.old is None or not owner_of(review.old)):
-            # It was deleted or let go, unseen as yet: it is not counted elsewhere before that.
+            # It was deleted or released, not seen yet: it is not counted elsewhere before that.
             counted = tally.shard_of(self._snapshot.identity_of(review.obj))
             self._is_believed_there = counted is not None
 
     def is_informed(self) -> bool:
-        """Tell whether the replica counts, and counts right."""
+        """Tell whether the replica counts, and its counts are right."""
         return self._informed() is not None
 
     @contextmanager
     def being_shown(self) -> Iterator[None]:
-        """B1: old news do not make anybody count wrong who counts right."""
+        """B1: old events do not make right counts wrong."""
         was_informed = self.is_informed()
         yield
         if was_informed:
@@ -126,7 +126,7 @@ class Ceilings:
         self._began = None if before is None else (before, now, before.is_shown())
 
     def end(self) -> None:
-        """B3: judge the pass, unless somebody else has written meanwhile."""
+        """B3: judge the pass, unless another client has written meanwhile."""
         if self._began is None:
             return
         before, since, was_shown = self._began
@@ -148,7 +148,7 @@ class Ceilings:
         is_pinned_away |= bool(before.evacuated)
         if self._is_paused:
             left = [obj.metadata.ref for obj in after.objects if self._is_asked_for(after, obj)]
-            expect("P1", not left, f"movement is paused, {left} are to go all the same")
+            expect("P1", not left, f"movement is paused, {left} are draining")
             return
         for shard in after.available:
             excess = after.excess(shard)
@@ -185,8 +185,8 @@ class Ceilings:
                 # Only rebalancing drains without such a reason, to a shard that can take it.
                 is_directed = to is not None and to == self.target
                 reason = reason or (is_directed and to in before.takers(obj) - {shard})
-                expect("B2", bool(reason), f"{place} has to go without a reason")
-                expect("P1", not self._is_paused, f"{place} has to go while movement is paused")
+                expect("B2", bool(reason), f"{place} is drained without a reason")
+                expect("P1", not self._is_paused, f"{place} is drained while movement is paused")
             case Withdraw():
                 limit = before.limit(owner_of(obj))
                 fits = limit is None or before.staying[owner_of(obj)] < limit

@@ -43,7 +43,7 @@ class Move:
     body: Json
     snapshot: RingSnapshot
     available: frozenset[ShardName]
-    """Who may get something, by the Leases that the sharder was shown."""
+    """The shards that can get objects, by the Leases that the sharder was shown."""
     read_at: int
     """Revision at which it read the other side of the controller reference."""
     lease_events: int
@@ -54,14 +54,14 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """A shard lets an object go."""
+    """A shard releases an object."""
 
     shard: ShardName
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Anybody else's write."""
+    """A write by any other client."""
 
 
 Cause: TypeAlias = Move | Acknowledgement | Request

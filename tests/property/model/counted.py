@@ -35,8 +35,8 @@ class Counted(Everyday):
         self._let_work(steps)
 
     @rule(capacity=capacities, closed=st.none() | names)
-    def somebody_edits_the_ring(self, capacity: int | None, closed: ShardName | None) -> None:
-        """Its ceilings, and who gets something new."""
+    def people_edit_the_ring(self, capacity: int | None, closed: ShardName | None) -> None:
+        """Its ceilings, and the shards that get new objects."""
         self.world.set_capacity(capacity)
         for name, shard in self.world.shards.items():
             annotation = CORDONED_ANNOTATION if name == closed else None
@@ -47,7 +47,7 @@ class Counted(Everyday):
         close(self.world.cluster, self.world.shards[name].ref, annotation)
 
     @rule(is_paused=st.booleans())
-    def somebody_pauses_the_ring(self, is_paused: bool) -> None:
+    def people_pause_the_ring(self, is_paused: bool) -> None:
         self.world.cluster.pause(is_paused=is_paused)
 
     @rule(place=places, shard=names, replica=replicas)
@@ -55,34 +55,34 @@ class Counted(Everyday):
         self.world.sharders[replica].direct(*place, shard)
 
     @rule(place=places, pin=pins)
-    def somebody_pins_an_object(self, place: Place, pin: str | None) -> None:
+    def people_pin_an_object(self, place: Place, pin: str | None) -> None:
         self.world.write_labels(*place, {PIN: pin}, writer=PERSON)
 
     @rule(pin=pins)
-    def somebody_pins_all_objects(self, pin: str | None) -> None:
+    def people_pin_all_objects(self, pin: str | None) -> None:
         for place in PLACES:
-            self.somebody_pins_an_object(place, pin)
+            self.people_pin_an_object(place, pin)
 
     @rule(place=places)
-    def somebody_edits_an_object(self, place: Place) -> None:
-        """Nothing that would matter."""
+    def people_edit_an_object(self, place: Place) -> None:
+        """In a way that does not matter for placement."""
         self.world.write_labels(
             *place, {"example.com/edited": str(self.world.cluster.revision)}, writer=PERSON
         )
 
     @rule(capacity=low_capacities, steps=st.integers(0, 12), number=st.integers(0, 9))
     def there_is_room_again(self, capacity: int, steps: int, number: int) -> None:
-        """While the first sharder has shards let go of what they have too many."""
+        """While the first sharder drains what exceeds the ceilings."""
         self.world.set_capacity(capacity)
         self.time_passes(1)
         self.a_sharder_resyncs(0, steps + 1, Fate.ARRIVES)
-        self.somebody_deletes_an_object(number)
+        self.people_delete_an_object(number)
         self.world.sharders[0].counting.show_all()
         self.world.go_on_without_shards()
 
     @rule(low=low_capacities, capacity=capacities)
     def ceilings_fall_and_rise(self, low: int, capacity: int | None) -> None:
-        """Before any shard has let go of what it has too many."""
+        """Before any shard has released its excess."""
         for each in (low, capacity):
             self.world.set_capacity(each)
             self.time_passes(1)
@@ -90,21 +90,21 @@ class Counted(Everyday):
 
     @rule(steps=st.integers(1, 12), capacity=capacities)
     def old_news_arrive(self, steps: int, capacity: int | None) -> None:
-        """The first sharder has written what others wrote a moment before."""
+        """The first sharder has written what other clients wrote a moment before."""
         self.world.set_capacity(capacity)
         self.time_passes(1)
         for place in PLACES:
-            self.somebody_edits_an_object(place)
+            self.people_edit_an_object(place)
         self.a_sharder_resyncs(0, steps, Fate.ARRIVES)
         for _ in range(len(PLACES)):
             for resource in MAIN:
                 self.world.sharders[0].count(resource, 1)
 
     @rule(count=st.integers(1, 4), capacity=capacities)
-    def somebody_pins_objects_where_they_are(self, count: int, capacity: int | None) -> None:
+    def people_pin_objects_where_they_are(self, count: int, capacity: int | None) -> None:
         for place in PLACES[:count]:
             if place in self.world.cluster.objects:
-                self.somebody_pins_an_object(place, owner_of(self.world.cluster.objects[place]))
+                self.people_pin_an_object(place, owner_of(self.world.cluster.objects[place]))
         self.world.set_capacity(capacity)
 
     @rule(name=names, steps=st.integers(1, 8))
@@ -116,13 +116,13 @@ class Counted(Everyday):
         self.world.go_on_without_shards()
 
     @rule(number=st.integers(0, 9))
-    def somebody_deletes_an_object(self, number: int) -> None:
+    def people_delete_an_object(self, number: int) -> None:
         present = [place for place in self.world.cluster.objects if place[0] in MAIN]
         if number < len(present):
             self.world.delete(*present[number])
 
     @rule(many=st.integers(1, 3), replica=replicas)
-    def somebody_creates_more(self, many: int, replica: int) -> None:
+    def people_create_more(self, many: int, replica: int) -> None:
         """In no time, by one replica."""
         self.world.webhook_serves(replica)
         for _ in range(many):
@@ -130,12 +130,12 @@ class Counted(Everyday):
 
     @rule(place=places)
     def a_request_is_refused(self, place: Place) -> None:
-        """After admission, by somebody else; the object may be created a moment later."""
+        """After admission, by another webhook; the object can be created a moment later."""
         self.world.refuse(lambda: self.world.create(*place, {}, writer=PERSON))
 
     @rule(name=names)
     def an_acknowledgement_is_refused(self, name: ShardName) -> None:
-        self.world.refuse(lambda: self.world.let_go(self.world.shards[name]))
+        self.world.refuse(lambda: self.world.acknowledge(self.world.shards[name]))
 
     @rule(replica=replicas)
     def a_sharder_counts_late(self, replica: int) -> None:
@@ -148,7 +148,7 @@ class Counted(Everyday):
     @rule(replica=replicas, number=st.integers(0, 4))
     def an_object_is_deleted_unseen(self, replica: int, number: int) -> None:
         """The sharder lists anew what there is."""
-        self.somebody_deletes_an_object(number)
+        self.people_delete_an_object(number)
         self.world.sharders[replica].reconnect(lists_anew=True)
 
     @rule(replica=replicas)

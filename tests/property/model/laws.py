@@ -67,9 +67,9 @@ def expect_no_addition(
 
 
 def _is_given_back(review: Review, obj: PartialObject) -> bool:
-    """Tell whether a shard let the object go and gets it back.
+    """Tell whether a shard released the object and gets it back.
 
-    Asked again, admission sees a drain label that somebody removed, and puts it back: the leader
+    Asked again, admission sees a drain label that a client removed, and puts it back: the leader
     withdraws it.  That is why the webhook configuration says `reinvocationPolicy: Never`.
     """
     return review.old is not None and not _owner(review.obj) and _owner(review.old) == _owner(obj)
@@ -101,7 +101,7 @@ class Laws:
             case Request() if change.offered is not None:
                 _judge_request(change, change.offered, new)
             case Request():
-                # Past the webhook anybody may write any label: from there on nothing is known.
+                # Past the webhook any client can write any label: from there on nothing is known.
                 self._left.pop(new.metadata.uid, None)
                 return
         if change.old is not None and _owner(change.old) and not _owner(new):
@@ -180,8 +180,8 @@ class Laws:
     ) -> None:
         """S2: both labels go in one write, after the work has ended."""
         expect("S2", old.metadata.has_label(DRAIN), f"{old.metadata.ref} was not asked for")
-        expect("S2", _owner(old) == shard, f"{shard} let go what was {_owner(old)}'s")
-        expect("S2", old.metadata.uid not in self._shards[shard].busy, "let go while at work")
+        expect("S2", _owner(old) == shard, f"{shard} released what was {_owner(old)}'s")
+        expect("S2", old.metadata.uid not in self._shards[shard].busy, "released while at work")
         expect("S2", not new.metadata.has_label(DRAIN), "the drain label stays")
         if change.resource == SECRETS:
             expect("S9", not _owner(new), "given away before what it controls")
@@ -200,7 +200,7 @@ class Laws:
 
 
 def _judge_request(change: Change, offered: frozenset[ShardName], new: PartialObject) -> None:
-    """S2: no user's write changes an owner or a drain; S5: whoever is given something can be."""
+    """S2: no user's write changes an owner or a drain; S5: only available shards get objects."""
     old, place = change.old, f"{change.resource} {new.metadata.ref}"
     if old is not None and _owner(old):
         expect("S2", _owner(new) == _owner(old), f"{place} went to {_owner(new)!r}")

@@ -37,14 +37,14 @@ edits: st.SearchStrategy[dict[str, str | None]] = st.sampled_from(
         {OWNER: None, DRAIN: None},
         {OWNER: None, DRAIN: None, "example.com/edited": "true"},
         {DRAIN: "true"},
-        {OWNER: "nobody"},
+        {OWNER: "no-such-shard"},
         *({OWNER: name, DRAIN: None} for name in NAMES),
         {"example.com/edited": "true"},
         {"example.com/edited": None},
     ]
 )
 starts: st.SearchStrategy[dict[str, str]] = st.sampled_from(
-    [{}, {OWNER: "nobody"}, *({OWNER: name} for name in NAMES), {DRAIN: "true"}]
+    [{}, {OWNER: "no-such-shard"}, *({OWNER: name} for name in NAMES), {DRAIN: "true"}]
 )
 
 
@@ -80,7 +80,7 @@ class Everyday(RuleBasedStateMachine):
         self.world.shards[name].kill()
 
     @rule(name=names)
-    def a_shard_looks_at_its_objects(self, name: ShardName) -> None:
+    def a_shard_reconciles(self, name: ShardName) -> None:
         self.world.shards[name].look(self.world.now)
 
     @rule(name=names, stamps=st.booleans())
@@ -91,8 +91,8 @@ class Everyday(RuleBasedStateMachine):
                 self.world.create_child(shard, uid, stamps=stamps)
 
     @rule(name=names, fate=fates)
-    def a_shard_lets_go(self, name: ShardName, fate: Fate) -> None:
-        self.world.let_go(self.world.shards[name], fate)
+    def a_shard_processes_drains(self, name: ShardName, fate: Fate) -> None:
+        self.world.acknowledge(self.world.shards[name], fate)
 
     @rule(name=names, what=st.sampled_from(["joins", "leaves", "dies"]), steps=st.integers(0, 30))
     def the_ring_changes(self, name: ShardName, what: str, steps: int) -> None:
@@ -112,9 +112,7 @@ class Everyday(RuleBasedStateMachine):
         self.a_sharder_resyncs(0, steps, Fate.ARRIVES)
 
     @rule(place=places, labels=starts, is_new=st.booleans())
-    def somebody_creates_an_object(
-        self, place: Place, labels: dict[str, str], is_new: bool
-    ) -> None:
+    def people_create_an_object(self, place: Place, labels: dict[str, str], is_new: bool) -> None:
         """It takes another's place, or has its name generated where there is one already."""
         if not is_new:
             self.world.delete(*place)
@@ -153,7 +151,7 @@ class Everyday(RuleBasedStateMachine):
 
     @rule()
     def everybody_sees_everything(self) -> None:
-        """Objects move on: the sharder passes over all of them, shards let go and begin."""
+        """Objects move on: the sharder passes over all of them, shards acknowledge and begin."""
         self.world.go_on()
 
     @invariant()
@@ -166,7 +164,7 @@ class Everyday(RuleBasedStateMachine):
 
 
 class Protocol(Everyday):
-    """And people who meddle, outages, wrong clocks: all that may happen."""
+    """And users who meddle, outages, wrong clocks: all that can happen."""
 
     @initialize(
         wrong=st.fixed_dictionaries(dict.fromkeys((*NAMES, "first", "second"), skews)),
@@ -227,14 +225,14 @@ class Protocol(Everyday):
             end_twin(self.world.cluster, TWIN)
 
     @rule(place=places, edit=edits, writer=writers, sends=st.none() | names)
-    def somebody_edits_an_object(
+    def people_edit_an_object(
         self, place: Place, edit: dict[str, str | None], writer: Writer, sends: str | None
     ) -> None:
         direction = {} if sends is None else {NEXT: sends}
         self.world.write_labels(*place, edit, direction, writer=writer)
 
     @rule(edit=edits, writer=writers)
-    def somebody_edits_an_object_without_owner(
+    def people_edit_objects_without_owner(
         self, edit: dict[str, str | None], writer: Writer
     ) -> None:
         for place in PLACES:
@@ -242,11 +240,11 @@ class Protocol(Everyday):
                 self.world.write_labels(*place, edit, writer=writer)
 
     @rule(place=places)
-    def somebody_lets_go_what_is_not_his(self, place: Place) -> None:
+    def people_forge_an_acknowledgement(self, place: Place) -> None:
         self.world.write_labels(*place, {OWNER: None, DRAIN: None}, writer=GITOPS)
 
     @rule(replica=replicas, edit=edits, writer=writers)
-    def somebody_edits_what_is_about_to_be_written(
+    def people_edit_what_is_about_to_be_written(
         self, replica: int, edit: dict[str, str | None], writer: Writer
     ) -> None:
         move = self.world.sharders[replica].intended

@@ -67,7 +67,7 @@ def repair(cluster: Cluster, ref: ObjectRef) -> None:
 
 
 def twin_of(name: ShardName) -> ObjectRef:
-    """Return where a second Lease of a shard's name is, by somebody who acts on nothing."""
+    """Return where a second Lease with a shard's name is; its holder acts on nothing."""
     return ObjectRef(TWIN_NAMESPACE, name)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """A change of one place in the source that is to be found out."""
+    """A change of one place in the source that the tests must find."""
 
     name: str
     """What the code does wrong then, as the end of "it ..."."""
@@ -161,13 +161,13 @@ MUTANTS = (
     ),
     # What admission makes of requests
     Mutant(
-        name="lets anybody change an owner",
+        name="lets any client change an owner",
         module="core/admission.py",
         old=("return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)  # (c)"),
         new="return PASS",
     ),
     Mutant(
-        name="takes an acknowledgement from anybody",
+        name="accepts an acknowledgement from any client",
         module="core/movement/acknowledgement.py",
         old="return writer.pod_name == shard or namespace ==",
         new="return True or namespace ==",
@@ -210,7 +210,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        name="gives an owner away before what it controls when somebody edits it",
+        name="gives an owner away before what it controls when a user edits it",
         module="core/admission.py",
         old="if role is Role.LEADING or had_none:",
         new="if role is not Role.LEADING and had_none:",
@@ -268,7 +268,7 @@ MUTANTS = (
                 new="return False",
             ),
             Mutant(
-                name="expects children where nobody has counted their owner",
+                name="expects children where their owner is not counted",
                 module="core/movement/desired.py",
                 old="return snapshot.tally.shard_of(identity_of(owner))",
                 new="return snapshot.wanted(snapshot.key_of(child, Role.CONTROLLED))",
@@ -401,7 +401,7 @@ MUTANTS = (
                 new="return choice, None",
             ),
             Mutant(
-                name="does not reserve for what is let go",
+                name="does not reserve for what is released",
                 module="core/admission.py",
                 old="None if shard is None else reservation_on(snapshot, obj, shard)",
                 new="None",

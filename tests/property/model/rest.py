@@ -30,9 +30,9 @@ def come_to_rest(world: World) -> None:
     """
     _end_faults(world)
     if world.counts:
-        # First as far as that goes while no shard lets go of anything.
-        _settle(world, world.go_on_without_shards, partial(_miscounted, let_go=False))
-        _settle(world, world.go_on, partial(_miscounted, let_go=True))
+        # First as far as that goes while no shard releases anything.
+        _settle(world, world.go_on_without_shards, partial(_miscounted, acknowledged=False))
+        _settle(world, world.go_on, partial(_miscounted, acknowledged=True))
     else:
         _settle(world, world.go_on, _unrest)
 
@@ -93,17 +93,17 @@ def _unrest(world: World, leader: Sharder) -> str | None:
     return None
 
 
-def _miscounted(world: World, leader: Sharder, *, let_go: bool) -> str | None:
-    """Return the same for a ring with ceilings; `let_go` tells whether shards let go."""
+def _miscounted(world: World, leader: Sharder, *, acknowledged: bool) -> str | None:
+    """Return the same for a ring with ceilings; `acknowledged`: whether shards end drains."""
     for sharder in world.sharders:
         differs = Account(world.cluster, sharder.view.snapshot()).differs()
         if differs is not None:
             return f"B4: a replica counts {differs}"
     account = Account(world.cluster, leader.view.snapshot())
     return (
-        _overfull(account, account.owned if let_go else account.staying)
+        _overfull(account, account.owned if acknowledged else account.staying)
         or _waiting(account)
-        or _draining(account, let_go=let_go)
+        or _draining(account, acknowledged=acknowledged)
         or _misplaced(world, account.available)
     )
 
@@ -118,7 +118,7 @@ def _overfull(account: Account, many: Counter[ShardName]) -> str | None:
 
 
 def _waiting(account: Account) -> str | None:
-    """L1: return what waits in vain for a shard, or for the shard where people want it."""
+    """L1: return what waits for a shard although one, or the one that it is pinned to, is free."""
     for obj in account.objects:
         owner, takers = owner_of(obj), account.takers(obj)
         keeping = account.available - account.evacuated
@@ -128,13 +128,13 @@ def _waiting(account: Account) -> str | None:
     return None
 
 
-def _draining(account: Account, *, let_go: bool) -> str | None:
-    """L2, L3: return what is asked for in vain, or without need."""
+def _draining(account: Account, *, acknowledged: bool) -> str | None:
+    """L2, L3: return a drain that does not end, or is not needed."""
     for obj in account.objects:
         owner, ref = owner_of(obj), obj.metadata.ref
         if not drains(obj) or owner not in account.available:
             continue
-        if let_go:
+        if acknowledged:
             return f"L2, L3: {ref} is draining on {owner}"
         is_in_place = account.goal(obj) in {None, owner} and not account.must_leave(obj)
         is_in_place &= owner not in account.evacuated or not account.takers(obj)

@@ -167,7 +167,7 @@ class Sharder:
                 pass
 
     def direct(self, resource: GroupResource, ref: ObjectRef, target: ShardName) -> None:
-        """Bring an object to another shard, as rebalancing does; others may come in later."""
+        """Bring an object to another shard, as rebalancing does; others can write meanwhile."""
         obj = self._cluster.objects.get((resource, ref))
         if obj is None or self.is_cut_off or self._is_gathering() or self._hand_over is not None:
             return
@@ -180,8 +180,8 @@ class Sharder:
     def receive_late(self) -> None:
         """Let the oldest late write arrive, but in the window that the protocol leaves open.
 
-        Whoever is paused between its check and its write, or whose write is under way for long,
-        may meet a shard that has come back since (docs/protocol.md, "How long one owner at a time
+        A sharder that is paused between its check and its write, or whose write takes long, can
+        meet a shard that has come back since (docs/protocol.md, "How long one owner at a time
         holds").  Nothing fences that, so it is left out here: all else is judged.
         """
         move = self.late.pop(0)
@@ -235,7 +235,7 @@ class Sharder:
     def _check(self, move: Move) -> None:
         """Decide again at the moment of sending, by the view of now.
 
-        That view is as old as the watch is late.  What may not be unseen is the return of the
+        That view is as old as the watch is late.  It must not miss the return of the
         shard that an object is taken from, so the watch delivers that first.  Where the shard has
         a Lease, the leader sees to it by holding that (`controllers.movement.lease_guard`);
         else it is the window which the protocol leaves open, as in `receive_late`.

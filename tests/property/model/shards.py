@@ -1,4 +1,4 @@
-"""A shard: renews its Lease as client-go does, works on what is its own, and lets go."""
+"""A shard: renews its Lease as client-go does, works on its own objects, and releases them."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -55,7 +55,7 @@ class Shard:
     busy: set[str] = field(default_factory=set)
     """On what it works, by uid."""
     foreign: tuple[LeaseSpec, int] | None = None
-    """Somebody else's hold on its Lease, and since when it has seen that."""
+    """Another client's hold on its Lease, and since when it has seen that."""
 
     @property
     def ref(self) -> ObjectRef:
@@ -134,7 +134,7 @@ class Shard:
             }
 
     def acknowledge(self, uid: str) -> Letter | None:
-        """Stop work on an object that is draining; return the write that lets it go."""
+        """Stop work on an object that is draining; return the write that releases it."""
         resource, obj = self.cache.get(uid, (WIDGETS, PartialObject()))
         if not obj.metadata.has_label(DRAIN):
             return None
@@ -156,7 +156,7 @@ class Shard:
         """Until when it works if its pause ends now.
 
         client-go measures the deadline from the begin of an attempt, and an attempt begins `RETRY`
-        after the last success: whoever was paused in between takes a whole deadline more.
+        after the last success: a shard that was paused in between takes a whole deadline more.
         """
         if self.paused_at is None or self.paused_at - self.renewed > RETRY:
             return self.deadline

@@ -2,6 +2,9 @@
 
 It ends with 0 if all laws hold, and with 1 and the law on its last line if one is broken.  It runs
 whichever `sharder` comes first on the path, and prints where that is.
+
+Hypothesis sorts the rules of a machine by name: renaming one can change every run, and then all
+mutants have to be tried again.
 """
 
 import sys

@@ -169,7 +169,7 @@ class View:
         expect("S1b", is_taken == is_due, f"{lease.metadata.name} silent for {silence} s")
 
     def _expect_decline(self, lease: Lease, state: ShardState) -> None:
-        """S10: while nobody writes a Lease, its shard only looks worse."""
+        """S10: while no client writes a Lease, its shard only looks worse."""
         known = self._states.get(lease.metadata.ref)
         if known is not None and known[0].spec == lease.spec:
             declines = HEALTH.index(state) >= HEALTH.index(known[1])

@@ -75,7 +75,7 @@ class World:
         self.cluster.webhook = None if replica is None else self.sharders[replica].answer
 
     def let_pass(self, seconds: int) -> None:
-        """Let everybody live for some seconds."""
+        """Let all shards and sharders live for some seconds."""
         for _ in range(seconds):
             self._tick()
 
@@ -135,7 +135,7 @@ class World:
         *,
         writer: Writer,
     ) -> None:
-        """Change labels of an object as somebody who does not know better.
+        """Change labels of an object as a client that ignores the protocol.
 
         Past the webhook nothing is promised to the shard that works on it: it takes note within
         its own watch delay, which the model sets to nothing.  Where it could not even do that, or
@@ -185,7 +185,7 @@ class World:
         except Conflict:
             return
 
-    def let_go(self, shard: Shard, fate: Fate = Fate.ARRIVES) -> None:
+    def acknowledge(self, shard: Shard, fate: Fate = Fate.ARRIVES) -> None:
         """Let a shard acknowledge all that is draining; after a lost answer it knows nothing."""
         for uid in sorted(shard.cache):
             if not shard.is_reachable or not shard.may_act(self.now):
@@ -207,7 +207,7 @@ class World:
         self.go_on_without_shards()
         for shard in self.shards.values():
             shard.live(self.now)
-            self.let_go(shard)
+            self.acknowledge(shard)
 
     def go_on_without_shards(self) -> None:
         """Let the first sharder do what there is to do now."""
@@ -250,7 +250,7 @@ class World:
         self.let_pass(RENEW_DEADLINE)
 
     def endure_outage(self, seconds: int) -> None:
-        """Let the API server be away for everybody, and come back."""
+        """Let the API server be away for all clients, and come back."""
         reachable = [shard for shard in self.shards.values() if not shard.is_cut_off]
         listening = [sharder for sharder in self.sharders if not sharder.is_cut_off]
         for shard in reachable:
