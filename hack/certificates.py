@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALIDITY = datetime.timedelta(days=7)
-"""Longer than anybody keeps a demo, short enough to be worthless when it leaks."""
+"""Longer than a demo runs, short enough to be worthless when it leaks."""
 
 CLOCK_SKEW = datetime.timedelta(hours=2)
 """How far back validity begins: there are tests with clocks that are an hour off."""

@@ -14,7 +14,7 @@ def problem() -> str:
     if sys.version_info[:2] < OLDEST:
         return found + ": install Python >= 3.11, or name one with make PYTHON=..."
     try:
-        import ensurepip  # noqa: F401, PLC0415 - too old a Python may not have it
+        import ensurepip  # noqa: F401, PLC0415 - too old a Python might not have it
         import venv  # noqa: F401, PLC0415
     except ImportError as missing:
         return (

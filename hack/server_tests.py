@@ -100,7 +100,7 @@ def parse(arguments: Sequence[str] | None = None) -> dict[str, Part]:
     """Return the parts that the command line names, all if it names none."""
     parser = argparse.ArgumentParser(prog="python -m hack.server_tests", description=__doc__)
     every = parts() | long_parts()
-    # Python 3.11 refuses choices for arguments of which there are none.
+    # Python 3.11 refuses choices for an empty list of arguments.
     parser.add_argument("part", nargs="*", metavar="PART", help=", ".join(every))
     parser.add_argument("--long", action="store_true", help="run the parts of `make test-long`")
     parsed = parser.parse_args(arguments)

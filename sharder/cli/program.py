@@ -98,7 +98,7 @@ def complete(app: typer.Typer, instruction: str | None = None) -> None:
 
 
 def proposals_for_kubectl(app: typer.Typer, arguments: list[str]) -> str:
-    """Return what can come next after the arguments, of which the last is not complete.
+    """Return what can come next after the arguments; the last one is not complete.
 
     Source:
         k8s.io/kubectl/pkg/cmd/plugin_completion.go: one proposal a line, then a directive of

@@ -21,7 +21,7 @@ STATUSES: Final = ("True", "False", "Unknown")
 
 
 class Series(Protocol):
-    """Series of which those of one ring can be removed."""
+    """Series; those of one ring can be removed."""
 
     def remove(self, ring: RingName) -> None:
         """Forget the series of a ring; no error if there are none."""

@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 from sharder.runtime.clock import Clock
 
 TRIM_SECONDS: Final = 10.0
-"""Between two trims, each of which takes 3 to 15 ms per 200 MB of heap."""
+"""Between two trims; each takes 3 to 15 ms per 200 MB of heap."""
 
 LARGE_BYTES: Final = 128 * 1024
 """Blocks from here on are mapped one by one; glibc's own first value."""

@@ -32,7 +32,7 @@ from sharder.core.quantities import quantities, quantity
 T = TypeVar("T")
 
 OBJECTS: Final = "objects"
-"""The resource of which every object takes one."""
+"""The resource that counts objects: each takes one."""
 
 MIN_WEIGHT, MAX_WEIGHT = Decimal("0.001"), Decimal(1_000_000)
 """Weights outside this range are taken for a mistake."""

@@ -176,7 +176,7 @@ def rates(
     load: Mapping[str, float],
     change: Mapping[str, float] = _NOTHING,
 ) -> list[float]:
-    """Return load over capacity for each resource of which the shard has capacity."""
+    """Return load over capacity for each resource that the shard has capacity for."""
     found = []
     for name in resources:
         capacity = shard.capacity.get(name, 0.0)

@@ -260,7 +260,7 @@ class Search:
 
 
 def resources_of(shards: Iterable[LoadedShard]) -> list[str]:
-    """Return `objects` and the resources of which a shard has room; a load may name others."""
+    """Return `objects` and the resources that a shard has room for; a load may name others."""
     return sorted({OBJECTS, *(name for shard in shards for name in shard.capacity)})
 
 
