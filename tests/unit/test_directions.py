@@ -35,7 +35,7 @@ from tests.support.values_placement import RENDEZVOUS, bounded, shard
 from tests.support.values_steering import APART, known, steered, tally_of
 
 PIN = pin_label(DEMO)
-PERSON = Writer(username="somebody")
+PERSON = Writer(username="user")
 TO_B = {NEXT: B}
 HOME, GOAL, OTHER = (
     shard(name, region="north", zone="north-1", pool="blue") for name in (A, B, C)
@@ -45,7 +45,7 @@ MANY = bounded(per_shard=5)
 MEANWHILE = "it has been moved, pinned or deleted since"
 
 
-def let_go(by: RingSnapshot, old: PartialObject) -> Decision:
+def acknowledged(by: RingSnapshot, old: PartialObject) -> Decision:
     """Answer the acknowledgement of a Widget's owner."""
     labels = {
         k: v for k, v in (old.metadata.labels or {}).items() if ".alpha" not in k or k == PIN
@@ -56,7 +56,7 @@ def let_go(by: RingSnapshot, old: PartialObject) -> Decision:
 
 
 def directed(name: str = "w", owner: str | None = A, **labels: str) -> PartialObject:
-    """An object that is let go to go to B."""
+    """A draining object that goes to B."""
     return obj(WIDGETS, name, owner=owner, drain="true", labels=labels, annotations=TO_B)
 
 
@@ -101,20 +101,20 @@ def test_an_object_that_is_released_goes_where_it_is_directed() -> None:
     ring = going_to(GOAL, 4)
     moving = known(ring, directed(**ASKING))
 
-    decision = let_go(ring, moving)
+    decision = acknowledged(ring, moving)
 
     assert decision.assigned == B
     assert decision.reservation == Reservation(ring.identity_of(moving), Entry(B))
 
 
 @bad
-def test_an_object_that_is_released_never_goes_where_it_may_not(
+def test_a_released_object_never_goes_to_a_shard_that_cannot_have_it(
     goal: Shard | None, held: int
 ) -> None:
     ring = going_to(goal, held)
     moving = known(ring, directed(**ASKING))
 
-    assert let_go(ring, moving).assigned in {A, C}
+    assert acknowledged(ring, moving).assigned in {A, C}
 
 
 @pytest.mark.parametrize("goal", [GOAL, replace(GOAL, cordoned=True)])
@@ -138,13 +138,13 @@ def test_what_its_shard_was_not_asked_for_is_not_directed_by_what_people_write()
     assert step == Keep("in place")
 
 
-@pytest.mark.parametrize("annotation", ["", "no name!", "nobody"])
-def test_a_direction_to_nobody_is_none(annotation: str) -> None:
+@pytest.mark.parametrize("annotation", ["", "no name!", "no-such-shard"])
+def test_a_direction_to_no_valid_shard_is_ignored(annotation: str) -> None:
     ring = going_to(GOAL, 0)
     moving = known(ring, obj(owner=A, drain="true", annotations={NEXT: annotation}))
 
     assert plan_main(ring, moving) == Withdraw()
-    assert ring.entry_of(moving).heading in {None, "nobody"}
+    assert ring.entry_of(moving).heading in {None, "no-such-shard"}
 
 
 def test_a_direction_to_where_the_object_is_is_none() -> None:
@@ -164,7 +164,7 @@ def test_no_direction_brings_two_members_of_a_group_together(
     moving = known(ring, directed(app="x"))
 
     assert isinstance(plan_main(ring, moving), step)
-    assert (let_go(ring, moving).assigned == B) is not on_goal
+    assert (acknowledged(ring, moving).assigned == B) is not on_goal
 
 
 def test_what_is_on_its_way_is_one_of_its_group_where_it_goes() -> None:
@@ -198,7 +198,7 @@ def test_a_direction_to_another_shard_than_the_pin_is_dropped() -> None:
     ring = going_to(GOAL, 0)
     moving = known(ring, directed(**{PIN: C}))
 
-    assert let_go(ring, moving).assigned == C
+    assert acknowledged(ring, moving).assigned == C
 
 
 def test_with_a_strategy_that_follows_a_direction_is_kept_while_that_shard_is_available() -> None:
@@ -275,7 +275,7 @@ def test_a_directed_move_is_a_drain_with_its_target() -> None:
     [
         (C, None, B, MEANWHILE),
         (A, "true", B, MEANWHILE),
-        (A, None, ShardName("nobody"), "one of the two shards is no longer available"),
+        (A, None, ShardName("no-such-shard"), "one of the two shards is no longer available"),
         (A, None, C, "it is full: 5 of 5 objects"),
     ],
 )
@@ -355,5 +355,5 @@ def test_what_moves_within_a_pool_counts_there_once() -> None:
     moving = known(ring, obj(WIDGETS, "w", owner=C, drain="true", annotations=TO_B))
     known(ring, obj(WIDGETS, "within too", owner=A, drain="true", annotations=TO_B))
 
-    assert let_go(ring, moving).assigned == B
+    assert acknowledged(ring, moving).assigned == B
     assert objection(ring, obj(WIDGETS, "one more"), B) == "its pool blue is full: 4 of 4 objects"

@@ -57,7 +57,7 @@ def test_what_it_is_asked_to_release_is_waited_for(spec: PlacementSpec) -> None:
 
 
 @every_strategy
-def test_a_drain_is_taken_back_where_nobody_else_may_have_the_object(
+def test_a_drain_is_withdrawn_where_no_other_shard_can_have_the_object(
     spec: PlacementSpec,
 ) -> None:
     ring = steered(LEAVING, spec=spec)
@@ -168,14 +168,14 @@ def test_a_pin_to_a_cordoned_shard_leaves_no_object_without_owner_that_was_evacu
     step = plan_main(ring, pinned)
     asked = known(ring, written(pinned, patch_of(ring, pinned, step)))
 
-    # Its shard lets go of it where no webhook is there to give it to another one.
+    # Its shard releases it while no webhook is there to assign it to another one.
     free = known(ring, obj(WIDGETS, labels={PIN: C}, annotations=asked.metadata.annotations))
 
     assert plan_main(ring, free) == Assign(B)
 
 
 @pytest.mark.parametrize("spec", FOLLOWING, ids=lambda spec: spec.strategy)
-def test_an_object_that_nobody_may_have_by_now_is_not_released_where_it_follows(
+def test_with_a_strategy_that_follows_an_object_that_no_shard_can_have_is_not_drained(
     spec: PlacementSpec,
 ) -> None:
     ring = steered(shard(A), STAYING, spec=spec)

@@ -72,7 +72,7 @@ def test_of_the_log_only_writes_that_succeeded_count_and_each_shard_is_its_pod(
     assert written == [("a", "child"), ("", "child")]
 
 
-def test_what_an_admission_policy_refused_is_told_by_shard(tmp_path: Path) -> None:
+def test_what_an_admission_policy_refused_is_reported_by_shard(tmp_path: Path) -> None:
     shard = {"username": SHARD, "extra": {POD: ["a"]}}
     policy = "ValidatingAdmissionPolicy 'fence' denied request: not yours"
     requests = [

@@ -96,7 +96,7 @@ def test_what_others_have_logged_does_not_matter(tmp_path: Path) -> None:
     assert overlaps(tmp_path) == []
 
 
-def test_a_folder_in_which_nobody_has_worked_proves_nothing(tmp_path: Path) -> None:
+def test_a_folder_without_work_proves_nothing(tmp_path: Path) -> None:
     (tmp_path / "etcd.log").write_text('{"level":"warn"}\n')
 
     with pytest.raises(ValueError, match="no shard has logged any work"):

@@ -1,4 +1,4 @@
-"""Movement that is paused: no shard is asked to let go, and what has no shard gets one."""
+"""Movement that is paused: no object is drained, and objects without a shard get one."""
 
 import pytest
 
@@ -83,7 +83,7 @@ def test_what_a_shard_has_too_many_stays_there() -> None:
     assert (excess_of(moving), excess_of(paused)) == ({A: 1}, {})
 
 
-def test_nobody_has_too_many_where_nothing_is_counted_or_not_yet() -> None:
+def test_no_shard_has_too_many_while_nothing_is_counted() -> None:
     ring = steered(shard(A), shard(B), spec=bounded(per_shard=1), held={A: 2})
     tally_of(ring).synced = False
 

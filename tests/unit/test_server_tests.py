@@ -1,4 +1,4 @@
-"""Facts about `hack.server_tests` and `hack.check`: what is run, and what is told of it."""
+"""Facts about `hack.server_tests` and `hack.check`: what they run and report."""
 
 from collections.abc import Sequence
 from pathlib import Path, PurePath

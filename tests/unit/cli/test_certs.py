@@ -1,4 +1,4 @@
-"""Facts about `sharder.cli.certs`: what is told of certificates, how new ones are asked for."""
+"""Facts about `sharder.cli.certs`: reports on certificates, and requests for new ones."""
 
 import base64
 from dataclasses import replace
@@ -177,7 +177,7 @@ async def test_a_secret_of_ours_that_is_spoilt_is_still_ours(spoilt: dict[str, b
     assert not (await told(await filled(replace(BUNDLE, **spoilt)))).foreign
 
 
-async def test_nobody_else_is_asked_for_another_certificate() -> None:
+async def test_certificates_of_another_issuer_are_not_rotated() -> None:
     scene = await of_others()
 
     with pytest.raises(ConfigError, match="was not issued by sharder: renew it"):

@@ -11,7 +11,7 @@ from tests.support.values import DEMO
 FINDINGS = (
     ok("crd", "installed"),
     warn("shards", "late", "wait", ring=DEMO),
-    fail("leader", "nobody\x1b[2J", "start one"),
+    fail("leader", "no leader\x1b[2J", "start one"),
 )
 
 

@@ -338,7 +338,7 @@ async def test_a_server_that_stays_away_is_asked_a_few_times() -> None:
     assert fake.clock.slept == [0.75 * s for s in (0.2, 0.4, 0.8, 1.6)]
 
 
-async def test_labels_that_somebody_puts_back_are_a_failure() -> None:
+async def test_labels_that_another_client_puts_back_are_a_failure() -> None:
     fake = Fake()
     await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
     ref, back = ObjectRef("default", "s"), {"metadata": {"labels": {OWNER: B}}}

@@ -79,7 +79,7 @@ UNREADABLE = "cannot read secrets: no right to list them"
 
 
 async def unreadable() -> ReadCluster:
-    """A ring of which its status says that the sharder cannot read it."""
+    """A ring whose status says that the sharder cannot read it."""
     fake = await ReadCluster().filled()
     failed: Json = {"type": "Ready", "status": "False", "message": UNREADABLE}
     await fake.rings.patch(ObjectRef("", DEMO), {"status": {"conditions": [failed]}})
@@ -118,7 +118,7 @@ async def test_shards_have_their_state_and_their_objects() -> None:
     await fake.leases.create("default", as_body(lease(C, renewed=None)))
     await fake.leases.create("default", as_body(lease("other", of="other")))
     await fake.add(WIDGETS, obj(WIDGETS, "one", owner=A))
-    await fake.add(WIDGETS, obj(WIDGETS, "two", owner="nobody"))
+    await fake.add(WIDGETS, obj(WIDGETS, "two", owner="no-such-shard"))
 
     report = await shards(fake.cluster, name=DEMO)
 
@@ -217,7 +217,7 @@ async def test_a_pause_is_reported_and_can_be_thought_away() -> None:
     assert (resumed.paused, resumed.summary.moves) == (False, 1)
 
 
-@pytest.mark.parametrize(("pin", "mistakes"), [(B, 0), ("nobody", 1)])
+@pytest.mark.parametrize(("pin", "mistakes"), [(B, 0), ("no-such-shard", 1)])
 async def test_a_pin_to_a_shard_that_is_not_there_is_reported(pin: str, mistakes: int) -> None:
     fake = await ReadCluster().filled()
     await fake.add(WIDGETS, obj(WIDGETS, "w", owner=A, labels={pin_label(DEMO): pin}))
@@ -326,7 +326,7 @@ async def test_an_object_is_explained_with_a_word_about_every_shard() -> None:
     fake = await ReadCluster().filled(PlacementSpec(group_by=GroupBy(labels=("app",))))
     await fake.leases.create("default", as_body(lease(C, holder="")))
     await fake.leases.create("default", as_body(lease("invalid", renewed=None)))
-    await fake.leases.create("default", as_body(lease("odd", holder="somebody")))
+    await fake.leases.create("default", as_body(lease("odd", holder="another-client")))
     labels = {pin_label(DEMO): A, WANTED_ZONE_LABEL: "z", "app": "web", POOL_LABEL: ""}
     await fake.add(WIDGETS, obj(WIDGETS, "w", labels=labels))
 
@@ -488,7 +488,7 @@ async def test_what_keeps_an_object_where_it_is_not_wanted_is_reported() -> None
     assert told.evacuation == f"{A} is being evacuated: all its objects are drained"
 
 
-@pytest.mark.parametrize("owner", [None, B, "nobody"])
+@pytest.mark.parametrize("owner", [None, B, "no-such-shard"])
 async def test_what_does_not_hold_is_not_reported(owner: str | None) -> None:
     fake = await ReadCluster().filled()
     await fake.add(WIDGETS, obj(WIDGETS, "w", owner=owner))

@@ -52,7 +52,7 @@ async def test_a_dry_run_of_an_evacuation_counts_what_would_leave(cluster: Steer
         await cluster.give(number)
     await cluster.give(7, B)
     await cluster.add(SECRETS, obj(SECRETS, "s", owner=A, drain="true"))
-    await cluster.add(CONFIGMAPS, obj(CONFIGMAPS, "of nobody", owner=A))
+    await cluster.add(CONFIGMAPS, obj(CONFIGMAPS, "of none", owner=A))
     await cluster.add(WIDGETS, obj(WIDGETS, "out of scope", owner=A, namespace="elsewhere"))
 
     report = await cluster.run(partial(begin, ring=DEMO, shard=A, dry_run=True))

@@ -127,7 +127,7 @@ async def test_an_object_that_follows_another_is_not_pinned(cluster: Steered) ->
         (IS_OPEN, B, []),
     ],
 )
-async def test_a_pin_that_may_not_bind_is_warned_of(
+async def test_a_pin_that_might_have_no_effect_is_warned_of(
     cluster: Steered, annotations: dict[str, str], owner: str, told: list[str]
 ) -> None:
     await cluster.annotate(A, {**annotations})

@@ -64,7 +64,7 @@ class Stream:
 
 
 def guarded(scene: Scene) -> FastAPI:
-    """The console behind a guard that lets nobody pass."""
+    """The console behind a guard that rejects every request."""
 
     async def refuse(_: Request) -> None:
         raise HTTPException(HTTPStatus.UNAUTHORIZED, "send a token")

@@ -1,4 +1,4 @@
-"""People are told once what their objects ask for in vain."""
+"""Users get one warning about each invalid annotation."""
 
 from asyncio import TaskGroup
 from collections.abc import AsyncIterator

@@ -21,7 +21,7 @@ LEASE = Lease(metadata=ObjectMeta(name="shard"))
 
 
 class Bench:
-    """A follow-up of which each ring costs some time, and what it has done."""
+    """A follow-up that takes some time for each ring, and what it has done."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()

@@ -293,7 +293,7 @@ async def test_a_starter_leaves_a_strangers_secret_to_those_who_are_trusted(
     assert starting.result().serving == first.serving
 
 
-async def test_a_starter_that_nobody_helps_makes_new_ones(scene: Scene) -> None:
+async def test_a_starter_without_a_leader_makes_new_certificates(scene: Scene) -> None:
     first = await scene.replica().ensure()
     await scene.publish(first)
     await scene.delete()
@@ -305,7 +305,7 @@ async def test_a_starter_that_nobody_helps_makes_new_ones(scene: Scene) -> None:
     assert starting.result().ca != first.ca
 
 
-async def test_a_starter_that_may_not_see_whom_the_api_server_trusts_does_not_wait(
+async def test_a_starter_that_cannot_read_the_ca_bundles_does_not_wait(
     scene: Scene,
 ) -> None:
     scene.configurations.fail(*[Forbidden("cannot list")] * 9)
@@ -315,7 +315,7 @@ async def test_a_starter_that_may_not_see_whom_the_api_server_trusts_does_not_wa
     assert await scene.kept() == bundle
 
 
-async def test_who_may_not_see_whom_the_api_server_trusts_takes_what_is_there(
+async def test_a_replica_that_cannot_read_the_ca_bundles_takes_the_certificates_it_finds(
     scene: Scene,
 ) -> None:
     asleep, after = await slept(scene)

@@ -18,7 +18,7 @@ from tests.support.replica import Replica
 from tests.support.values import CONFIGMAPS, DRAIN, OWNER, SECRETS, A, B, C, D
 
 STEP = 2.0
-"""Seconds between two renewals of a shard, in which it also lets go of what it shall."""
+"""Seconds between two renewals of a shard, in which it also acknowledges drains."""
 
 PLACING, RESTING = 3, 30
 """Steps in which all objects get a shard, and in which all comes to rest: a leader's Lease has to
@@ -71,7 +71,7 @@ class Rest(NamedTuple):
 
 
 class Scene:
-    """Three shards, of which one dies when a fourth one joins, and leaders one after another."""
+    """Three shards; one dies when a fourth one joins; and leaders one after another."""
 
     def __init__(self) -> None:
         self.cluster = Cluster()

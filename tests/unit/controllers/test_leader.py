@@ -327,7 +327,7 @@ async def test_who_needs_no_lease_always_leads() -> None:
     assert always.valid(1e9)
 
 
-async def test_a_configuration_that_somebody_deletes_is_applied_anew_soon() -> None:
+async def test_a_deleted_webhook_configuration_is_soon_applied_again() -> None:
     cluster = Cluster()
     service = Replica(cluster)
 
@@ -435,14 +435,14 @@ async def test_an_object_that_others_refuse_leaves_its_ring_ready() -> None:
     ]
 
 
-async def test_the_status_is_half_a_minute_old_at_most_whoever_moves_objects() -> None:
+async def test_the_status_is_at_most_half_a_minute_old_while_any_client_moves_objects() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A, seconds=3600), Replica(cluster).running():
         widgets = [await cluster.add(WIDGETS, f"w{number}", owner=A) for number in range(3)]
         await cluster.clock.advance(90)
         before = (await cluster.rings.get(ObjectRef("", DEMO))).status
-        # The shard lets go, and the webhook of any replica assigns, with that very write.
+        # The shard acknowledges, and the webhook of any replica assigns, in the same write.
         await cluster.label(widgets[0], WIDGETS, drain="true")
         await cluster.label(widgets[0], WIDGETS, owner=C, drain=None)
         await cluster.delete(widgets[1], WIDGETS)

@@ -151,7 +151,7 @@ async def test_what_is_left_of_rings_that_went_while_no_replica_led_is_found() -
         bench = Bench(cluster)
         await bench.reconcile()
         await bench.add_configuration("gone", **OURS)
-        await bench.add_configuration("of-somebody-else")
+        await bench.add_configuration("of-another-owner")
 
         assert await bench.controller.find_changed() == ["gone"]
 

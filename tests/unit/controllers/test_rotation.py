@@ -156,7 +156,7 @@ async def test_a_new_leader_waits_the_full_time(scene: Scene) -> None:
     assert await second.ensure() == bundle
 
 
-async def test_time_in_which_somebody_took_the_trust_away_does_not_count(scene: Scene) -> None:
+async def test_time_without_the_new_ca_in_the_configurations_does_not_count(scene: Scene) -> None:
     leader, bundle = await introducing(scene)
     await scene.publish(bundle)
     await leader.ensure()
@@ -169,7 +169,7 @@ async def test_time_in_which_somebody_took_the_trust_away_does_not_count(scene: 
 
 
 @pytest.mark.parametrize("ca_bundle", ["", "?", "bm9uc2Vuc2U="])
-async def test_a_configuration_that_trusts_nobody_holds_a_rotation_up(
+async def test_a_configuration_without_a_valid_ca_holds_a_rotation_up(
     scene: Scene, ca_bundle: str
 ) -> None:
     leader, bundle = await introducing(scene)
@@ -237,7 +237,7 @@ async def test_who_repairs_in_the_middle_of_a_rotation_puts_back_what_is_trusted
     assert await leader.ensure() == repaired
 
 
-async def test_a_rotation_that_nobody_is_called_under_needs_no_configuration(
+async def test_a_rotation_ends_without_webhook_configurations(
     scene: Scene,
 ) -> None:
     leader = scene.replica(leads=True)

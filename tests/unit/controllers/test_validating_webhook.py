@@ -62,7 +62,7 @@ class Bench:
                 task.cancel()
 
     async def spoil(self) -> None:
-        """Take the label off, as somebody else."""
+        """Remove the label, as another client."""
         body: Json = {"metadata": {"labels": None}}
         await self.configurations.store.patch(ObjectRef("", NAME), body)
 
@@ -135,7 +135,7 @@ async def test_what_others_wrote_is_repaired_once_per_period() -> None:
         assert await bench.is_whole()
 
 
-async def test_it_is_not_applied_while_nobody_writes_it() -> None:
+async def test_it_is_not_applied_again_while_no_client_writes_it() -> None:
     bench = Bench()
 
     async with bench.running():
@@ -145,7 +145,7 @@ async def test_it_is_not_applied_while_nobody_writes_it() -> None:
 
 
 @pytest.mark.parametrize("error", [NotFound("it is gone"), Forbidden("get is forbidden")])
-async def test_what_is_gone_or_may_not_be_read_is_applied(error: ApiError) -> None:
+async def test_a_configuration_that_is_gone_or_cannot_be_read_is_applied(error: ApiError) -> None:
     bench = Bench()
 
     async with bench.running():
@@ -166,7 +166,7 @@ async def test_a_new_authority_is_reported_at_the_next_look() -> None:
         assert bench.configurations.bodies[NAME] == validation_of(bench.registration)
 
 
-async def test_who_may_not_lead_any_more_writes_nothing() -> None:
+async def test_a_replica_that_lost_leadership_writes_nothing() -> None:
     bench = Bench()
     bench.leads = False
 

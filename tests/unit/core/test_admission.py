@@ -101,7 +101,7 @@ def test_labels_that_no_server_would_take_are_not_put_back(labels: dict[str, str
         (obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B, owner=A)),
         (obj(name=TO_B), obj(name=TO_B, owner=A)),
     ],
-    ids=["assigns", "drains", "withdraws a drain", "assigns what nobody owns"],
+    ids=["assigns", "drains", "withdraws a drain", "assigns what has no owner"],
 )
 def test_what_the_sharder_writes_stands(old: PartialObject, new: PartialObject) -> None:
     assert update(old, new, writer=THE_SHARDER) == PASS
@@ -124,7 +124,7 @@ def test_an_update_that_touches_neither_owner_nor_drain_passes() -> None:
 
 
 @pytest.mark.parametrize("value", ["true", ""])
-def test_a_drain_label_that_somebody_adds_is_taken_off(value: str) -> None:
+def test_a_drain_label_that_a_user_adds_is_removed(value: str) -> None:
     old, new = obj(owner=A), obj(owner=A, drain=value)
 
     decision = update(old, new)
@@ -135,7 +135,7 @@ def test_a_drain_label_that_somebody_adds_is_taken_off(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["true", "", "no"])
 @pytest.mark.parametrize("writer", [PERSON, OWNERS_POD])
-def test_a_drain_label_that_somebody_removes_is_put_back_with_its_value(
+def test_a_drain_label_that_a_user_removes_is_put_back_with_its_value(
     value: str, writer: Writer
 ) -> None:
     old, new = obj(owner=A, drain=value), obj(owner=A)
@@ -143,13 +143,13 @@ def test_a_drain_label_that_somebody_removes_is_put_back_with_its_value(
     assert stored(new, update(old, new, writer=writer)).labels == {OWNER: A, DRAIN: value}
 
 
-def test_a_drain_label_that_somebody_rewrites_gets_its_value_back() -> None:
+def test_a_drain_label_that_a_user_rewrites_gets_its_value_back() -> None:
     old, new = obj(owner=A, drain="true"), obj(owner=A, drain="false")
 
     assert stored(new, update(old, new)).labels == {OWNER: A, DRAIN: "true"}
 
 
-# (c) the owner is changed by somebody who may not
+# (c) a client without the right changes the owner
 
 
 @pytest.mark.parametrize("of", [WIDGETS, SECRETS, CONFIGMAPS])
@@ -220,7 +220,7 @@ def test_an_object_that_its_shard_releases_is_assigned(writer: Writer, value: st
     [STRANGE_ACCOUNT, OTHER_POD],
     ids=["a ServiceAccount of another namespace", "another shard's pod"],
 )
-def test_nobody_releases_it_for_another_clients_shard(writer: Writer) -> None:
+def test_no_client_releases_it_for_the_shard_of_another(writer: Writer) -> None:
     old, new = obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B)
 
     decision = update(old, new, writer=writer)
@@ -409,7 +409,7 @@ def test_an_acknowledgement_that_is_asked_about_twice_counts_once() -> None:
 
 @pytest.mark.parametrize("of", [WIDGETS, SECRETS])
 def test_an_object_without_owner_is_left_to_the_leader(of: GroupResource) -> None:
-    # It may have lost its label a moment ago, and its shard may not know that yet.
+    # It may have lost its label a moment ago, and its shard might not know that yet.
     bare = obj(of, named(of, B, RING))
 
     assert update(bare, bare, of=of) == Decision(outcome="left_to_leader")
@@ -443,7 +443,7 @@ def test_a_controlled_object_without_owner_stays_with_the_shard_that_updates_it(
 
 
 @pytest.mark.parametrize("old", [obj(CONFIGMAPS), obj(CONFIGMAPS, owner=A)])
-def test_an_owner_that_somebody_gives_to_what_nothing_controls_is_taken_off(
+def test_an_owner_that_a_user_gives_to_an_object_without_controller_is_removed(
     old: PartialObject,
 ) -> None:
     new = obj(CONFIGMAPS, owner=B, drain="true", labels={"x": "1"})
@@ -518,7 +518,7 @@ def test_a_child_is_in_scope_whatever_the_selector_says_of_its_own_labels() -> N
     assert update(obj(CONFIGMAPS), new, of=CONFIGMAPS, by=selecting()).assigned == B
 
 
-# What an object asks for in vain
+# Invalid annotations and labels of an object
 
 
 def test_who_creates_an_object_that_says_nonsense_is_warned_and_gets_it_assigned() -> None:

@@ -32,7 +32,7 @@ from tests.support.values import (
     ring,
 )
 
-NOBODY = frozenset[str]()
+NO_SHARDERS = frozenset[str]()
 SERVED = (Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),)
 SHARD = Writer(username="system:serviceaccount:default:controller")
 
@@ -61,7 +61,7 @@ def asked(
 ) -> Decision:
     operation: Literal["CREATE", "UPDATE"] = "CREATE" if old is None else "UPDATE"
     review = Review(operation=operation, uid=uid, resource=of, obj=new, old=old, writer=writer)
-    return decide(review, snapshot, NOBODY)
+    return decide(review, snapshot, NO_SHARDERS)
 
 
 def admitted(snapshot: RingSnapshot, new: PartialObject) -> ShardName | None:

@@ -116,7 +116,7 @@ def test_a_list_that_is_too_long_is_not_even_looked_at() -> None:
         quantities(longest + " ")
 
 
-def test_a_list_has_no_more_parts_than_anybody_needs() -> None:
+def test_a_list_has_a_limited_number_of_parts() -> None:
     most = [f"r-{number}=1" for number in range(MAX_PARTS)]
 
     assert len(quantities(",".join(most))) == MAX_PARTS

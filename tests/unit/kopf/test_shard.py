@@ -1,4 +1,4 @@
-"""Joining a ring: what kopf is told, and what stops it."""
+"""Joining a ring: what kopf gets, and what stops it."""
 
 import subprocess
 import sys

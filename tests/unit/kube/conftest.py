@@ -1,4 +1,4 @@
-"""An HTTP server that answers as it is told, and a client of it."""
+"""An HTTP server that answers as a test says, and a client of it."""
 
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -55,7 +55,7 @@ def test_an_object_that_is_too_large_for_etcd_is_no_fault_of_the_server() -> Non
     assert isinstance(refusal(500, body, "PATCH /x"), Rejected)
 
 
-def test_a_path_that_is_not_served_is_told_from_a_missing_object() -> None:
+def test_a_path_that_is_not_served_differs_from_a_missing_object() -> None:
     missing = msgspec.json.encode(Status(message='leases "a" not found'))
 
     assert str(refusal(404, missing, "GET /x")) == 'GET /x: leases "a" not found [404]'

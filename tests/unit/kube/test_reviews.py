@@ -52,7 +52,7 @@ async def test_a_token_is_reviewed_and_its_owner_returned(script: Script, client
     ],
     ids=str,
 )
-async def test_a_token_that_is_not_accepted_is_nobodys(
+async def test_a_token_that_is_not_accepted_has_no_user(
     script: Script, client: Client, status: Json
 ) -> None:
     script.then((201, {"status": status}))

@@ -50,10 +50,10 @@ async def test_a_candidate_logs_once_whom_it_waits_for_and_until_when(
         ]
         await cache.clock.advance(20)
         assert len(messages(caplog, "waiting")) == 1
-        await cache.give("somebody-else", 10)
+        await cache.give("another-client", 10)
         await cache.clock.advance(2)
 
-        assert "'somebody-else', until 2026-03-01T12:00:3" in messages(caplog, "waiting")[1]
+        assert "'another-client', until 2026-03-01T12:00:3" in messages(caplog, "waiting")[1]
 
 
 async def test_a_process_that_finds_its_own_name_in_the_lease_says_so_at_once(

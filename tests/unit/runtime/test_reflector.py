@@ -52,7 +52,7 @@ def test_telling_something_does_not_heal_failures() -> None:
 
 
 class Follower:
-    """Follows a store in the background and keeps what it is told."""
+    """Follows a store in the background and keeps what it gets."""
 
     def __init__(self, clock: FakeClock, store: FakeStore[Lease]) -> None:
         self.clock = clock

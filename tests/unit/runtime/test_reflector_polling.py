@@ -1,4 +1,4 @@
-"""Facts about following what may not be watched."""
+"""Facts about polling what it is not allowed to watch."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator

@@ -109,7 +109,7 @@ async def test_an_object_that_is_at_work_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("within", [WITHIN, timedelta(seconds=WITHIN)])
-async def test_a_shard_whose_objects_nobody_takes_stops_at_its_deadline(
+async def test_a_shard_whose_objects_no_other_takes_stops_at_its_deadline(
     within: float | timedelta, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene = Scene()

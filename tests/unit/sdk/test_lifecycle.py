@@ -115,7 +115,7 @@ async def test_nothing_new_is_begun_when_the_lease_ran_out_unnoticed() -> None:
     ref = await scene.create_secret("one")
 
     async with at_work(scene, controller) as (_, task):
-        # As after a pause of the whole process: time has passed, nobody has run.
+        # As after a pause of the whole process: time has passed, no task has run.
         scene.clock._elapsed += TIMING.lease_duration
         await scene.label(ref, {"changed": "yes"})
 

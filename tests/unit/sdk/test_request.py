@@ -249,7 +249,7 @@ async def test_another_shards_child_is_left_alone() -> None:
     assert await bench.child() == before
 
 
-async def test_an_object_that_somebody_made_by_hand_is_left_alone() -> None:
+async def test_an_object_that_a_user_made_by_hand_is_left_alone() -> None:
     bench = await Bench.make()
     await bench.scene.configmaps.create(
         "default", {"metadata": {"name": "child", "labels": {OWNER: ME}}}

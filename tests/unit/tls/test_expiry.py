@@ -1,4 +1,4 @@
-"""Facts about what is told of a certificate that somebody else has to replace."""
+"""Facts about reports on a certificate that another program has to replace."""
 
 from datetime import timedelta
 
@@ -40,7 +40,7 @@ def test_a_certificate_that_is_not_valid_yet_is_reported(caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize(
-    ("life", "left", "is_told"),
+    ("life", "left", "is_reported"),
     [
         (timedelta(days=90), timedelta(days=7), True),
         (timedelta(days=90), timedelta(days=7, minutes=1), False),
@@ -49,12 +49,12 @@ def test_a_certificate_that_is_not_valid_yet_is_reported(caplog: pytest.LogCaptu
     ],
 )
 def test_an_end_is_reported_a_week_before_or_after_nine_tenths_of_a_short_life(
-    life: timedelta, left: timedelta, is_told: bool, caplog: pytest.LogCaptureFixture
+    life: timedelta, left: timedelta, is_reported: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     Expiry(FakeClock()).check(pair(life=life, left=left))
 
     end = f"{NOW + left:%Y-%m-%dT%H:%M:%SZ}"
-    assert told(caplog) == [(MESSAGE, f"the serving certificate ends at {end}")] * is_told
+    assert told(caplog) == [(MESSAGE, f"the serving certificate ends at {end}")] * is_reported
 
 
 async def test_it_is_reported_once_and_again_after_an_hour(

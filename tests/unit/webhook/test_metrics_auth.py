@@ -79,7 +79,7 @@ def door() -> Door:
     "authorization",
     ["", "Bearer", "Bearer ", "of-prometheus", "Basic of-prometheus", "Bearerof-prometheus"],
 )
-async def test_without_a_bearer_token_no_client_reads_and_nobody_is_asked(
+async def test_without_a_bearer_token_no_client_reads_and_no_review_is_sent(
     door: Door, authorization: str
 ) -> None:
     assert await door.readers.check(authorization) is HTTPStatus.UNAUTHORIZED
@@ -354,7 +354,7 @@ async def test_who_must_not_read_is_answered_with_what_to_do(
         ([(b"authorization", b"Bearer of-prometheus")], Unavailable("gone"), 500),
     ],
 )
-async def test_nothing_is_rendered_for_who_may_not_read(
+async def test_nothing_is_rendered_for_a_client_without_the_right_to_read(
     door: Door, headers: list[tuple[bytes, bytes]], error: ApiError | None, status: int
 ) -> None:
     rendered = list[str]()

@@ -69,7 +69,7 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", tag="
 
 
 class Odd(FakeObjects):
-    """Objects of which looking one up goes as a test says."""
+    """Objects whose lookup goes as a test says."""
 
     def __init__(self, find: Callable[[GroupResource], Awaitable[Resource]]) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ async def test_a_strategy_must_be_installed() -> None:
     assert (await judged(body_of(custom), validation_with(custom={"mine"}))).allowed
 
 
-async def test_a_resource_that_is_not_served_and_a_ring_for_anybody_are_warned_of() -> None:
+async def test_a_resource_that_is_not_served_and_a_ring_for_any_client_are_warned_of() -> None:
     spec: Json = {"resources": [SECRETS, {"group": "a.b", "resource": "cs"}]}
 
     response = await judged(body_of(spec), validation_with(selected=lambda _: ()))

@@ -1,4 +1,4 @@
-"""Certificates from files that somebody else replaces, and whom the API server is to trust."""
+"""Certificates from files that another program replaces, and the CAs to trust."""
 
 import asyncio
 import base64
@@ -160,7 +160,7 @@ async def test_files_that_go_are_waited_for(
     assert [shown.pair for shown in used] == [back]
 
 
-async def test_files_that_end_are_reported_though_nobody_touches_them(
+async def test_certificate_files_that_expire_are_reported_without_a_change(
     folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = FakeClock()

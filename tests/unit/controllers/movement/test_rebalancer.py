@@ -109,7 +109,7 @@ class Scene:
         await self.cluster.settle()
 
     async def draining(self) -> list[PartialObject]:
-        """The widgets that their shards are to let go of."""
+        """The draining widgets."""
         found = (await self.cluster.store(WIDGETS).list()).items
         return [obj for obj in found if self.cluster.snapshot.is_draining(obj)]
 
@@ -406,7 +406,7 @@ async def test_who_loses_the_lead_while_it_looks_does_not_look_to_the_end() -> N
         assert "get" not in {call.verb for call in at.cluster.objects.calls}
 
 
-async def test_of_a_resource_that_may_not_be_listed_the_rule_is_named() -> None:
+async def test_a_resource_that_it_may_not_list_is_reported_with_the_missing_rule() -> None:
     async with scene() as at:
         at.cluster.objects.before.append(on("stream", SECRETS, raising(Forbidden("no"))))
 
@@ -510,7 +510,7 @@ async def test_the_next_look_ends_what_the_budget_left_over_however_little_that_
         assert moves == [7, 3, 0]
 
 
-async def test_a_shard_without_others_has_nobody_to_share_with() -> None:
+async def test_a_single_shard_is_not_rebalanced() -> None:
     async with scene(shards=(A,)) as at:
         await at.look()
 

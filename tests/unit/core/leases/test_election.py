@@ -55,7 +55,7 @@ def verdict(
 
 
 @pytest.mark.parametrize("seen", [None, lease(None), lease("")])
-def test_what_nobody_holds_is_free(seen: Lease | None) -> None:
+def test_a_lease_without_holder_is_free(seen: Lease | None) -> None:
     assert verdict(seen) == Free()
 
 

@@ -46,7 +46,7 @@ def members(membership: Membership, at: float = AT, before: Members | None = Non
 def test_a_bounded_number_of_leases_is_kept_whatever_they_are() -> None:
     shards = watching(*forged())
     released = watching(*forged(holder=""))
-    strangers = watching(*forged(holder="somebody"))
+    strangers = watching(*forged(holder="another-client"))
     foreign = watching(*forged(namespace="evil"), namespaces=("default",))
 
     assert kept(shards) == LIMITS[Tier.SHARD]

@@ -46,7 +46,7 @@ def watching(*leases: Lease, at: float = LONG_AFTER) -> Membership:
         (lease(holder=""), Standing.GONE),
         (lease(holder=None), Standing.GONE),
         (lease(holder=SHARDER_IDENTITY, seconds=7200), Standing.GONE),
-        (lease(holder="somebody-else"), Standing.MISSING),
+        (lease(holder="another-client"), Standing.MISSING),
         (lease(seconds=0), Standing.LEAVING),
         (lease(seconds=3601), Standing.LEAVING),
         (lease(seconds=None), Standing.LEAVING),
@@ -248,7 +248,7 @@ def test_a_state_label_affects_no_ring() -> None:
 
 
 @pytest.mark.parametrize(
-    "after", [lease(holder=""), lease(holder="somebody-else"), lease(seconds=0)]
+    "after", [lease(holder=""), lease(holder="another-client"), lease(seconds=0)]
 )
 def test_a_change_of_standing_affects_the_ring(after: Lease) -> None:
     membership = watching(lease(), at=1000.0)
@@ -445,7 +445,9 @@ def test_a_shard_outside_may_have_been_one_before_this_process_began() -> None:
 # Members
 
 
-@pytest.mark.parametrize("of", [lease(seconds=0), lease(holder=""), lease(holder="somebody-else")])
+@pytest.mark.parametrize(
+    "of", [lease(seconds=0), lease(holder=""), lease(holder="another-client")]
+)
 def test_it_is_known_where_shards_live_that_are_not_available(of: Lease) -> None:
     # They too acknowledge: a shard with an invalid Lease is drained.
     assert watching(of).members(DEMO, LONG_AFTER).namespaces == {A: "default"}

@@ -21,7 +21,7 @@ from tests.support.values import NOW, SELF, A, B, lease
 TICK = timedelta(microseconds=1)
 SECOND = timedelta(seconds=1)
 YEAR_1, YEAR_9999 = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-NOT_HELD = [None, "", SHARDER_IDENTITY, "somebody-else"]
+NOT_HELD = [None, "", SHARDER_IDENTITY, "another-client"]
 INT32 = (-(2**31), 2**31 - 1)
 
 
@@ -165,7 +165,7 @@ def test_a_lease_is_held_only_by_the_shard_of_its_name() -> None:
     assert not any(is_held(lease(A, holder=holder)) for holder in [*NOT_HELD, B, A.upper()])
 
 
-def test_a_lease_without_name_is_not_held_by_nobody() -> None:
+def test_a_lease_without_name_is_not_held_by_the_empty_identity() -> None:
     assert not is_held(lease("", holder=""))
 
 

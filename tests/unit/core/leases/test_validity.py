@@ -27,7 +27,7 @@ def test_a_lease_outside_the_ring_s_namespaces_makes_no_shard() -> None:
     }
 
 
-def test_an_invalid_lease_is_told_from_the_others() -> None:
+def test_an_invalid_lease_does_not_affect_the_others() -> None:
     validity = classify([lease(A), lease(B, seconds=0)], ())
 
     assert named(validity.valid) == [A]
@@ -44,7 +44,7 @@ def test_only_the_oldest_leases_count() -> None:
     assert sorted(validity.problems) == [each.metadata.ref for each in young]
 
 
-@pytest.mark.parametrize(("holder", "seconds"), [("", 15), ("somebody-else", 15), (SELF, 0)])
+@pytest.mark.parametrize(("holder", "seconds"), [("", 15), ("another-client", 15), (SELF, 0)])
 def test_leases_that_make_no_working_shard_push_none_out(holder: str, seconds: int) -> None:
     forged = [
         lease(f"f-{n}", holder=holder, seconds=seconds, created="2020-01-01T00:00:00Z")

@@ -140,7 +140,7 @@ def test_a_draining_object_counts_where_it_heads() -> None:
 
 
 @pytest.mark.parametrize("goal", [None, {NEXT: C}])
-def test_a_draining_object_counts_where_it_is_if_nobody_is_there_to_take_it(
+def test_a_draining_object_counts_where_it_is_if_no_shard_can_take_it(
     goal: Mapping[str, str] | None,
 ) -> None:
     drains = obj(SECRETS, "s", owner=A, drain="true", annotations=goal)

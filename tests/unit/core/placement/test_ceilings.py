@@ -284,7 +284,7 @@ def test_a_pool_gives_up_a_million_million_as_fast_as_one() -> None:
 
 
 @given(st.lists(st.integers(0, 10), min_size=1, max_size=6), st.integers(1, 40), st.data())
-def test_a_pool_takes_object_by_object_from_whoever_has_most(
+def test_a_pool_takes_object_by_object_from_its_fullest_shard(
     held: list[int], limit: int, data: st.DataObject
 ) -> None:
     cordoned, away = data.draw(st.integers(-1, len(held) - 1)), data.draw(st.integers(0, 2))
@@ -376,7 +376,7 @@ def test_what_leaves_a_closed_shard_counts_where_it_goes(closed: Shard) -> None:
 
     for number in range(3):
         counts.see("more", -1 - number, Entry(A, draining=True, heading=B))
-    counts.see("more", -9, Entry(A, draining=True, heading=ShardName("nobody")))
+    counts.see("more", -9, Entry(A, draining=True, heading=ShardName("no-such-shard")))
     found = ceilings(placer(*shards), counts)
 
     assert before == 4

@@ -74,7 +74,7 @@ def test_consistent_hash_is_the_ring_of_the_reference() -> None:
     assert places == [ring.owner(key) for key in KEYS]
 
 
-def test_consistent_hash_passes_over_shards_that_may_not_have_the_object() -> None:
+def test_consistent_hash_skips_shards_that_cannot_have_the_object() -> None:
     cordoned = placer(shard(A, cordoned=True), *SHARDS[1:], spec=CONSISTENT)
 
     places = [cordoned.place(demand(key), NO_COUNTS).shard for key in KEYS]

@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.placement.placer`: who may have an object, and why others may not."""
+"""Facts about `sharder.core.placement.placer`: which shards can have an object, and why not."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ LATE = "it does not renew its Lease in time, others do"
 def why_not(
     one: Shard, asking: Demand, *, spec: PlacementSpec = BOUNDED, counts: Tally | None = None
 ) -> str | None:
-    """Why a shard beside B may not have the object, None if it may."""
+    """Why a shard beside B cannot have the object, None if it can."""
     of = placer(one, LIKED, spec=spec)
     return of.explain(asking, Tally() if counts is None else counts).rejected.get(one.name)
 
@@ -292,7 +292,7 @@ def test_objects_are_placed_alike_while_what_matters_is_the_same(
     assert placer(shard(A), spec=spec).decides_like(layout(other, spec=spec)) is alike
 
 
-# Pins to shards that get nothing, and moves that somebody asks for
+# Pins to shards that get nothing, and moves that users ask for
 
 
 @pytest.mark.parametrize(
@@ -309,13 +309,13 @@ def test_objects_are_placed_alike_while_what_matters_is_the_same(
     ],
     ids=[
         "no pin",
-        "to nobody",
+        "to a shard that does not exist",
         "new",
         "elsewhere",
         "new, to a cordoned shard",
         "there",
         "elsewhere, to a cordoned shard",
-        "let go, to a cordoned shard",
+        "released, to a cordoned shard",
     ],
 )
 @every_strategy
@@ -362,7 +362,7 @@ def test_an_object_may_stay_on_a_cordoned_shard_unless_it_is_pinned_elsewhere(
         (0, demand(moves=True, pin=B), "the object is pinned to shard-b"),
     ],
 )
-def test_a_shard_that_may_not_get_an_object_has_an_objection(
+def test_a_shard_that_cannot_get_an_object_has_an_objection(
     held: int, asking: Demand, why: str | None
 ) -> None:
     of = placer(shard(A), LIKED, spec=bounded(per_shard=3))

@@ -80,14 +80,14 @@ def targets(of: Placer, counts: Tally) -> set[ShardName | None]:
     ],
     ids=[
         "no shard",
-        "nobody says a revision",
-        "one says none",
-        "all say the same",
+        "no shard has a revision",
+        "one shard has none",
+        "all have the same",
         "two revisions",
-        "who says none is no sign",
+        "a shard without a revision does not count",
         "a rollback",
         "the new one is not ready",
-        "nobody is ready",
+        "no shard is ready",
     ],
 )
 def test_the_newest_revision_is_that_of_the_ready_shard_that_took_its_lease_last(
@@ -213,7 +213,7 @@ def test_what_is_on_a_shard_stays_there_though_its_key_leads_elsewhere(
 
 
 @following
-def test_what_may_not_be_where_it_is_moves_all_the_same(spec: PlacementSpec) -> None:
+def test_an_object_that_its_shard_cannot_have_moves_during_a_rollout(spec: PlacementSpec) -> None:
     ring = steered(OLD_A, OLD_B, shard(C, revision=NEW, since=2.0, zone="north"), spec=spec)
 
     step = plan_main(ring, obj(owner=A, labels={WANTED_ZONE_LABEL: "north"}))
@@ -241,7 +241,7 @@ def test_what_a_shard_has_above_its_even_part_stays_until_the_rollout_is_over() 
 
 def test_a_drain_for_an_even_part_is_withdrawn_when_a_rollout_begins() -> None:
     ring = steered(OLD_A, NEW_C, held={A: 8})
-    asked = known(ring, obj(owner=A, drain="true", annotations={NEXT: "nobody"}))
+    asked = known(ring, obj(owner=A, drain="true", annotations={NEXT: "no-such-shard"}))
 
     assert plan_main(ring, asked) == Withdraw()
 

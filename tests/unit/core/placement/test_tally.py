@@ -103,7 +103,7 @@ def test_what_is_gone_leaves_no_trace(entry: Entry) -> None:
     assert not tally.holds(0)
 
 
-def test_an_object_of_which_nothing_was_known_may_go() -> None:
+def test_the_deletion_of_an_unknown_object_changes_no_count() -> None:
     tally = counted(Entry(A))
 
     tally.see(SECRETS, 9, None)

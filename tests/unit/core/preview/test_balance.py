@@ -123,7 +123,7 @@ def test_what_is_rescued_counts_where_it_goes() -> None:
     assert {planned.action for planned in found.plan} == {Action.ASSIGN}
 
 
-def test_what_nobody_may_have_counts_nowhere() -> None:
+def test_an_object_that_no_shard_can_have_counts_nowhere() -> None:
     full = PlacementSpec(strategy=StrategyName.LEAST_LOADED, per_shard_capacity=2)
 
     found = Ring(*on(A, 4), *on(B, 2), *on(None, 1), placement=full).balanced()

@@ -7,7 +7,7 @@ from sharder.core.rebalance.apart import Apart, apart
 from sharder.core.rebalance.changes import Settled, loads_of
 from sharder.core.rebalance.equal_objects import STRIDE, ended
 from sharder.core.rebalance.loads import LoadedObject
-from tests.support.values_rebalance import A, B, anybody, even, obj, plain
+from tests.support.values_rebalance import A, B, admits_all, even, obj, plain
 
 RESOURCES = ("objects",)
 
@@ -33,7 +33,7 @@ def look(
         settled=before,
         groups=[{group} for group in groups],
         budget=budget,
-        admits=anybody,
+        admits=admits_all,
         begun=frozenset(),
     )
     return ended(steps)

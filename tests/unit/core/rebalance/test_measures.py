@@ -140,7 +140,7 @@ def test_a_shard_without_load_gives_nothing_up(measure: HighestRate | ObjectsPer
     assert measure.is_source(0.5)
 
 
-def test_where_shards_are_to_be_even_nobody_has_to_gain_much() -> None:
+def test_only_the_measure_of_fragmentation_has_a_minimum_gain() -> None:
     assert [measure.min_gain for measure in MEASURES] == [0.02, 0.0, 0.0]
 
 

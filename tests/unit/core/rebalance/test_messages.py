@@ -9,7 +9,7 @@ from sharder.core.rebalance.equal_objects import Admits
 from sharder.core.rebalance.explain import verdict
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePolicy
 from tests.support.values_rebalance import (
-    anybody,
+    admits_all,
     balance,
     even,
     many,
@@ -31,7 +31,7 @@ def told(
     *,
     key: str = "x",
     budget: int = 100,
-    admits: Admits = anybody,
+    admits: Admits = admits_all,
 ) -> str:
     """What is said of an object."""
     return verdict(policy, shards, objects, key, budget=budget, admits=admits)

@@ -42,7 +42,7 @@ def test_a_load_is_read_as_quantities() -> None:
     assert load == {"cpu": 0.2, "memory": 1024.0, "objects": 1.0}
 
 
-def test_nobody_is_more_than_one_object() -> None:
+def test_a_declared_load_does_not_change_the_number_of_objects() -> None:
     assert load_of(meta(LOAD_ANNOTATION="objects=5")) == ONE_OBJECT
 
 

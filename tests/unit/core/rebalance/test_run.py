@@ -13,8 +13,8 @@ from tests.support.values_rebalance import (
     B,
     C,
     D,
+    admits_all,
     after,
-    anybody,
     balance,
     even,
     many,
@@ -118,7 +118,7 @@ def test_a_shard_is_asked_again_once_another_has_changed() -> None:
 
 
 def test_a_shard_is_asked_again_once_it_has_got_something_itself() -> None:
-    # What "y" brings is of the resource of which "r" has some: only then it helps to give "r" up.
+    # "y" brings load of a resource that "r" uses as well: only then it helps to give "r" up.
     objects = [
         obj("r", "a", 0, 5),
         obj("p", "a", 50, 0, kept="is pinned"),
@@ -302,8 +302,8 @@ def test_of_equal_objects_the_younger_is_moved_first_then_by_key() -> None:
     assert [move.key for move in outcome.moves] == ["b", "c", "d", "a", "e"]
 
 
-def test_an_object_that_may_not_go_does_not_let_an_older_one_go_first() -> None:
-    # Of the sort with the youngest object only an old one may go.
+def test_an_object_that_must_stay_does_not_change_the_order_of_others() -> None:
+    # Of the equal objects with the youngest one, only an old one can move.
     objects = [
         obj("young", "a", 10, 0, created="2026-03-01T00:00:00Z"),
         obj("old", "a", 10, 0, created="2026-01-01T00:00:00Z"),
@@ -316,8 +316,8 @@ def test_an_object_that_may_not_go_does_not_let_an_older_one_go_first() -> None:
     assert [move.key for move in outcome.moves] == ["middle", "old"]
 
 
-def test_whoever_may_go_is_moved_in_order_whatever_sort_it_is_of() -> None:
-    # The first of each sort may not go; the others are of one age, or not.
+def test_objects_move_in_order_whichever_equal_objects_must_stay() -> None:
+    # The first of each kind must stay; the others have the same age, or not.
     objects = [
         obj("a", "a", 10, 0, created="2026-03-01T00:00:00Z"),
         obj("d", "a", 10, 0, created="2026-02-01T00:00:00Z"),
@@ -377,7 +377,7 @@ def test_without_a_strategy_nothing_is_looked_at() -> None:
 
 
 @pytest.mark.parametrize("names", ["", "a"])
-def test_a_lone_shard_has_nobody_to_give_to(names: str) -> None:
+def test_a_single_shard_is_not_rebalanced(names: str) -> None:
     outcome = run(balance(), [shard(name) for name in names], LOPSIDED)
 
     assert outcome.why == "rebalancing needs at least two available shards"
@@ -514,7 +514,9 @@ def test_what_the_look_before_has_begun_is_brought_to_its_end() -> None:
     shards = (shard("a"), shard("b", 1e12, 1e12))
 
     going_on = ended(
-        rebalancing(balance(0.15), shards, objects, budget=3, admits=anybody, begun=frozenset({A}))
+        rebalancing(
+            balance(0.15), shards, objects, budget=3, admits=admits_all, begun=frozenset({A})
+        )
     )
 
     assert run(balance(0.15), shards, objects, budget=3).moves == ()

@@ -5,7 +5,7 @@ import pytest
 from sharder.core.names import ShardName
 from sharder.core.rebalance.equal_objects import STRIDE, Steps, T, ended, sorts_of
 from sharder.core.rebalance.run import rebalancing
-from tests.support.values_rebalance import anybody, balance, even, obj, shard
+from tests.support.values_rebalance import admits_all, balance, even, obj, shard
 
 
 def walked(steps: Steps[T]) -> int:
@@ -34,7 +34,7 @@ def test_each_sort_of_objects_that_finds_no_target_is_a_step_of_its_own() -> Non
     objects = [obj(str(n), "a", 1 + 0.001 * n, 0.1) for n in range(100)]
     full = [shard(name, cpu=0.5) for name in "bcdef"]
 
-    steps = walked(rebalancing(even(), [shard("a"), *full], objects, budget=5, admits=anybody))
+    steps = walked(rebalancing(even(), [shard("a"), *full], objects, budget=5, admits=admits_all))
 
     assert steps >= len(objects)
 
@@ -43,7 +43,7 @@ def test_each_source_is_a_step_of_its_own() -> None:
     shards = [shard(str(n)) for n in range(100)]
     objects = [obj(str(n), str(n), 50, 0) for n in range(100)]
 
-    steps = walked(rebalancing(even(), shards, objects, budget=5, admits=anybody))
+    steps = walked(rebalancing(even(), shards, objects, budget=5, admits=admits_all))
 
     assert steps >= len(shards)
 
@@ -62,7 +62,7 @@ def test_many_sorts_of_objects_are_measured_in_several_steps() -> None:
     sorting = walked(sorts_of(objects, ["cpu", "memory", "objects"]))
 
     # Without any of them the shard would be worse: they are measured, and no more.
-    steps = walked(rebalancing(balance(), shards, base + objects, budget=5, admits=anybody))
+    steps = walked(rebalancing(balance(), shards, base + objects, budget=5, admits=admits_all))
 
     assert steps > sorting + 2
 

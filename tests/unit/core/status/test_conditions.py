@@ -157,7 +157,7 @@ def test_a_right_to_watch_that_is_granted_is_said() -> None:
     )
 
 
-def test_as_long_as_nobody_knows_what_was_said_of_watches_stays() -> None:
+def test_the_condition_of_watches_stays_while_their_state_is_unknown() -> None:
     assert watched(ONCE_MISSING, None, polled_every=30.0) is None
 
 

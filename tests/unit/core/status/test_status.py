@@ -226,7 +226,7 @@ def test_no_more_than_200_shards_are_listed() -> None:
     assert [more.shard_statuses[0].name, more.shard_statuses[-1].name] == ["s200", "s001"]
 
 
-def test_the_last_resync_is_reported_and_kept_by_whoever_has_done_none() -> None:
+def test_the_last_resync_is_reported_and_kept_by_replicas_without_one() -> None:
     first = counts(resync=RESYNC)
 
     assert first.last_resync == LastResync(
@@ -240,7 +240,7 @@ def test_the_last_resync_is_reported_and_kept_by_whoever_has_done_none() -> None
     assert counts(first).last_resync == first.last_resync
 
 
-def test_the_last_look_at_the_balance_is_reported_and_kept_by_whoever_has_not_looked() -> None:
+def test_the_last_rebalancing_is_reported_and_kept_by_replicas_without_one() -> None:
     first = with_rebalance(status(), EVEN, LOOK)
 
     assert first.last_rebalance == LOOK

@@ -98,7 +98,7 @@ def test_a_shard_that_may_be_working_still_counts() -> None:
     assert view_of(now, frozenset({A, B, C})).shards == {A, B}
 
 
-def test_a_shard_of_which_nothing_is_known_does_not_count_as_joined() -> None:
+def test_a_missing_shard_does_not_count_as_joined() -> None:
     now = snapshot(members({A: Standing.AVAILABLE, B: Standing.MISSING}))
 
     assert view_of(now, frozenset({A})).shards == {A}

@@ -40,7 +40,7 @@ NAMED = {"shardNamespaces": ["own"]}
 
 
 def changed(old: str, new: str, shards: int = 5) -> tuple[str, ...]:
-    """What is told about a change of the strategy alone."""
+    """The warnings about a change of the strategy alone."""
     before = ring_with(placement={"strategy": old}, **NAMED)
     after = ring_with(placement={"strategy": new}, **NAMED)
     return warnings(before, after, replace(QUIET, layout=layout_of(shards, old)))
@@ -78,7 +78,7 @@ def test_a_ring_that_selects_no_namespace_is_warned_of() -> None:
     assert warning.startswith("spec.namespaceSelector: it selects no existing namespace")
 
 
-def test_a_ring_that_anybody_may_join_is_warned_of() -> None:
+def test_a_ring_that_any_client_can_join_is_warned_of() -> None:
     (warning,) = warnings(None, ring(), QUIET)
 
     assert warning.startswith("spec.shardNamespaces: without it, any user who can create")

@@ -1,4 +1,4 @@
-"""Facts about objects that their shard has let go."""
+"""Facts about objects that their shard has released."""
 
 import pytest
 from msgspec import structs
@@ -112,15 +112,15 @@ async def test_what_it_controls_goes_first() -> None:
         for number in range(3):
             await cluster.add(CONFIGMAPS, f"c{number}", owner=A, controlled_by=owner)
         await cluster.add(CONFIGMAPS, "of-other", owner=A, controlled_by=other)
-        await cluster.add(CONFIGMAPS, "of-nobody", owner=A)
+        await cluster.add(CONFIGMAPS, "of-none", owner=A)
         await cluster.settle()
         before = await cluster.owners(CONFIGMAPS)
         await cluster.acknowledge(owner, SECRETS)
         await cluster.clock.advance(SOON)
 
     children = {"c0": B, "c1": B, "c2": B}
-    assert before == dict.fromkeys([*children, "of-other", "of-nobody"], A)
-    assert await cluster.owners(CONFIGMAPS) == children | {"of-other": A, "of-nobody": A}
+    assert before == dict.fromkeys([*children, "of-other", "of-none"], A)
+    assert await cluster.owners(CONFIGMAPS) == children | {"of-other": A, "of-none": A}
     assert await cluster.owners(SECRETS) == {name: B, "other": A}
     assert patched(cluster)[-1] == (SECRETS, name)
 
@@ -391,7 +391,7 @@ async def test_what_comes_later_does_not_wait_for_the_poisoned() -> None:
 
 
 @pytest.mark.parametrize("verb", ["find", "stream"])
-async def test_controlled_objects_that_do_not_exist_keep_nobody(verb: str) -> None:
+async def test_controlled_objects_that_do_not_exist_keep_no_owner_back(verb: str) -> None:
     cluster = Cluster()
 
     async with moving(cluster, A):
@@ -581,7 +581,7 @@ async def test_what_lies_on_a_shard_that_got_the_owner_later_and_is_gone_moves_t
         transfer = OwnerTransfer(
             now, objects=cluster.objects, mover=cluster.mover(), failures=cluster.failures
         )
-        # A let go of it first, and that waits to be looked at.
+        # A released it first, and that waits to be handled.
         await transfer.run(resource, [owner], {owner.metadata.ref: A})
 
     assert await cluster.owners(CONFIGMAPS) == {"c": now.wanted(main_key(owner))}
@@ -658,4 +658,4 @@ async def test_a_strategy_at_fault_is_reported_once_whatever_it_says_of_each_obj
 
     assert [ring for ring, _ in once_told] == [DEMO]
     assert str(once_told[0][1]).startswith("the strategy 'absent' is not installed")
-    assert len(around.faults) == 2  # what a change of the shards was to mend
+    assert len(around.faults) == 2  # faults that a change of the shards could repair

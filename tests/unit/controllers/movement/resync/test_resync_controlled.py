@@ -154,7 +154,7 @@ async def test_what_two_resources_control_follows_the_object_that_controls_it() 
     assert await cluster.owners(CONFIGMAPS) == {"of-widget": A, "of-secret": A}
 
 
-async def test_a_resource_that_does_not_exist_keeps_nobody_who_controls_the_same() -> None:
+async def test_a_missing_controlled_resource_keeps_no_other_owners_back() -> None:
     gadgets = RingResource(resource="gadgets", controlled_resources=(MAPS,))
     cluster = Cluster(ring_of(gadgets, *ring().spec.resources))
 
@@ -199,7 +199,7 @@ async def test_an_object_that_was_released_before_the_pass_follows_what_it_contr
 
 
 @pytest.mark.parametrize("verb", ["find", "stream"])
-async def test_controlled_objects_that_do_not_exist_keep_nobody(verb: str) -> None:
+async def test_controlled_objects_that_do_not_exist_keep_no_owner_back(verb: str) -> None:
     cluster, reports = Cluster(), Reports()
 
     async with cluster.watched(A):

@@ -241,11 +241,11 @@ async def test_what_is_released_during_the_pass_takes_what_it_controls_along(
         leaving = await cluster.add(SECRETS, "s", owner=A, draining=True)
         await cluster.add(CONFIGMAPS, "s", owner=A, controlled_by=leaving)
 
-        async def let_go(_: Call) -> None:
+        async def acknowledge(_: Call) -> None:
             if next(lists) == list_number:
                 await cluster.acknowledge(leaving, SECRETS)
 
-        cluster.objects.before.append(on("stream", SECRETS, let_go))
+        cluster.objects.before.append(on("stream", SECRETS, acknowledge))
         await resync(cluster).reconcile(DEMO)
 
     owner = (await cluster.owners(SECRETS))["s"]

@@ -102,7 +102,7 @@ async def test_those_that_have_been_there_for_longer_are_shown_the_oldest_first(
 
 
 class Told:
-    """An observer that keeps what it is told."""
+    """An observer that keeps what it gets."""
 
     def __init__(self) -> None:
         self.all: list[tuple[ObjectRef, Seen | None]] = []

@@ -66,7 +66,7 @@ async def test_an_object_without_owner_is_looked_at_after_a_moment() -> None:
     assert taker.taken == [(UNASSIGNED_SECONDS, {X: UNKNOWN, Y: UNKNOWN})]
 
 
-async def test_who_is_known_to_have_released_it_stays_known_whoever_comes_first() -> None:
+async def test_the_shard_that_released_an_object_stays_known_in_any_order_of_events() -> None:
     taker = Taker()
 
     async with taker.taking() as waiting:

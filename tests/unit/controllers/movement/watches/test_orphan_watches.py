@@ -184,7 +184,7 @@ async def test_what_loses_first_the_drain_that_we_wrote_and_then_its_owner_waits
     assert await cluster.owners(SECRETS) == {name: B}
 
 
-async def test_an_object_whose_owner_somebody_takes_off_is_assigned_again() -> None:
+async def test_an_object_whose_owner_another_client_removes_is_assigned_again() -> None:
     cluster = Cluster()
 
     async with moving(cluster, A):

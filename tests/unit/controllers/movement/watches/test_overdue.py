@@ -23,7 +23,7 @@ def impatient(timeout: str = "10s", *, generation: int = 1) -> ControllerRing:
 
 
 async def drain(cluster: Cluster, many: int = 1) -> None:
-    """Add so many Widgets that their shard is asked to let go."""
+    """Add so many draining Widgets."""
     for number in range(many):
         await cluster.add(WIDGETS, f"w{number}", owner=A, draining=True)
 

@@ -95,7 +95,7 @@ async def test_main_objects_that_begin_or_cease_to_be_exceptions_are_reported() 
 
     async with moving(cluster, A, B):
         widget = await cluster.add(WIDGETS, "w", owner=A)
-        await cluster.add(CONFIGMAPS, "nobody-controls-it")
+        await cluster.add(CONFIGMAPS, "without-controller")
         await cluster.clock.advance(SECOND)
         quiet = len(cluster.moved)
         await cluster.label(widget, WIDGETS, drain="true")

@@ -295,7 +295,7 @@ async def test_what_leads_others_keeps_its_place_until_it_has_an_owner_again() -
         withheld = list(cluster.tally.withholdings)
         await cluster.acknowledge(secrets[0], SECRETS)
         await mover.move(cluster.snapshot, resource, secrets[-1], lambda _: Drain(A))
-        let_go = await cluster.owners(SECRETS)
+        released = await cluster.owners(SECRETS)
         unowned = await cluster.store(SECRETS).get(secrets[0].metadata.ref)
         await mover.move(cluster.snapshot, resource, unowned, lambda _: Assign(B))
         await mover.move(cluster.snapshot, resource, secrets[-1], lambda _: Drain(A))
@@ -306,4 +306,4 @@ async def test_what_leads_others_keeps_its_place_until_it_has_an_owner_again() -
 
     last = secrets[-1].metadata.name
     assert withheld == [(DEMO, "handOver")]
-    assert (let_go[last], handed_over[last]) == (A, A + "*")
+    assert (released[last], handed_over[last]) == (A, A + "*")

@@ -29,7 +29,7 @@ REF = ObjectRef("default", A)
 
 @asynccontextmanager
 async def released() -> AsyncIterator[tuple[Cluster, LeaseGuard]]:
-    """A cluster in which shard a has just let go of its Lease, and guard that are given back."""
+    """A cluster in which shard a has just released its Lease, and a guard of Leases."""
     cluster = Cluster()
     async with cluster.watched(A, B), TaskGroup() as group:
         await cluster.leave(A)
@@ -57,7 +57,7 @@ async def test_a_released_lease_is_held_while_objects_are_taken() -> None:
     assert held.metadata.label(STATE_LABEL) == ShardState.DEAD
 
 
-async def test_it_is_given_back_as_it_was_when_nobody_has_needed_it_for_a_while() -> None:
+async def test_it_is_given_back_as_it_was_when_it_was_not_needed_for_a_while() -> None:
     async with released() as (cluster, guard):
         before = (await lease(cluster)).spec
         async with guard.holding(REF):
@@ -205,7 +205,7 @@ async def test_a_hold_that_gets_no_answer_does_not_end_a_row() -> None:
 
 
 async def _rest(cluster: Cluster, guard: LeaseGuard) -> float:
-    """Wait until the Lease is given back, and for how many seconds nobody holds it then."""
+    """Return for how many seconds the Lease is not held after it is given back."""
     while (await lease(cluster)).spec.holder_identity:
         await cluster.clock.advance(0.1)
     began = cluster.clock.monotonic()
@@ -334,7 +334,7 @@ async def test_what_failed_again_and_again_leaves_a_lease_alone_that_was_given_b
 
 
 class Slow(FakeStore[Lease]):
-    """Leases that nobody can write any more, in time."""
+    """Leases whose writes time out."""
 
     @override
     async def patch(self, ref: ObjectRef, body: Json) -> Lease:

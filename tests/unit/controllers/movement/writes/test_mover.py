@@ -387,7 +387,7 @@ async def test_an_object_that_needs_nothing_any_more_is_not_held_back() -> None:
     assert ObjectKey(ResourceKey(DEMO, WIDGETS), seen.metadata.ref) not in cluster.failures
 
 
-async def test_what_may_not_be_written_says_which_rule_to_add() -> None:
+async def test_a_forbidden_write_says_which_rule_to_add() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A):
@@ -490,7 +490,7 @@ async def test_who_waits_for_a_lease_keeps_no_other_waiting() -> None:
 
 
 class Hanging(FakeStore[Lease]):
-    """Leases of which no write gets an answer."""
+    """Leases whose writes get no answer."""
 
     @override
     async def patch(self, ref: ObjectRef, body: Json) -> Lease:

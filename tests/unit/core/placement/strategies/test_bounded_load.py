@@ -24,7 +24,7 @@ def test_a_shard_of_twice_the_weight_may_have_twice_as_many() -> None:
     assert share(10, 1, 1, 2) == [3, 3, 5]
 
 
-def test_without_objects_nobody_may_have_any() -> None:
+def test_without_objects_every_ceiling_is_zero() -> None:
     assert share(0, 1, 1) == [0, 0]
 
 

@@ -28,7 +28,7 @@ def custom(function: CustomFunction, name: str = "mine") -> Custom:
 
 def always(answer: object) -> CustomFunction:
     def function(demand: Demand, candidates: Sequence[Shard], counts: Counts) -> ShardName | None:
-        return answer  # type: ignore[return-value]  # whoever installs a function may be wrong
+        return answer  # type: ignore[return-value]  # an installed function can be wrong
 
     return function
 

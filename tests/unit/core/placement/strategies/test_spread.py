@@ -172,7 +172,7 @@ def test_equals_are_told_apart_by_the_key_alone(key: str, some: set[Shard]) -> N
 
 
 @given(st.text())
-def test_the_key_decides_for_an_object_without_group_whoever_is_where(key: str) -> None:
+def test_the_key_alone_decides_for_an_object_without_group(key: str) -> None:
     counts = tally({A1: 9, B1: 4})
 
     chosen = strategy().choose(Demand(key, 1, group=NO_GROUP), SIX, counts)
@@ -215,7 +215,7 @@ def test_the_members_on_a_shard_that_is_not_available_count_in_its_zone() -> Non
     assert remarks[A2.name] == "score 33 of 100: 0 of its group here, 3 in its zone"
 
 
-def test_an_available_shard_of_which_nothing_more_is_known_is_in_no_zone() -> None:
+def test_an_available_shard_outside_the_layout_is_in_no_zone() -> None:
     unknown = shard("unknown")
     layout = Layout(spec=APP, shards=(A1,), available=(A1, unknown))
 
