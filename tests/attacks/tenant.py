@@ -1,4 +1,4 @@
-"""A tenant: somebody with the role `edit` in one namespace, and with no other right."""
+"""A tenant: a user with the role `edit` in one namespace, and with no other right."""
 
 import asyncio
 import itertools
@@ -21,13 +21,13 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def tenant(service: Service, namespace: str) -> AsyncIterator[User]:
-    """Act as somebody who may edit in this namespace and do nothing elsewhere."""
+    """Act as a user who may edit in this namespace and do nothing elsewhere."""
     name = f"tenant-{next(_numbers)}"
     binding = {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "RoleBinding",
         "metadata": {"name": name, "namespace": namespace},
-        # `edit` itself is put together by a controller, of which none runs.
+        # A controller would aggregate `edit` itself, but none runs.
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "system:aggregate-to-edit"},
         "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": name}],
     }

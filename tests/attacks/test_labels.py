@@ -18,7 +18,7 @@ from tests.support.service import Service
 from tests.support.users import CONFIGMAPS, WITHIN, User
 
 HEAL_SECONDS: Final = 3 * WITHIN
-"""Enough for a shard that nobody knows to be given up, and for the resync after that."""
+"""Enough to give up an unknown shard, and for the resync after that."""
 
 
 def another_shard(scene: Scene, name: str) -> ShardName:
@@ -29,7 +29,7 @@ def another_shard(scene: Scene, name: str) -> ShardName:
 
 
 async def until_moved(scene: Scene, obj: PartialObject) -> None:
-    """Wait until the ring's choice owns the object; its shard lets go when it is asked to."""
+    """Wait until the ring's choice owns the object; its shard acknowledges drains."""
 
     async def moved() -> bool:
         now = await scene.get(CONFIGMAPS, obj)
@@ -49,7 +49,7 @@ async def test_an_object_that_is_created_with_a_forged_owner_moves_to_its_own(
 
         async def create() -> PartialObject:
             name = f"forged-{next(numbers)}"
-            owner = another_shard(scene, name) if forged == "of another shard" else "nobody"
+            owner = another_shard(scene, name) if forged == "of another shard" else "no-such-shard"
             labels = {scene.owner: owner}
             obj = await user.create(CONFIGMAPS, name, namespace=scene.namespace, labels={**labels})
             assert scene.owner_of(obj) == owner

@@ -1,4 +1,4 @@
-"""Somebody in the pod network sends the webhook reviews of requests that never were."""
+"""A client in the pod network sends the webhook reviews of requests that never were."""
 
 import asyncio
 from collections.abc import Iterable

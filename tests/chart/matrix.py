@@ -154,7 +154,7 @@ MATRIX: Final[Mapping[str, Mapping[str, object]]] = {
         "imagePullSecrets": [{"name": "registry"}],
         "nameOverride": "name",
         "fullnameOverride": "full-name",
-        "serviceAccount": {"name": "somebody", "annotations": {"a": "b"}},
+        "serviceAccount": {"name": "own-account", "annotations": {"a": "b"}},
         "resources": {
             "requests": {"cpu": 1, "memory": "1Gi"},
             "limits": {"cpu": "2", "memory": "2Gi"},

@@ -29,7 +29,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     egress: tuple[object, ...] = ()
 
     def peers(self) -> dict[str, list[object]]:
-        """Return who may connect, by the name of the port; nobody listed stands for anybody."""
+        """Return who may connect, by the name of the port; an empty list allows every peer."""
         return {port["port"]: [*rule.peers] for rule in self.ingress for port in rule.ports}
 
 
@@ -106,7 +106,7 @@ def test_a_network_policy_restricts_egress_where_the_values_do(helm: Helm) -> No
     assert policy.egress == (rule,)
 
 
-def test_metrics_that_are_off_are_opened_to_nobody(helm: Helm) -> None:
+def test_the_network_policy_opens_no_port_for_metrics_that_are_off(helm: Helm) -> None:
     values = {
         "networkPolicy": {"enabled": True},
         "config": {"metrics": {"bindAddress": "0"}},

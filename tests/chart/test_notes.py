@@ -1,4 +1,4 @@
-"""What helm says to whoever has installed the chart."""
+"""What helm prints after the chart is installed."""
 
 import pytest
 

@@ -264,8 +264,8 @@ def test_on_the_network_of_the_host_a_new_pod_can_take_the_ports_of_an_old_one(h
 
 
 def test_the_service_account_is_made_as_the_values_say(helm: Helm) -> None:
-    account = {"name": "somebody", "annotations": {"a": "b"}}
+    account = {"name": "own-account", "annotations": {"a": "b"}}
 
-    made = find(helm.template({"serviceAccount": account}), "ServiceAccount", "somebody")
+    made = find(helm.template({"serviceAccount": account}), "ServiceAccount", "own-account")
 
     assert made.metadata.annotations == {"a": "b"}

@@ -141,7 +141,7 @@ def test_what_is_never_sharded_gives_no_right(helm: Helm, group: str, resource: 
         helm.template({"rings": rings})
 
 
-def test_without_metrics_nobody_is_asked_about_their_readers(helm: Helm) -> None:
+def test_without_metrics_the_chart_grants_no_reviews_of_their_readers(helm: Helm) -> None:
     roles = roles_of(helm.template({"config": {"metrics": {"bindAddress": "0"}}}))
 
     groups = {group for role in roles.values() for rule in role.rules for group in rule.api_groups}

@@ -11,7 +11,7 @@ VALUES = {"rings": [{"name": "web", "resources": [{"group": "apps", "resource": 
 
 
 def documented(who: str) -> list[tuple[str, set[Right]]]:
-    """Return where somebody's rights hold, and what they are, row by row."""
+    """Return where the rights of `who` hold, and what they are, row by row."""
     rows = tables(section(SECURITY, "All rights"))[0]
     return [(row[4], _said(row)) for row in rows if row[0] == who]
 

@@ -22,9 +22,9 @@ def test_a_wrong_owner_is_reported_by_hash_and_by_plan() -> None:
     assert problems(text) == ["/Secret/ns/s: expected 'b', got 'a'"] * 2
 
 
-@pytest.mark.parametrize("nobody", ["null", '""'])
-def test_without_members_nobody_owns_anything(nobody: str) -> None:
-    text = f'{{"rings": [{{"members": [], "assignments": {{"/Secret/ns/s": {nobody}}}}}]}}'
+@pytest.mark.parametrize("none", ["null", '""'])
+def test_without_members_no_object_has_an_owner(none: str) -> None:
+    text = f'{{"rings": [{{"members": [], "assignments": {{"/Secret/ns/s": {none}}}}}]}}'
 
     assert problems(text) == []
 

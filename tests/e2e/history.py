@@ -1,6 +1,6 @@
 """All that befalls the Secrets of a ring.
 
-etcd orders all writes by revision, so how many Secrets a shard had can be told for every moment.
+etcd orders all writes by revision, so how many Secrets a shard had is known for every moment.
 """
 
 import time
@@ -56,11 +56,11 @@ class History:
         return Counter(self.owners().values())
 
     def draining(self) -> set[str]:
-        """Return the Secrets whose shard is asked to let go."""
+        """Return the draining Secrets."""
         return {w.name for w in self.now.values() if w.draining}
 
     def drained(self, mark: int) -> set[str]:
-        """Return those that a shard was asked to let go after `mark`."""
+        """Return the Secrets that were drained after `mark`."""
         return {w.name for w in self.since(mark) if w.draining}
 
     def excesses(
@@ -68,7 +68,7 @@ class History:
     ) -> Iterator[tuple[Write, int]]:
         """Yield each write after `mark`, with how far a shard is above its ceiling then.
 
-        `ceiling` is told how many Secrets there are.
+        `ceiling` gets the number of Secrets.
         """
         owners, loads = dict[str, str](), Counter[str]()
         for write in self.writes:

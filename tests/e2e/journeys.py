@@ -14,7 +14,7 @@ class Journey:
     source: str
     target: str
     asked: float | None
-    """When its shard was asked to let go of it; None: it never was."""
+    """When it was drained; None: never."""
     released: float
     """From when on it was not the source's any more."""
     arrived: float
@@ -26,7 +26,7 @@ class Journey:
 
     @property
     def acknowledged(self) -> float:
-        """How many seconds its shard took to let go of it."""
+        """How many seconds its shard took to acknowledge the drain."""
         assert self.asked is not None, f"{self.source} was not asked for {self.name}"
         return self.released - self.asked
 
@@ -60,7 +60,7 @@ def journeys(history: History, mark: int) -> list[Journey]:
 
 
 def begun(history: History, mark: int) -> list[Write]:
-    """Return the writes after `mark` by which a shard was asked to let go."""
+    """Return the writes after `mark` that began a drain."""
     found, draining = list[Write](), set[str]()
     for write in history.writes:
         if write.draining and not write.deleted:

@@ -183,7 +183,7 @@ class MixedTeller(Teller):
 
 
 async def play(plane: ControlPlane, cast: Cast, log: WriteLog) -> Story:
-    """Play the story on a control plane that nobody else uses and that writes `log`."""
+    """Play the story on a control plane of its own and that writes `log`."""
     playground = Playground(plane, lease_seconds=LEASE_SECONDS)
     playground.install()
     plane.apply(ROOT / "tests/compat/goshard/rbac.yaml")

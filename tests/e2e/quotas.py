@@ -311,7 +311,7 @@ class Stage:
 
 
 async def play(plane: ControlPlane) -> Story:
-    """Play the story on a control plane that nobody else uses."""
+    """Play the story on a control plane of its own."""
     playground = Playground(plane)
     (ring,) = yaml.safe_load((EXAMPLE / "sharder-values.yaml").read_text())["rings"]
     install_chart(plane, CHECKSUM, ring)

@@ -47,11 +47,11 @@ class Reference:
     """With all rights."""
 
     async def lead(self) -> None:
-        """Take the leader's Lease, which nobody has had yet."""
+        """Take the leader's Lease, which was never held."""
         await self._write_leader(IDENTITY, seconds=15, create=True)
 
     async def resign(self) -> None:
-        """Give the leader's Lease back, as its process does when it is told to stop."""
+        """Give the leader's Lease back, as its process does when it stops."""
         await self._write_leader("", seconds=1)
 
     async def register(self) -> None:
@@ -121,7 +121,7 @@ class Reference:
         await self.client.request("POST", SECRETS, body=body)
 
     async def drain(self, secret: PartialObject) -> None:
-        """Ask a Secret's shard to let go of it."""
+        """Drain a Secret."""
         await self._merge(f"{SECRETS}/{secret.metadata.name}", secret, {DRAIN: "true"})
 
     async def _merge(self, path: str, obj: PartialObject, labels: dict[str, str]) -> None:

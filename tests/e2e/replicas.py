@@ -56,7 +56,7 @@ class Replicas:
         self._service.lead_to(*map(self.playground.webhook_port, names))
 
     async def leader(self, client: Client) -> str:
-        """Return who holds the leader Lease, empty if nobody does."""
+        """Return the holder of the leader Lease, empty if it is not held."""
         lease = await leases(client).get(ObjectRef(SYSTEM, "sharder"))
         return (lease.spec.holder_identity or "").partition("_")[0]
 

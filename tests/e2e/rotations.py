@@ -135,7 +135,7 @@ def _request() -> Iterator[bytes]:
             "operation": "CREATE",
             "namespace": NAMESPACE,
             "name": "reviewed",
-            "userInfo": {"username": "somebody"},
+            "userInfo": {"username": "user"},
             "object": {
                 "apiVersion": "v1",
                 "kind": "Secret",

@@ -148,7 +148,7 @@ class Teller:
 
 
 async def play(plane: ControlPlane) -> Story:
-    """Play the story on a control plane that nobody else uses."""
+    """Play the story on a control plane of its own."""
     playground = Playground(plane, lease_seconds=LEASE_SECONDS)
     install_chart(plane, CHECKSUM)
     playground.install_example()

@@ -1,7 +1,7 @@
 """etcd forgets its history every two seconds and connections break: nothing is missed.
 
-Without the API server's watch cache each watch reads etcd itself.  So whoever resumes a watch, or
-asks for a next page, after a compaction is told that it has expired, and must list again.
+Without the API server's watch cache each watch reads etcd itself.  So a client that resumes a
+watch, or asks for a next page, after a compaction gets the answer 410, and must list again.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from tests.support.forwarder import Forwarder
 SECONDS = 40
 COMPACT_EVERY = 2.0
 CUT_EVERY = 15.0
-"""More than a back-off and twice a victim's Lease: behind a broken watch nobody is taken."""
+"""More than a back-off and twice a victim's Lease: behind a broken watch no Lease is taken."""
 OBJECTS = 600
 """More than a page."""
 STEADY = ("shard-0", "shard-1")

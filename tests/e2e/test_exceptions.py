@@ -35,7 +35,7 @@ from tests.support.eventually import eventually
 from tests.support.samples import total
 
 SHARD = "shard-a"
-"""A Lease for an hour, behind which nobody works."""
+"""A Lease for an hour without a working shard."""
 
 STRANGERS = 20_000
 """Objects of no concern: four times the bound, if each of them left but a kilobyte."""
@@ -63,7 +63,7 @@ def playground() -> Iterator[Playground]:
 
 @asynccontextmanager
 async def sharding(playground: Playground, name: str, **config: object) -> AsyncIterator[Client]:
-    """Run a sharder; yield a client of somebody who may do everything."""
+    """Run a sharder; yield a client that may do everything."""
     playground.start_sharder(name, gracefulShutDown="0s", **config)
     await wait_until_ready(playground, name)
     client = await connect(str(playground.plane.admin_kubeconfig))
@@ -206,7 +206,7 @@ async def test_a_label_that_is_stripped_is_written_less_and_less_often(
         async with stripping(client, directory) as called, watching(client) as seen:
             body: Json = {"metadata": {"name": "poor", "labels": {LABEL: "yes"}}}
             await client.request("POST", SECRET_PATH, body=body)
-            for number in range(40):  # somebody goes on working on it
+            for number in range(40):  # a client keeps writing it
                 note: Json = {"metadata": {"annotations": {"number": str(number)}}}
                 await client.request(
                     "PATCH", f"{SECRET_PATH}/poor", body=note, content_type=MERGE_PATCH
@@ -220,7 +220,7 @@ async def test_a_label_that_is_stripped_is_written_less_and_less_often(
         )["items"]
         ready = await _condition(playground, "Ready")
 
-    # A write that somebody else's overtakes changes nothing and is sent again at once.
+    # A write that loses a race changes nothing and is sent again at once.
     writes = calls[:1] + [later for earlier, later in pairwise(calls) if later - earlier > 0.5]
     waits = [later - earlier for earlier, later in pairwise(writes)]
     with capsys.disabled():
@@ -280,7 +280,7 @@ async def test_objects_of_no_concern_cost_no_memory_and_no_write(
             await _create_namespace(client, f"selected-{number}", selected=True)
         async with watching(client):
             await _create_namespace(client, "strangers", selected=False)
-            # Whoever reads a page for the first time needs the memory for a page.
+            # The first page that is read needs the memory for a page.
             await _create_strangers(client, 0, WARM_UP)
             await _resync(playground)
             pid = _pid(playground, "proud")

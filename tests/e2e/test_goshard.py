@@ -135,7 +135,7 @@ def test_a_shard_in_go_that_stood_still_ends_when_it_goes_on_and_writes_nothing(
     assert (story.paused_exit_code, story.written_late) == (1, set())
 
 
-def test_nobody_is_asked_to_move_when_a_shard_in_go_is_lost(story: Story) -> None:
+def test_no_object_is_drained_when_a_shard_in_go_is_lost(story: Story) -> None:
     drained = [change.drained for change in (story.stop, story.pause, story.kill)]
 
     assert drained == [frozenset()] * 3

@@ -91,7 +91,7 @@ def test_a_clean_stop_ends_with_exit_code_0(story: Story) -> None:
     assert story.exit_code == 0
 
 
-def test_nobody_is_asked_to_move_when_a_shard_is_lost(story: Story) -> None:
+def test_no_object_is_drained_when_a_shard_is_lost(story: Story) -> None:
     assert (story.kill.drained, story.leave.drained) == (frozenset(), frozenset())
 
 

@@ -262,7 +262,7 @@ async def test_a_shard_that_leaves_on_purpose_leaves_nothing_that_would_wait_for
     assert leaver not in at_release.values()
     assert len(history.drained(mark)) == len(moves) == 100
     assert [move for move in moves if move.asked is None] == []
-    # Nobody waits for who is dead: it takes longer than that to find a shard dead.
+    # No move waits for a dead shard: it takes longer than that to find a shard dead.
     assert max(move.waited for move in moves) < LEASE_SECONDS
     assert shared == []
 
@@ -346,7 +346,7 @@ async def _has_passed(replicas: Replicas, ring: OwnRing, passes: float) -> bool:
 
 
 async def _is_asked(history: History, mark: int) -> bool:
-    """Tell whether a shard was asked to let go of anything after `mark`."""
+    """Tell whether any object was drained after `mark`."""
     return bool(history.drained(mark))
 
 

@@ -1,4 +1,4 @@
-"""Both replicas are replaced one after the other while objects are created, and nobody notices.
+"""Both replicas are replaced one after the other while objects are created, and no user notices.
 
 The new replica comes first, as the chart's Deployment has it (maxSurge 1, maxUnavailable 0), and
 the API server reaches them through something that is as slow as a Service.

@@ -107,7 +107,7 @@ class Trace:
         return [
             f"{write.obj.metadata.name}: {last.owner} -> {write.owner}"
             for last, write in _departures(self.secrets)
-            # Who lets go leaves the Secret without owner: its ConfigMap goes first.
+            # A shard that releases a Secret leaves it without owner: its ConfigMap goes first.
             if write.owner and self._held(last.owner, write.revision)
         ]
 

@@ -30,7 +30,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Audit:
 @pytest.fixture(scope="session")
 def service(audit: Audit) -> Iterator[Service]:
     """On a control plane of its own: other tests install and remove the CRD."""
-    # Nobody may make a ring the owner of something without a right that the chart gives for it.
+    # Making a ring the owner of an object needs a right, which the chart grants.
     plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
     with ControlPlane(apiserver_flags=[*audit.flags, plugin]) as plane:
         service = Service(plane)

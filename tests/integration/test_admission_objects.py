@@ -1,4 +1,4 @@
-"""Objects of every shape get an owner, and nobody who creates them notices.
+"""Objects of every shape get an owner, and their creators do not notice.
 
 Every write here succeeds: `User` forgives no error.
 """
@@ -219,7 +219,9 @@ async def test_a_dry_run_of_an_update_shows_what_would_be(service: Service) -> N
     async with service.scene(CONFIGMAPS) as scene:
         obj = await scene.create(CONFIGMAPS, "config")
 
-        shown = await scene.author.label(CONFIGMAPS, obj, {scene.owner: "nobody"}, dry_run=True)
+        shown = await scene.author.label(
+            CONFIGMAPS, obj, {scene.owner: "no-such-shard"}, dry_run=True
+        )
 
         assert shown.metadata.labels == obj.metadata.labels
 

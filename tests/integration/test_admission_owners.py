@@ -126,7 +126,7 @@ async def test_a_forged_owner_of_an_object_that_is_there_is_put_back(service: Se
     async with service.scene(CONFIGMAPS) as scene:
         obj = await scene.create(CONFIGMAPS, "config")
 
-        for forged in (scene.shard("a"), scene.shard("b"), "nobody", "", None):
+        for forged in (scene.shard("a"), scene.shard("b"), "no-such-shard", "", None):
             after = await scene.author.label(CONFIGMAPS, obj, {scene.owner: forged})
 
             assert scene.owner_of(after) == scene.wanted(obj), forged
@@ -150,9 +150,9 @@ async def test_a_stripped_drain_is_put_back(service: Service) -> None:
         assert after.metadata.labels == obj.metadata.labels
 
 
-@pytest.mark.parametrize("forged", ["nobody", None])
+@pytest.mark.parametrize("forged", ["no-such-shard", None])
 @pytest.mark.parametrize("kind", [PODS, WIDGETS], ids=lambda kind: kind.id.resource)
-async def test_nobody_changes_the_owner_through_the_status(
+async def test_a_write_of_the_status_does_not_change_the_owner(
     service: Service, kind: Resource, forged: str | None
 ) -> None:
     async with service.scene(kind) as scene:
@@ -166,14 +166,14 @@ async def test_nobody_changes_the_owner_through_the_status(
         assert after.metadata.labels == {scene.owner: scene.wanted(obj)}
 
 
-async def test_nobody_changes_the_owner_of_a_namespace_through_its_status(
+async def test_a_write_of_its_status_does_not_change_the_owner_of_a_namespace(
     service: Service,
 ) -> None:
     async with service.scene(NAMESPACES) as scene:
         obj = await scene.until_owned(
             NAMESPACES, await scene.admin.get(NAMESPACES, scene.namespace)
         )
-        changes = {scene.owner: "nobody", scene.drain: "true"}
+        changes = {scene.owner: "no-such-shard", scene.drain: "true"}
 
         after = await scene.author.label(NAMESPACES, obj, changes, status=True)
 

@@ -1,4 +1,4 @@
-"""BoundedLoad on a real API server: ceilings hold, and whoever finds no room waits."""
+"""BoundedLoad on a real API server: ceilings hold, and objects without room wait."""
 
 import asyncio
 import time

@@ -24,7 +24,7 @@ VALUES = {**REQUIRED, "rings": [{"name": "web", "resources": RESOURCES}]}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """The chart as installed under a name and in a namespace that nobody else has."""
+    """The chart as installed under a name and in a namespace of its own."""
 
     name: str
     helm: Helm

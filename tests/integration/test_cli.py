@@ -48,7 +48,7 @@ def certificates(ring: RingName) -> Manifest:
 
 @pytest.fixture(scope="module")
 def on_call(ring: Ring) -> Path:
-    """Return the kubeconfig of somebody with the rights that docs/security.md has for them."""
+    """Return the kubeconfig of a user with the rights that docs/security.md lists for them."""
     (rights,) = (block.text for block in blocks("yaml") if "sharder-on-call" in block.text)
     ring.control_plane.apply(rights.replace("my-controller", ring.name))
     kubeconfig = ring.control_plane.kubeconfig("alice", groups=["on-call"])
@@ -232,9 +232,9 @@ def test_a_failure_is_reported_in_one_line(ring: Ring, command: str, message: st
 
 @pytest.mark.parametrize("command", ["rings", "certs", "certs rotate"])
 def test_a_missing_right_is_reported_in_one_line(ring: Ring, command: str) -> None:
-    nobody = ring.control_plane.kubeconfig(f"nobody-{ring.name}")
+    no_rights = ring.control_plane.kubeconfig(f"no-rights-{ring.name}")
 
-    done = ring.shell(f"sharder {command}", nobody)
+    done = ring.shell(f"sharder {command}", no_rights)
 
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "grant it in a Role or ClusterRole" in done.stderr

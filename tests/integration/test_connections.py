@@ -46,7 +46,7 @@ async def review(client: Client) -> str:
 
 
 @pytest.mark.parametrize("tls", [True, False])
-async def test_strangers_give_way_to_whoever_comes_and_never_a_client_that_sends_reviews(
+async def test_new_connections_close_those_of_strangers_and_never_those_that_send_reviews(
     tls: bool,
 ) -> None:
     context = strict_client() if tls else None
@@ -138,7 +138,7 @@ async def test_a_connection_is_closed_when_it_is_idle_however_many_reviews_came_
         assert await client.is_closed()
 
 
-async def test_where_nobody_is_idle_the_new_connection_is_closed() -> None:
+async def test_where_no_connection_is_idle_the_new_one_is_closed() -> None:
     slow = Slow()
     server = Server(slow.app, host=HOST, port=0, max_connections=1)
     await server.start()

@@ -261,7 +261,7 @@ async def test_a_shard_creates_main_objects_for_any_owner(cast: Cast) -> None:
     await cast.a.create(DEPLOYMENTS, f"main-{uuid.uuid4().hex[:8]}", {OWNER: B})
 
 
-@pytest.mark.parametrize("after", ["", B], ids=["nobody's", "given to another by the webhook"])
+@pytest.mark.parametrize("after", ["", B], ids=["no owner", "given to another by the webhook"])
 async def test_an_acknowledgement_passes(cast: Cast, after: str) -> None:
     name = await an_object(cast, DEPLOYMENTS, A, **{DRAIN: "true"})
 

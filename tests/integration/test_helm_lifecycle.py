@@ -159,7 +159,7 @@ async def remaining(release: Release) -> str:
 
 
 async def ours(release: Release) -> str:
-    """Return the webhook configurations and CRDs of the cluster, of which all are ours."""
+    """Return the webhook configurations and CRDs of the cluster: all are ours."""
     kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations,crd"
 
     async def without_crd() -> str:

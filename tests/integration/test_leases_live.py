@@ -1,4 +1,4 @@
-"""Whoever may create Leases may call one a shard: no user's write fails, no object goes there."""
+"""Any user with Leases can call one a shard: no write fails, and no object goes there."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ OBJECTS = 20
 
 @asynccontextmanager
 async def mallory(service: Service) -> AsyncIterator[User]:
-    """Act as somebody who may edit in the namespace `tenants`, and nothing else."""
+    """Act as a user who may edit in the namespace `tenants`, and nothing else."""
     kubeconfig = await asyncio.to_thread(service.plane.kubeconfig, "mallory")
     async with service.user(kubeconfig) as user:
         yield user

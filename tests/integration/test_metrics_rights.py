@@ -289,21 +289,23 @@ async def test_the_reviews_say_whose_a_token_is_and_what_its_owner_may(bench: Be
     try:
         reviews = KubeReviews(client)
         user = await reviews.identify(token)
-        nobody = await reviews.identify("made-up")
+        unknown = await reviews.identify("made-up")
         assert user is not None
         judged = [
             await reviews.may_read_metrics(user),
-            await reviews.may_read_metrics(User(username="somebody")),
+            await reviews.may_read_metrics(User(username="another")),
         ]
     finally:
         await client.close()
 
     assert user.username == f"system:serviceaccount:{SYSTEM}:{account}"
     assert "system:authenticated" in user.groups
-    assert (nobody, judged) == (None, [True, False])
+    assert (unknown, judged) == (None, [True, False])
 
 
-async def test_a_sharder_that_may_not_review_shows_nothing(bench: Bench, tmp_path: Path) -> None:
+async def test_a_sharder_without_the_right_to_review_shows_no_metrics(
+    bench: Bench, tmp_path: Path
+) -> None:
     account = bench.account()
     bench.grant(account)
     token = bench.token(account)

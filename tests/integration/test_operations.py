@@ -334,9 +334,9 @@ async def test_what_is_unknown_is_refused_in_one_line(
 
 
 async def test_a_missing_right_is_reported_in_one_line(ring: Ring) -> None:
-    nobody = ring.control_plane.kubeconfig(f"nobody-{ring.name}")
+    no_rights = ring.control_plane.kubeconfig(f"no-rights-{ring.name}")
 
-    done = ring.run("pause", kubeconfig=nobody)
+    done = ring.run("pause", kubeconfig=no_rights)
 
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "grant it in a Role or ClusterRole" in done.stderr

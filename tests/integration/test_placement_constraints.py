@@ -150,7 +150,7 @@ async def test_a_pin_to_a_shard_that_is_unknown_is_no_pin(service: Service, stra
     placement: Json = {"strategy": strategy}
 
     async with service.scene(CONFIGMAPS, placement=placement) as scene:
-        owners = await create_some(scene, 3, "lost", **{pin_label(scene.ring): "nobody"})
+        owners = await create_some(scene, 3, "lost", **{pin_label(scene.ring): "no-such-shard"})
 
         assert set(owners) <= scene.shards
 
@@ -339,7 +339,7 @@ async def test_with_bounded_load_the_automatic_ceilings_follow_the_weights(
 
 
 @every_sticking
-async def test_what_an_object_controls_gets_its_shard_whoever_creates_it(
+async def test_a_controlled_object_gets_the_shard_of_its_owner_from_any_creator(
     service: Service, strategy: str
 ) -> None:
     placement: Json = {"strategy": strategy, "perShardCapacity": 3}

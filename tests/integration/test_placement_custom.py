@@ -1,4 +1,4 @@
-"""Strategies that somebody has installed beside a running sharder."""
+"""Strategies that are installed beside a running sharder."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What objects and Leases say in vain: it never breaks an admission, and one Event tells."""
+"""Invalid labels and annotations: they never break an admission, and one Event reports them."""
 
 from typing import Final
 
@@ -131,7 +131,7 @@ async def test_who_creates_an_object_that_says_nonsense_is_warned(
 
 
 @pytest.mark.parametrize(
-    "where", ["nobody", "!!", "", LONG], ids=["nobody", "!!", "empty", "long"]
+    "where", ["no-such-shard", "!!", "", LONG], ids=["no-such-shard", "!!", "empty", "long"]
 )
 @pytest.mark.parametrize("strategy", ["ConsistentHash", "BoundedLoad"])
 async def test_where_an_object_claims_to_be_sent_counts_for_nothing(

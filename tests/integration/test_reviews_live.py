@@ -282,7 +282,7 @@ async def test_what_the_server_takes_without_us_it_takes_with_us(stage: Stage, c
 
 
 def is_placed(ring: RingSnapshot, resource: Resource, new: PartialObject) -> bool:
-    """Whether a new object is where the ring wants it, and nobody is asked to let it go."""
+    """Whether a new object is where the ring wants it, and is not draining."""
     group = resource.id.group
     obj = PartialObject(
         api_version=f"{group}/{resource.version}" if group else resource.version,

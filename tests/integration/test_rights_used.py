@@ -40,14 +40,14 @@ Objects: TypeAlias = list[tuple[Resource, PartialObject]]
 MAIN: Final = (CONFIGMAPS, SECRETS, PODS, NAMESPACES, WIDGETS, PLANETS)
 """All that the session's sharder may shard out."""
 
-OF_EVERYBODY: Final = {
+OF_ALL_CLIENTS: Final = {
     # Who it is, for its own writes must not be undone (the API server's system:basic-user).
     Right("create", "authentication.k8s.io", "selfsubjectreviews"),
     # In which version a ring's resources are served, and as which kind (system:discovery).
     Right("get", "", "/api/v1"),
     Right("get", "", "/apis/*"),
 }
-"""Used and not granted: whoever has authenticated may do so."""
+"""Used and not granted: every authenticated client has these rights."""
 
 FINALIZERS: Final = Right("update", "sharding.timebertt.dev", "controllerrings/finalizers")
 WITHOUT_REQUEST: Final = {
@@ -91,7 +91,7 @@ async def evacuate(scene: Scene, letter: str, objects: Objects, *, to: str) -> N
     await scene.join(to)
     annotations: Json = {EVACUATE_ANNOTATION: "true"}
     await scene.describe_lease(letter, {"metadata": {"annotations": annotations}})
-    # None is let go before all drain: the pass would come upon it, and assign it at once.
+    # None is released before all drain: the pass would find it, and assign it at once.
     draining = [(of, await scene.until_draining(of, obj)) for of, obj in objects]
     for of, obj in draining:
         await scene.acknowledge(of, obj)
@@ -140,8 +140,8 @@ async def test_the_metrics_are_scraped(service: Service) -> None:
 async def test_the_rights_used_are_the_rights_granted(service: Service, audit: Audit) -> None:
     async def are_equal() -> None:
         rights = granted(service.plane, SYSTEM, ACCOUNT)
-        used = {exercised(each, rights | OF_EVERYBODY) for each in audit.asked()}
-        assert used == (rights - WITHOUT_REQUEST) | OF_EVERYBODY
+        used = {exercised(each, rights | OF_ALL_CLIENTS) for each in audit.asked()}
+        assert used == (rights - WITHOUT_REQUEST) | OF_ALL_CLIENTS
 
     await eventually(are_equal, within=WITHIN)
 

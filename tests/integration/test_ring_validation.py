@@ -1,4 +1,4 @@
-"""What the API server says to somebody who writes a ring, with the real sharder behind it."""
+"""What the API server answers to writes of a ring, with the real sharder behind it."""
 
 import asyncio
 import json
@@ -185,7 +185,7 @@ async def test_a_ring_that_may_surprise_is_taken_with_a_warning_for_each_reason(
     await until_refused(service)
     ring = manifest(
         resources=[{"resource": "secrets"}, {"group": "example.com", "resource": "gizmos"}],
-        namespaceSelector={"matchLabels": {"example.com/nobody": "has"}},
+        namespaceSelector={"matchLabels": {"example.com/no-namespace": "has"}},
     )
 
     said = await kubectl(service, "create", "-f", "-", stdin=ring)

@@ -293,7 +293,7 @@ async def test_another_shards_configmap_is_left_alone(bench: Bench) -> None:
     async with bench.shard("a") as shard:
         ref = await bench.create_secret(shard.name, "v1")
         made = await eventually(lambda: bench.checksums(ref), within=WITHIN)
-        theirs: Json = {"metadata": {"labels": {bench.owner: "somebody"}}}
+        theirs: Json = {"metadata": {"labels": {bench.owner: "another"}}}
         await bench.configmaps.patch(made.metadata.ref, theirs)
 
         await bench.write(ref, "v2")
@@ -421,7 +421,7 @@ async def test_a_shard_that_wakes_up_after_its_lease_was_stolen_writes_nothing(
         shard.send(signal.SIGSTOP)
         await bench.write(ref, "v2")
         await bench.steal(shard)
-        await bench.label(ref, {bench.owner: "somebody"})
+        await bench.label(ref, {bench.owner: "another"})
         # Longer than the renew deadline, as when the sharder gives a shard up.
         await never(lambda: bench.has_checksum(ref, "v2"), during=4)
 

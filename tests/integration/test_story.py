@@ -102,13 +102,13 @@ async def objects_of(scene: Scene, letter: str) -> list[PartialObject]:
     return list(await scene.admin.find(CONFIGMAPS, label, namespace=scene.namespace))
 
 
-async def let_go(scene: Scene, letter: str) -> None:
+async def acknowledge_all(scene: Scene, letter: str) -> None:
     """Acknowledge the drains of all objects of a shard."""
     for obj in await objects_of(scene, letter):
         await scene.acknowledge(CONFIGMAPS, await scene.until_draining(CONFIGMAPS, obj))
 
 
-async def test_an_evacuation_is_told_and_counted_as_it_goes(service: Service) -> None:
+async def test_an_evacuation_reports_its_progress(service: Service) -> None:
     async with filled(service) as (scene, observer):
         await observer.until_event("ShardJoined", scene.shard("a"), scene.shard("b"))
 
@@ -117,7 +117,7 @@ async def test_an_evacuation_is_told_and_counted_as_it_goes(service: Service) ->
         await observer.until_event("ShardEvacuating", scene.shard("b"), f"{EACH} objects")
         await observer.until_status(lambda status: status.draining == EACH)
         assert await observer.metric("draining_objects") == EACH
-        await let_go(scene, "b")
+        await acknowledge_all(scene, "b")
         await observer.until_status(counted(scene, a=2 * EACH, b=0))
         await observer.until_event("ShardEvacuated", scene.shard("b"), f"{EACH} objects")
 

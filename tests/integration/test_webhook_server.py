@@ -428,7 +428,7 @@ async def test_a_retired_server_ends_connections_with_their_next_answer() -> Non
 
 
 class Slow:
-    """An application whose answers wait until they are let go."""
+    """An application whose answers wait until a test releases them."""
 
     def __init__(self) -> None:
         self.entered = asyncio.Event()

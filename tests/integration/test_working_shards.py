@@ -204,7 +204,7 @@ async def _create_many(scene: Scene, author: User) -> None:
 
 
 async def _acquire(kubeconfig: Path, scene: Scene, letter: str) -> int:
-    """Acquire a Lease as soon as nobody holds it; return the revision of that."""
+    """Acquire a Lease as soon as it is not held; return the revision of that."""
     client = await connect(str(kubeconfig))
     store, ref = leases(client, namespace=CONTROLLERS), ObjectRef(CONTROLLERS, scene.shard(letter))
 

@@ -200,7 +200,7 @@ STATES: Final[dict[str, Callable[[Stage], Awaitable[None]]]] = {
 
 
 @pytest.mark.parametrize("name", STATES)
-async def test_each_state_is_told_in_words_and_fits_every_screen(name: str) -> None:
+async def test_each_state_is_shown_in_words_and_fits_every_screen(name: str) -> None:
     async with stage() as on:
         await STATES[name](on)
         await on.picture(name)

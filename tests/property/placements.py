@@ -19,7 +19,7 @@ STICKING = tuple(name for name in StrategyName if name not in FOLLOWING)
 
 FIVE = tuple(ShardName(f"shard-{letter}") for letter in "abcde")
 STRANGER = ShardName("shard-x")
-"""A shard of which the ring knows nothing."""
+"""A shard that the ring does not know."""
 
 weights = st.sampled_from([1.0, 1.0, 0.1, 2.5])
 regions = st.sampled_from(["", "r", "s"])
@@ -29,7 +29,7 @@ seldom = st.sampled_from([False] * 4 + [True])
 
 
 def emptiest(_: Demand, candidates: Sequence[Shard], counts: Counts) -> ShardName:
-    """A strategy such as somebody might install."""
+    """A strategy such as a user might install."""
     return min(candidates, key=lambda found: (counts.on(found.name), found.name)).name
 
 
@@ -65,7 +65,7 @@ def specs(draw: st.DrawFn, strategies: Sequence[StrategyName]) -> PlacementSpec:
 
 @st.composite
 def layouts(draw: st.DrawFn, strategies: Sequence[StrategyName] = STICKING) -> Layout:
-    """A ring of up to five shards, some of which may be away."""
+    """A ring of up to five shards; some can be away."""
     ring = tuple(draw(shards(name)) for name in FIVE[: draw(st.integers(1, 5))])
     away = draw(st.sets(st.sampled_from(FIVE), max_size=2))
     return layout_of(ring, draw(specs(strategies)), away)
@@ -129,7 +129,7 @@ plain_objects = st.integers(0, 30).map(
 def after(objects: Iterable[Placed], found: Distribution, of: Layout) -> list[Placed]:
     """Return the objects where they belong.
 
-    Nobody takes the label of a lost shard off an object that belongs nowhere.
+    An object that belongs nowhere keeps the label of its lost shard.
     """
     moved = []
     for one in objects:

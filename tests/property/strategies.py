@@ -128,7 +128,7 @@ def reviews(draw: st.DrawFn, *, operation: Literal["CREATE", "UPDATE"]) -> Revie
 
 @st.composite
 def acknowledgements(draw: st.DrawFn) -> Review:
-    """An update by which an object loses its owner and its drain label, by anybody."""
+    """An update by any client that removes the owner label and the drain label."""
     new = draw(objects)
     kept = {k: v for k, v in (new.metadata.labels or {}).items() if k not in {OWNER, DRAIN}}
     owner, drain = draw(few_shards), draw(st.sampled_from(["true", ""]))
@@ -154,7 +154,7 @@ def acknowledgements(draw: st.DrawFn) -> Review:
 leases: st.SearchStrategy[Lease] = st.builds(
     lease,
     st.sampled_from([A, A, A, B]),
-    holder=st.sampled_from([SELF, SELF, SELF, "", None, SHARDER_IDENTITY, "somebody-else"]),
+    holder=st.sampled_from([SELF, SELF, SELF, "", None, SHARDER_IDENTITY, "another-client"]),
     seconds=st.sampled_from([15, 15, 15, 1, 40, 0, 9999, None]),
     namespace=st.sampled_from(["default", "default", "default", "other"]),
     of=st.sampled_from(["demo", "demo", "demo", "other"]),

@@ -113,7 +113,7 @@ def test_an_owner_loses_an_object_only_if_asked_or_by_the_sharder(
 
 
 @given(updates, snapshots)
-def test_nobody_but_the_sharder_starts_or_ends_a_drain_of_an_object_that_stays(
+def test_only_the_sharder_starts_or_ends_a_drain_of_an_object_that_stays(
     review: Review, snapshot: RingSnapshot
 ) -> None:
     assert review.old is not None

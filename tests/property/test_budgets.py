@@ -52,7 +52,7 @@ class Writer:
             self.open[drain] = (shard, when)
             self.budget.written(drain, self.now)
 
-    def let_go(self) -> None:
+    def acknowledge(self) -> None:
         if self.open:
             drain = next(iter(self.open))
             del self.open[drain]
@@ -61,7 +61,7 @@ class Writer:
 
 steps = st.tuples(
     pauses,
-    st.sampled_from(["begin", "begin", "begin", "end", "end", "fail", "let go"]),
+    st.sampled_from(["begin", "begin", "begin", "end", "end", "fail", "acknowledge"]),
     st.sampled_from([A, B]),
     st.floats(0, 1),
 )
@@ -73,8 +73,8 @@ def carry_out(writer: Writer, step: tuple[float, str, ShardName, float]) -> None
     match what:
         case "begin":
             writer.begin(shard)
-        case "let go":
-            writer.let_go()
+        case "acknowledge":
+            writer.acknowledge()
         case _:
             writer.end(share, fails=what == "fail")
 

@@ -125,7 +125,7 @@ class Rotations(RuleBasedStateMachine):
                 return
 
     @rule(number=numbers)
-    def look_in_vain(self, number: int) -> None:
+    def look_and_fail(self, number: int) -> None:
         self.scene.secrets.fail(Unavailable("busy"))
         self.look(number)
         self.scene.secrets._state.faults.clear()
@@ -138,7 +138,7 @@ class Rotations(RuleBasedStateMachine):
 
     @rule()
     def publish(self) -> None:
-        """Apply the webhook configuration, as whoever leads does."""
+        """Apply the webhook configuration, as the leader does."""
         if self.leading in self.running:
             self.do(self.scene.publish(self.running[self.leading].serves))
 

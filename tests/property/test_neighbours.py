@@ -34,7 +34,7 @@ from tests.support.values_steering import LEAST, SPREAD, known, steered
 
 THEIRS, MINE, MAX_PASSES = 12, 9, 40
 PIN = pin_label(DEMO)
-SOMEBODY = Writer(username="somebody")
+USER = Writer(username="user")
 SPECS = (bounded(), bounded(per_shard=8), SPREAD, LEAST)
 
 
@@ -145,14 +145,14 @@ class Shared:
         return leaving.items()
 
     def _carry_out(self, found: PartialObject, step: Step) -> bool:
-        """Write what the step asks for; a shard lets go at once."""
+        """Write what the step asks for; a shard acknowledges at once."""
         reservation = reservation_of(self.ring, found, step)
         if reservation is not None and self.ring.tally is not None:
             self.ring.tally.assume(reservation)
         meta = found.metadata
         match step:
             case Drain():
-                self._let_go(written(found, patches.drain(self.ring, meta, step.to)))
+                self._acknowledge(written(found, patches.drain(self.ring, meta, step.to)))
             case Withdraw():
                 self._store(written(found, patches.withdraw(self.ring, meta)))
             case Assign():
@@ -161,7 +161,7 @@ class Shared:
                 return False
         return self._objects[meta.name] != found
 
-    def _let_go(self, draining: PartialObject) -> None:
+    def _acknowledge(self, draining: PartialObject) -> None:
         known(self.ring, draining)
         labels = {"owner_label": self.ring.owner_label, "drain_label": self.ring.drain_label}
         new = written(draining, patches.acknowledge(draining.metadata, **labels))
@@ -176,7 +176,7 @@ class Shared:
             resource=WIDGETS,
             obj=new,
             old=old,
-            writer=SOMEBODY,
+            writer=USER,
         )
         return admitted(new, decide(review, self.ring, frozenset()).operations)
 

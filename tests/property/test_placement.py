@@ -75,7 +75,7 @@ def test_no_shard_has_more_than_it_may_have(of: Layout, objects: list[Placed]) -
 
 
 @given(layouts(), rings_full())
-def test_nobody_has_to_give_up_anything_afterwards(of: Layout, objects: list[Placed]) -> None:
+def test_a_new_distribution_exceeds_no_ceiling(of: Layout, objects: list[Placed]) -> None:
     found = distribute(objects, Placer(of))
 
     tally = counted(after(objects, found, of))
@@ -95,7 +95,7 @@ def test_no_pool_has_more_than_it_may_have(of: Layout, objects: list[Placed]) ->
 
 
 @given(plain_layouts(), plain_objects)
-def test_bounded_load_gives_nobody_more_than_its_share_rounded_up(
+def test_bounded_load_gives_no_shard_more_than_its_share_rounded_up(
     of: Layout, objects: list[Placed]
 ) -> None:
     found = distribute(objects, Placer(of))
@@ -149,7 +149,7 @@ def test_what_is_pinned_to_an_available_shard_goes_to_no_other(
     found = distribute(objects, Placer(of))
 
     for one in objects:
-        # Nobody waits for a shard that gets nothing who has had another one.
+        # An object that had a shard does not wait for a closed one.
         waits = one.demand.pin not in of.closed or one.demand.current is None
         if one.demand.pin in of.names and waits:
             owner = found.choices[one.demand.identity].shard

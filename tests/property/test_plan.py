@@ -88,7 +88,7 @@ def carried_out(of: PartialObject, step: Step, by: RingSnapshot) -> PartialObjec
     assert_never(step)
 
 
-def let_go(of: PartialObject, by: RingSnapshot) -> PartialObject:
+def acknowledged(of: PartialObject, by: RingSnapshot) -> PartialObject:
     """The object after its shard has acknowledged the drain, and admission has seen it."""
     after = written(of, patches.acknowledge(of.metadata, owner_label=OWNER, drain_label=DRAIN))
     writer = Writer(
@@ -147,7 +147,7 @@ def test_an_object_comes_to_rest_after_two_steps_and_one_acknowledgement(
 ) -> None:
     asked = carried_out(of, step_for(of, by), by)
     drained = isinstance(step_for(of, by), Drain)
-    free = let_go(asked, by) if drained else asked
+    free = acknowledged(asked, by) if drained else asked
 
     resting = carried_out(free, step_for(free, by), by)
 

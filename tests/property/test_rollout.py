@@ -32,7 +32,7 @@ from tests.support.values_placement import BOUNDED, CONSISTENT, RENDEZVOUS, shar
 from tests.support.values_steering import LEAST, SPREAD, known, steered
 
 SHARDS, OBJECTS, MAX_PASSES = 5, 100, 20
-SOMEBODY = Writer(username="somebody")
+USER = Writer(username="user")
 
 
 class Rollout:
@@ -94,12 +94,14 @@ class Rollout:
         return leaving.items()
 
     def _carry_out(self, found: PartialObject, step: Step) -> bool:
-        """Write what the step asks for; a shard lets go at once."""
+        """Write what the step asks for; a shard acknowledges at once."""
         reservation = reservation_of(self._ring, found, step)
         if reservation is not None and self._ring.tally is not None:
             self._ring.tally.assume(reservation)
         if isinstance(step, Drain):
-            self._store(self._let_go(written(found, patches.drain(*self._at(found), step.to))))
+            self._store(
+                self._acknowledge(written(found, patches.drain(*self._at(found), step.to)))
+            )
             self.moves[found.metadata.name] += 1
         elif isinstance(step, Withdraw):
             self._store(written(found, patches.withdraw(*self._at(found))))
@@ -110,11 +112,11 @@ class Rollout:
     def _at(self, found: PartialObject) -> tuple[RingSnapshot, ObjectMeta]:
         return self._ring, found.metadata
 
-    def _let_go(self, draining: PartialObject) -> PartialObject:
+    def _acknowledge(self, draining: PartialObject) -> PartialObject:
         known(self._ring, draining)
         labels = {"owner_label": self._ring.owner_label, "drain_label": self._ring.drain_label}
-        letting_go = written(draining, patches.acknowledge(draining.metadata, **labels))
-        return self._answered(letting_go, draining)
+        released = written(draining, patches.acknowledge(draining.metadata, **labels))
+        return self._answered(released, draining)
 
     def _created(self, new: PartialObject) -> PartialObject:
         return known(self._ring, self._answered(new, None))
@@ -125,7 +127,7 @@ class Rollout:
             resource=WIDGETS,
             obj=new,
             old=old,
-            writer=SOMEBODY,
+            writer=USER,
         )
         decision = decide(review, self._ring, frozenset())
         assert decision.assigned is not None

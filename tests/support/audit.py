@@ -1,4 +1,4 @@
-"""What somebody does on a control plane and what they may do, both as the API server has it."""
+"""What a client does on a control plane, and its rights, both from the API server."""
 
 from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase

@@ -1,4 +1,4 @@
-"""Replicas that look after one Secret, and an API server that trusts what it is told."""
+"""Replicas that look after one Secret, and an API server that trusts the CA bundle it gets."""
 
 import asyncio
 from datetime import timedelta

@@ -81,7 +81,7 @@ Hook = Callable[[Call], Awaitable[None]]
 
 
 class Tally:
-    """A meter that keeps what it is told."""
+    """Metrics that keep what they get."""
 
     def __init__(self) -> None:
         self.moves = 0
@@ -492,14 +492,14 @@ class Cluster:
     async def label(
         self, obj: PartialObject, resource: GroupResource, **labels: str | None
     ) -> PartialObject:
-        """Change an object's labels as somebody else: `owner` and `drain` are the ring's."""
+        """Change an object's labels as another client: `owner` and `drain` are the ring's."""
         ours = {"owner": OWNER, "drain": DRAIN}
         changes: Json = {ours.get(key, key): value for key, value in labels.items()}
         body: Json = {"metadata": {"labels": changes}}
         return await self.store(resource).patch(obj.metadata.ref, body)
 
     async def acknowledge(self, obj: PartialObject, resource: GroupResource) -> None:
-        """Let go of an object as its shard does."""
+        """Acknowledge a drain as the shard does."""
         await self.label(obj, resource, owner=None, drain=None)
 
     async def delete(self, obj: PartialObject, resource: GroupResource) -> None:
@@ -525,7 +525,7 @@ class Cluster:
 
 
 class Told:
-    """A subscriber that keeps what it is told."""
+    """A subscriber that keeps what it gets."""
 
     def __init__(self) -> None:
         self.rings: list[RingName] = []

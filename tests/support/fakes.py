@@ -32,7 +32,7 @@ WEBHOOKS = Resource(
 
 
 class FakeRings(FakeStore[ControllerRing]):
-    """ControllerRings, of which some cannot be read; views of them refuse those."""
+    """ControllerRings; some cannot be read, and views of them refuse those."""
 
     def __init__(self) -> None:
         super().__init__(ControllerRing, RINGS)

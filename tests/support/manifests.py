@@ -10,7 +10,7 @@ FOLDER = ROOT / "tests/compat/manifests"
 RINGS = FOLDER / "rings.yaml"
 SERVICE, URL = CONFIGS = (FOLDER / "config-service.yaml", FOLDER / "config-url.yaml")
 MAPS = {"matchLabels", "annotations"}
-"""Fields whose keys are anybody's."""
+"""Fields whose keys are free."""
 
 
 def fields_of(tree: object, path: str = "") -> Iterator[str]:

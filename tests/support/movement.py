@@ -20,7 +20,7 @@ from tests.support.values import DEMO
 SOON = 0.1
 """Longer than acknowledgements are gathered, shorter than the delay of other exceptions."""
 SYNC_PERIOD = 300.0
-"""Seconds between two passes over a ring of which all can be placed."""
+"""Seconds between two passes over a ring whose objects can all be placed."""
 
 
 class Moving:

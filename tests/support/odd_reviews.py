@@ -126,7 +126,7 @@ def _object(rng: Random) -> Tree:
 
 
 def _old(rng: Random, new: Tree) -> Tree:
-    """Return what the object was: often with other labels only, as while a shard lets go."""
+    """Return what the object was: often with other labels only, as while a shard acknowledges."""
     if rng.random() < 0.3:
         return _object(rng)
     metadata = new.get("metadata")

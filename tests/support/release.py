@@ -1,8 +1,8 @@
 """The chart as a release on a control plane of its own, and a sharder that runs from it.
 
 The sharder is a process with the configuration of the release and a token of its ServiceAccount
-that is bound to a Pod, for there is no kubelet.  The API server is told to call the Service of the
-release, which leads nowhere: what counts here is what is written.
+that is bound to a Pod, for there is no kubelet.  The API server calls the Service of the release,
+which leads nowhere: these tests only look at what is written.
 """
 
 import asyncio

@@ -154,7 +154,7 @@ def _read(data: bytes) -> _Asked | None:
 
 
 def _object(pairs: list[tuple[str, Json]]) -> Json:
-    """Let the last member of a name count, but for those by which a review is told from junk."""
+    """Let the last member of a name count, except those that tell a review from junk."""
     names = [name for name, _ in pairs]
     if names.count("request") > 1 or names.count("uid") > 1:
         raise ValueError

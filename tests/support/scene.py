@@ -1,7 +1,7 @@
 """A ring of a test's own, and the hands of everybody in it.
 
-Shards are Leases for an hour and nothing else: nobody works, nobody acknowledges, until a test
-does.
+Shards are Leases for an hour and nothing else: no process works or acknowledges, until a
+test does.
 """
 
 import uuid
@@ -92,7 +92,7 @@ class Scene:
         raise AssertionError("no such name")
 
     def names_on_each(self, of: Resource, count: int) -> list[str]:
-        """Return names of which the ring gives so many to each shard that is there now."""
+        """Return names so that the ring gives `count` of them to each shard that is there now."""
         return [name for name, _ in self._spread(of, count)]
 
     def _spread(self, of: Resource, count: int) -> list[tuple[str, ShardName]]:
@@ -245,11 +245,11 @@ class Scene:
         await eventually(counted, within=WITHIN)
 
     async def acknowledge(self, of: Resource, obj: PartialObject) -> PartialObject:
-        """Let go of an object as its shard does."""
+        """Acknowledge a drain as the shard does."""
         return await self.author.label(of, obj, {self.owner: None, self.drain: None})
 
     async def until_draining(self, of: Resource, obj: PartialObject) -> PartialObject:
-        """Wait until an object's shard is asked to let go of it."""
+        """Wait until an object is draining."""
 
         async def draining() -> PartialObject:
             now = await self.get(of, obj)

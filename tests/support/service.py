@@ -1,7 +1,7 @@
 """A sharder that runs on a real control plane, and everybody who has to do with it.
 
 The sharder is a process with the chart's rights.  Shards are Leases for an hour and nothing else:
-nobody works, nobody acknowledges, until a test does.  Each test has a ring and namespaces of its
+no process works or acknowledges, until a test does.  Each test has a ring and namespaces of its
 own, so that one service serves a whole session.
 """
 
@@ -78,12 +78,12 @@ class Service:
         return (await asyncio.to_thread(self.playground.scrape)).splitlines()
 
     def pod(self, name: str, namespace: str) -> Path:
-        """Create a Pod that nobody runs; return a kubeconfig with the token that it would have."""
+        """Create a Pod that no kubelet runs; return a kubeconfig with the token it would have."""
         return self.plane.token_kubeconfig(namespace, ACCOUNT, pod=name)
 
     @asynccontextmanager
     async def user(self, kubeconfig: Path | None = None) -> AsyncIterator[User]:
-        """Connect as somebody; by default as a person who may write all objects."""
+        """Connect as a user; by default as one who may write all objects."""
         client = await connect(str(kubeconfig or self.author))
         try:
             yield User(client)

@@ -51,7 +51,7 @@ class OnShard(Protocol):
 
 
 class Racing(FakeStore[Lease]):
-    """Somebody else writes right before each of the next writes."""
+    """Another client writes right before each of the next writes."""
 
     races = 0
 
@@ -65,7 +65,7 @@ class Racing(FakeStore[Lease]):
 
 
 class ScriptedClock(FakeClock):
-    """Time passes when somebody sleeps, and then the next thing of the script happens."""
+    """Time passes when a task sleeps, and then the next event of the script happens."""
 
     def __init__(self, *script: Act) -> None:
         super().__init__()

@@ -44,7 +44,7 @@ CONTENT: Final[Mapping[str, Mapping[str, Json]]] = {
 
 
 class User:
-    """Somebody who writes objects; nothing that fails is forgiven."""
+    """A user who writes objects; any failure fails the test."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -104,7 +104,7 @@ def tally(held: Mapping[ShardName | None, int]) -> Tally:
 
 
 class Members(NoCounts):
-    """Counts of the members of one group, of which there may be more than anybody could list."""
+    """Counts of the members of one group, which can be too many to list."""
 
     def __init__(self, on: Mapping[ShardName, int]) -> None:
         self._on = on

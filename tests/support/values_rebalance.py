@@ -65,7 +65,7 @@ def many(on: str, number: int) -> list[LoadedObject]:
     return [obj(f"{on}{index}", on) for index in range(number)]
 
 
-def anybody(_: str, __: ShardName) -> bool:
+def admits_all(_: str, __: ShardName) -> bool:
     """Every object may be on every shard."""
     return True
 
@@ -76,7 +76,7 @@ def run(
     objects: Iterable[LoadedObject],
     *,
     budget: int = 100,
-    admits: Admits = anybody,
+    admits: Admits = admits_all,
 ) -> Outcome:
     """Rebalance."""
     return ended(rebalancing(policy, shards, objects, budget=budget, admits=admits))

@@ -1,7 +1,7 @@
 """Check our placement against vectors: python -m tests.vectors FILE…
 
-A file of vectors holds facts about another implementation.  Which one is told by a member that
-only its files have; each has a module here.
+A file of vectors holds facts about another implementation.  A member that only its files
+have names it; each has a module here.
 """
 
 from collections.abc import Callable, Iterator, Mapping

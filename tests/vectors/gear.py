@@ -51,7 +51,7 @@ ENDS: Final[Mapping[str, Draw]] = {
     "first": lambda demand, total: 0,
     "last": lambda demand, total: total - 1,
 }
-"""Draws of which all others lie in between."""
+"""The lowest and the highest draws."""
 
 WITHOUT_MEANING: Final = {
     "same, move within the same district (gear_exists_in_district)": (
@@ -63,7 +63,7 @@ WITHOUT_MEANING: Final = {
     "reserve_given_uid 6001 on 1..100": "objects have no uid to ask for",
     "add_node without region but with zone, with region but no zone, unknown region, "
     "unknown zone, node already in a district, node holding gears, wrong node profile": (
-        "a Lease says where its shard is, and nobody has to admit it"
+        "a Lease says where its shard is, and no admission is needed"
     ),
 }
 """Cases that we have nothing for, and why."""

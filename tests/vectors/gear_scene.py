@@ -80,7 +80,7 @@ class Scene:
         )
 
     def add(self, shard: Shard, held: int, members: int = 0, *, offered: bool = True) -> None:
-        """Put a shard there that holds objects, of which some are members of the group."""
+        """Put a shard there that holds objects; `members` of them are in the group."""
         (self._available if offered else self._others)[shard.name] = shard
         for index in range(held):
             entry = Entry(shard.name, (GROUP,) if index < members else ())

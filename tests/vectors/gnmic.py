@@ -111,7 +111,7 @@ def check(data: bytes) -> Iterator[Result]:
 def distributed(
     targets: Iterable[str], pods: int, given: int = 0, before: Pods | None = None
 ) -> dict[str, int | None]:
-    """Return where we place targets that are on the pods `before`, some of which may be gone.
+    """Return where we place targets that are on the pods `before`; some can be gone.
 
     `given` is the capacity of each pod, 0 the automatic one.
     """

@@ -85,7 +85,7 @@ def object_like(pod: Pod, shard: ShardName = NODE, kept: str = "") -> LoadedObje
 def candidates(case: Proposal) -> list[str]:
     """Return what may leave the node as it stands, the first to be moved first.
 
-    Whoever would be first is kept next time, until nobody is left.  The target gets better by
+    The one that would be first is kept next time, until none is left.  The target gets better by
     whatever it gets, so that what neither harms nor helps the node may leave it as well.
     """
     kept = {pod.name for pod in case.pods} - set(_removable(case.pods, case.removable))
@@ -349,7 +349,7 @@ def _moves(
     policy = RebalancePolicy(
         strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold, min_gain=min_gain
     )
-    steps = rebalancing(policy, shards, objects, budget=budget, admits=_anybody)
+    steps = rebalancing(policy, shards, objects, budget=budget, admits=_admits_all)
     return ended(steps).moves
 
 
@@ -360,7 +360,7 @@ def _selected(
     policy = RebalancePolicy(strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold)
     sides = {side.name: side for side in _sides(nodes)}
     measure = measure_of(policy, sides.values())
-    chosen = Search(measure, sides, _anybody).sources()
+    chosen = Search(measure, sides, _admits_all).sources()
     found = sum(mean_and_sigma([side.number for side in sides.values()]))
     return found, sorted(side.name for side in chosen)
 
@@ -371,7 +371,7 @@ def _sides(nodes: Mapping[ShardName, Mapping[str, float]]) -> Iterator[ShardSide
         yield ShardSide(shard, [LoadedObject(name, name, load)])
 
 
-def _anybody(_: str, __: ShardName) -> bool:
+def _admits_all(_: str, __: ShardName) -> bool:
     return True
 
 

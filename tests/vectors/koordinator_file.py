@@ -142,7 +142,7 @@ class Sorter(msgspec.Struct, frozen=True):
 
 
 class Defaults(msgspec.Struct, frozen=True, rename="camel"):
-    """Arguments of the plugin that nobody gives."""
+    """Arguments of the plugin that are not set."""
 
     paused: bool
     dry_run: bool

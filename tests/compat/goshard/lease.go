@@ -29,10 +29,10 @@ func (l *workLock) isHeld() bool {
 	return renewed != nil && time.Since(*renewed) < l.deadline
 }
 
-// Get is called by client-go when a renewal was refused: somebody else has written to the Lease.
+// Get is called by client-go when a renewal was refused: another client has written to the Lease.
 func (l *workLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
-	// That somebody may only have changed a label.  If not, the shard has lost its Lease (rule 1),
+	// That client may only have changed a label.  If not, the shard has lost its Lease (rule 1),
 	// and that it was released is no reason to take it again: its objects are given away.
 	if err == nil && record.HolderIdentity != l.Identity() && l.renewed.Swap(nil) != nil {
 		l.abandon()

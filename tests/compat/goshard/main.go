@@ -90,7 +90,7 @@ func run(ctx context.Context) error {
 	}
 	elector.Run(electing)
 	if ctx.Err() == nil {
-		return errors.New("the Lease is or may be somebody else's")
+		return errors.New("another client holds the Lease, or may hold it")
 	}
 	return nil
 }

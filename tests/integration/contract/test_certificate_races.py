@@ -27,7 +27,7 @@ BEFORE: Mapping[str, dict[str, Json] | None] = {
 
 
 class Race:
-    """Replicas of one installation, of which none leads."""
+    """Replicas of one installation; none leads."""
 
     def __init__(self, client: Client, ref: ObjectRef) -> None:
         self.ref = ref
@@ -36,7 +36,7 @@ class Race:
         self._runners = [self._replica() for _ in range(REPLICAS)]
 
     async def prepare(self, data: dict[str, Json] | None) -> None:
-        """Let the Secret be as somebody has left it."""
+        """Let the Secret be as another client has left it."""
         try:
             meta = (await self.secrets.get(self.ref)).metadata
         except NotFound:

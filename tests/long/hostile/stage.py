@@ -23,7 +23,7 @@ from tests.support.forwarder import Forwarder
 
 LEASE_SECONDS: Final = 5
 USERS, BUSY, TENANT, ELSEWHERE = "users", "busy", "tenant", "elsewhere"
-"""Namespaces: two of ordinary users, in the first of which nothing comes or goes, that of the
+"""Namespaces: two of ordinary users (in the first one no object comes or goes), that of the
 hostile tenant, and one that no ring selects."""
 MALLORY: Final = "mallory"
 BOUNDED, CAPPED, BALANCED = "bounded", "capped", "balanced"
@@ -50,7 +50,7 @@ class Stage:
     """Processes that were killed and are to stay away for now."""
 
     def start_shards(self, *names: str) -> None:
-        """Start processes, each of which is a shard in every ring."""
+        """Start processes; each is a shard in every ring."""
         for name in names:
             self.down.discard(name)
             self.playground.start_shard(
