@@ -64,7 +64,7 @@ DAMAGES: Final[Mapping[str, Damage]] = {
         "webhook/body.py",
         "except RecursionError:",
         "except ZeroDivisionError:",
-        f"{_APP}::test_who_nests_an_object_deeply_does_not_move_it",
+        f"{_APP}::test_an_update_with_deep_nesting_cannot_change_the_owner",
     ),
     "A14": Damage(
         "webhook/endpoint.py",
@@ -88,7 +88,7 @@ DAMAGES: Final[Mapping[str, Damage]] = {
         "webhook/endpoint.py",
         "if trusted:\n                _reserve",
         "if content:\n                _reserve",
-        f"{_APP}::test_who_does_not_know_the_token_is_answered_and_takes_no_room",
+        f"{_APP}::test_a_request_without_the_token_is_answered_and_reserves_no_room",
     ),
     "A18": Damage(
         "webhook/connection.py",
@@ -108,7 +108,7 @@ DAMAGES: Final[Mapping[str, Damage]] = {
         "webhook/metrics_auth.py",
         "return HTTPStatus.OK if is_allowed else HTTPStatus.FORBIDDEN",
         "return HTTPStatus.OK",
-        "tests/unit/webhook/test_metrics_auth.py::test_who_lacks_the_right_is_refused",
+        "tests/unit/webhook/test_metrics_auth.py::test_a_client_without_the_right_is_refused",
     ),
     "A24": Damage(
         "hack/requirements.lock",

@@ -178,7 +178,7 @@ async def test_a_deleted_secret_is_made_anew_with_what_is_served(
     assert after == before
 
 
-async def test_a_strangers_authority_is_used_only_when_it_is_trusted(
+async def test_an_unknown_authority_is_used_only_when_it_is_trusted(
     playground: Playground,
 ) -> None:
     async with administration(playground) as admin:

@@ -45,7 +45,7 @@ def observed(request: pytest.FixtureRequest) -> Observed:
     return observed
 
 
-def test_the_clocks_are_off_indeed(observed: Observed) -> None:
+def test_the_clocks_are_really_wrong(observed: Observed) -> None:
     assert {name: round(skew / 10) * 10 for name, skew in observed.skews.items()} == SKEWS
 
 
@@ -60,7 +60,7 @@ def test_a_dead_shard_is_found_after_two_durations(observed: Observed, shard: st
     assert LEASE_SECONDS < observed.found[shard] <= 4 * LEASE_SECONDS
 
 
-def test_only_the_dead_are_found(observed: Observed) -> None:
+def test_no_working_shard_is_declared_dead(observed: Observed) -> None:
     assert sorted(observed.takings) == sorted(DYING)
 
 

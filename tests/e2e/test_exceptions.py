@@ -270,7 +270,7 @@ async def test_with_the_rights_to_list_and_patch_alone_everything_moves(
     assert granted.reason == "WatchAllowed"
 
 
-async def test_objects_of_no_concern_cost_no_memory_and_no_write(
+async def test_objects_out_of_scope_cost_no_memory_and_no_write(
     playground: Playground, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with sharding(playground, "proud") as client, shard(client):

@@ -145,7 +145,7 @@ def test_no_object_is_taken_from_a_working_shard(story: Story) -> None:
     assert story.trace.robberies() == []
 
 
-def test_no_shard_writes_what_is_not_its_own(story: Story) -> None:
+def test_no_shard_writes_an_object_of_another(story: Story) -> None:
     assert story.foreign_writes == []
 
 

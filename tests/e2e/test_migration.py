@@ -107,7 +107,7 @@ def test_no_object_is_written(migration: Migration) -> None:
     assert ("controllerrings", "") in migration.written
 
 
-def test_both_say_the_same_of_the_shards(migration: Migration) -> None:
+def test_both_controllers_report_the_same_shards(migration: Migration) -> None:
     assert migration.old.states == {**dict.fromkeys(LIVE, "ready"), DEAD: "dead"}
     assert migration.ours.states == migration.old.states
 
@@ -121,7 +121,9 @@ def test_the_webhook_is_ours_and_nothing_of_the_others_is_left_in_it(
     assert [what for what in theirs if what not in before or what in after] == []
 
 
-def test_new_objects_are_born_where_the_other_would_have_put_them(migration: Migration) -> None:
+def test_new_objects_are_created_where_the_other_controller_would_have_put_them(
+    migration: Migration,
+) -> None:
     keys = {name: f"/Secret/{NAMESPACE}/{name}" for name in migration.born}
     wanted = {name: owner_of(key, LIVE) for name, key in keys.items()}
 
@@ -138,7 +140,7 @@ def test_on_the_way_back_no_label_of_a_shard_or_object_is_another(migration: Mig
     assert migration.back.states == migration.old.states
 
 
-def test_a_move_that_one_has_begun_is_ended_by_the_other_and_nothing_is_taken_unasked(
+def test_a_move_that_one_begins_is_ended_by_the_other_and_no_object_moves_without_a_drain(
     migration: Migration,
 ) -> None:
     assert len(migration.trace.drained_after(0)) > BEGUN

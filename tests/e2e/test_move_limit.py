@@ -24,7 +24,7 @@ def playground() -> Iterator[Playground]:
         yield playground
 
 
-async def test_of_what_should_move_60_begin_in_each_minute(
+async def test_sixty_moves_begin_in_each_minute(
     playground: Playground, capsys: pytest.CaptureFixture[str]
 ) -> None:
     limit = 60

@@ -204,7 +204,7 @@ async def test_a_shard_that_does_not_acknowledge_is_reported_in_three_places_and
     assert shared == []
 
 
-async def test_a_shard_is_asked_for_no_more_at_a_time_than_the_ring_allows(
+async def test_no_more_drains_of_a_shard_are_open_than_the_ring_allows(
     replicas: Replicas, capsys: pytest.CaptureFixture[str]
 ) -> None:
     playground, (leaver, *others) = replicas.playground, _shards("few")

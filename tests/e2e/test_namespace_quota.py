@@ -62,7 +62,7 @@ def test_three_replicas_share_namespaces_and_grants(played: Played) -> None:
     assert shares.total() == 2 * FIRST_TEAMS
 
 
-def test_people_worked_while_shards_were_killed_replaced_and_drained(played: Played) -> None:
+def test_users_wrote_while_shards_were_killed_replaced_and_drained(played: Played) -> None:
     people = played.story.people
 
     assert len(people.sizes) > FIRST_TEAMS

@@ -42,7 +42,7 @@ def test_replicas_that_start_together_serve_one_certificate(replicas: Replicas) 
     assert len(shown) == 1
 
 
-async def test_when_the_leader_is_killed_another_leads_and_all_objects_are_born_owned(
+async def test_when_the_leader_is_killed_another_leads_and_every_object_is_created_with_an_owner(
     replicas: Replicas, capsys: pytest.CaptureFixture[str]
 ) -> None:
     born: list[str] = []

@@ -81,16 +81,16 @@ def test_no_create_fails(upgrade: Upgrade) -> None:
     assert upgrade.creates.sent >= CREATES_PER_SECOND * SECONDS
 
 
-def test_the_api_server_goes_on_without_the_webhook_not_once(upgrade: Upgrade) -> None:
+def test_the_api_server_never_ignores_a_failed_webhook_call(upgrade: Upgrade) -> None:
     assert upgrade.fail_opens == 0
     assert upgrade.reviews >= upgrade.creates.sent
 
 
-def test_a_replica_serves_on_for_longer_than_a_service_takes_to_notice(upgrade: Upgrade) -> None:
+def test_a_stopping_replica_serves_until_the_service_has_noticed(upgrade: Upgrade) -> None:
     assert min(upgrade.served_on) > POLL_SECONDS + LATE_SECONDS[1]
 
 
-def test_both_replicas_end_well(upgrade: Upgrade) -> None:
+def test_both_replicas_exit_with_code_0(upgrade: Upgrade) -> None:
     assert upgrade.exit_codes == [0, 0]
 
 

@@ -55,7 +55,7 @@ def test_a_shard_that_leaves_on_purpose_has_nothing_left_when_it_is_gone(
     assert observed.left_behind == 0
 
 
-def test_two_are_never_at_work_on_one_object(observed: Observed) -> None:
+def test_no_two_shards_work_on_one_object(observed: Observed) -> None:
     assert observed.careful == []
 
 

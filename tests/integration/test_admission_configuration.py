@@ -26,7 +26,7 @@ from webhook import Server, ServerTls, create_app
 HOST = "127.0.0.1"
 
 
-async def test_a_ring_that_goes_takes_no_create_with_it(service: Service) -> None:
+async def test_a_deleted_ring_blocks_no_create(service: Service) -> None:
     async with service.scene(CONFIGMAPS) as scene, asyncio.TaskGroup() as group:
         began, gone = asyncio.Event(), asyncio.Event()
         creating = group.create_task(create_until(gone, scene, began))
@@ -56,7 +56,7 @@ async def test_a_configuration_of_a_ring_that_is_not_there_lets_creates_pass(
         assert made.metadata.labels is None
 
 
-async def test_a_webhook_that_fails_lets_creates_and_updates_pass_with_a_warning(
+async def test_a_failing_webhook_lets_creates_and_updates_pass_with_a_warning(
     service: Service,
 ) -> None:
     async with service.scene(CONFIGMAPS) as scene, failing_webhook() as client_config:

@@ -107,7 +107,7 @@ async def test_a_replace_during_a_drain_by_a_person_who_changes_other_labels_lea
         assert after.metadata.labels == {**(before.metadata.labels or {}), "app": "shop"}
 
 
-async def test_a_forged_owner_of_a_new_object_counts_for_nothing(service: Service) -> None:
+async def test_a_forged_owner_of_a_new_object_is_ignored(service: Service) -> None:
     async with service.scene(CONFIGMAPS) as scene:
         made = [
             await scene.author.create(
@@ -132,7 +132,7 @@ async def test_a_forged_owner_of_an_object_that_is_there_is_put_back(service: Se
             assert scene.owner_of(after) == scene.wanted(obj), forged
 
 
-async def test_a_forged_drain_is_taken_off(service: Service) -> None:
+async def test_a_forged_drain_is_removed(service: Service) -> None:
     async with service.scene(CONFIGMAPS) as scene:
         obj = await scene.create(CONFIGMAPS, "config")
 
@@ -189,7 +189,7 @@ async def test_a_shard_releases_what_it_was_asked_for(service: Service) -> None:
         assert after.metadata.labels == {scene.owner: scene.shard("d")}
 
 
-async def test_a_pod_beside_the_shard_releases_it_for_it(service: Service) -> None:
+async def test_another_pod_with_the_account_of_the_shard_releases_it(service: Service) -> None:
     async with (
         service.scene(CONFIGMAPS) as scene,
         worker(service, scene, "sidekick", CONTROLLERS) as shard,
@@ -201,7 +201,7 @@ async def test_a_pod_beside_the_shard_releases_it_for_it(service: Service) -> No
         assert after.metadata.labels == {scene.owner: scene.shard("d")}
 
 
-async def test_a_person_releases_it_by_kubectl_in_place_of_a_shard(service: Service) -> None:
+async def test_a_user_releases_it_with_kubectl_in_place_of_its_shard(service: Service) -> None:
     async with service.scene(CONFIGMAPS) as scene:
         obj = await scene.drained(CONFIGMAPS)
 
@@ -214,7 +214,7 @@ async def test_a_person_releases_it_by_kubectl_in_place_of_a_shard(service: Serv
         assert after.metadata.labels == {scene.owner: scene.shard("d")}
 
 
-async def test_what_controls_others_is_handed_over_by_the_leader_when_its_shard_releases(
+async def test_the_leader_hands_over_a_released_object_that_controls_others(
     service: Service,
 ) -> None:
     async with (
@@ -276,7 +276,7 @@ async def test_a_child_of_a_cluster_scoped_object_is_where_its_owner_is(service:
         assert len(set(owners)) > 1
 
 
-async def test_what_nothing_controls_costs_no_call(service: Service) -> None:
+async def test_an_object_without_controller_costs_no_call(service: Service) -> None:
     async with service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene:
         calls = await answers(service, scene)
 
@@ -334,7 +334,7 @@ async def answers(service: Service, scene: Scene) -> float:
     return await service.metric("admission_answers_total", controllerring=scene.ring)
 
 
-async def test_an_owner_that_is_forged_on_what_nothing_controls_is_taken_off(
+async def test_a_forged_owner_of_an_object_without_controller_is_removed(
     service: Service,
 ) -> None:
     async with service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene:
@@ -349,7 +349,7 @@ async def test_an_owner_that_is_forged_on_what_nothing_controls_is_taken_off(
         assert scene.owner_of(created) == scene.owner_of(labelled) == ""
 
 
-async def test_an_account_that_is_no_shard_s_cannot_choose_the_shard_of_a_child(
+async def test_an_account_without_a_shard_cannot_choose_the_shard_of_a_child(
     service: Service,
 ) -> None:
     async with (

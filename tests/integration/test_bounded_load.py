@@ -37,7 +37,7 @@ def loads(owners: dict[str, str]) -> dict[str, int]:
     return dict(Counter(owners.values()))
 
 
-async def test_what_finds_no_room_waits_without_owner_and_is_placed_when_a_shard_joins(
+async def test_an_object_without_room_waits_and_is_placed_when_a_shard_joins(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with service.scene(CONFIGMAPS, placement=BOUNDED) as scene:

@@ -224,7 +224,7 @@ def selecting(**requirement: object) -> dict[str, object]:
         ),
     ],
 )
-def test_a_mistake_in_a_ring_is_refused_by_the_server(
+def test_an_invalid_ring_is_refused_by_the_server(
     release: Release, spec: dict[str, object], complaint: str
 ) -> None:
     with pytest.raises(KubectlError, match=complaint):

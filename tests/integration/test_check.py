@@ -274,7 +274,7 @@ async def test_a_lease_of_an_unknown_ring_is_noticed(cluster: Cluster) -> None:
     assert "no-such-ring, which does not exist" in found.message
 
 
-async def test_those_on_call_learn_what_they_cannot_see_and_see_the_rest(
+async def test_a_user_on_call_gets_warnings_for_missing_rights_and_sees_the_rest(
     cluster: Cluster,
 ) -> None:
     (rights,) = (block.text for block in blocks("yaml") if "sharder-on-call" in block.text)

@@ -57,7 +57,7 @@ def on_call(ring: Ring) -> Path:
     return kubeconfig
 
 
-def test_every_command_of_the_document_does_what_it_is_for(ring: Ring, on_call: Path) -> None:
+def test_every_command_of_the_document_succeeds(ring: Ring, on_call: Path) -> None:
     assert len(TYPED) > 10
 
     for command in TYPED:
@@ -79,7 +79,7 @@ def test_those_on_call_may_clean_up_the_resources_of_their_rings(
     assert (done.returncode, "warning" in done.stderr) == (0, False)
 
 
-def test_a_watch_ends_with_ctrl_c_and_says_nothing_of_it(ring: Ring) -> None:
+def test_a_watch_ends_with_ctrl_c_without_a_message(ring: Ring) -> None:
     done = ring.interrupted("sharder shards my-ring --watch", lines=len(SHARDS) + 1)
 
     assert (done.returncode, done.stderr) == (130, "")

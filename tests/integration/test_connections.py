@@ -71,7 +71,7 @@ async def test_new_connections_close_those_of_strangers_and_never_those_that_sen
 
 
 @pytest.mark.parametrize("tls", [True, False])
-async def test_nothing_is_kept_of_a_connection_that_its_client_reset(
+async def test_a_connection_that_its_client_resets_leaves_nothing_behind(
     tls: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     kept = weakref.WeakSet[Connection]()
@@ -108,7 +108,7 @@ async def is_full(server: Server) -> bool:
     return server.connections == ROOM
 
 
-async def test_where_all_are_trusted_the_longest_idle_gives_way() -> None:
+async def test_where_all_connections_are_trusted_the_longest_idle_one_is_closed() -> None:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(served(tls=False, room=3))
         first, second, third = [

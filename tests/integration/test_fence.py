@@ -270,7 +270,7 @@ async def test_an_acknowledgement_passes(cast: Cast, after: str) -> None:
     await cast.b.label(DEPLOYMENTS, name, {"by": "b"})
 
 
-async def test_a_shard_neither_drains_nor_gives_away(cast: Cast) -> None:
+async def test_a_shard_can_neither_drain_nor_assign_objects(cast: Cast) -> None:
     name = await an_object(cast, DEPLOYMENTS, A)
     child = f"child-{uuid.uuid4().hex[:8]}"
 

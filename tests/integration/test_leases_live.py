@@ -42,7 +42,7 @@ async def mallory(service: Service) -> AsyncIterator[User]:
         ("slowest", {"leaseDurationSeconds": 2**31 - 1}, "must be 1 to 3600"),
     ],
 )
-async def test_a_lease_that_makes_no_shard_gets_nothing_and_is_left_alone(
+async def test_an_invalid_lease_gets_no_objects_and_is_not_written(
     service: Service, name: str, spec: dict[str, Json], says: str
 ) -> None:
     async with service.scene(CONFIGMAPS) as scene, mallory(service) as user:
@@ -69,7 +69,7 @@ async def test_a_lease_that_makes_no_shard_gets_nothing_and_is_left_alone(
     ],
     ids=str,
 )
-async def test_other_absurdities_do_not_pass_the_api_server(
+async def test_other_invalid_leases_do_not_pass_the_api_server(
     service: Service, spec: dict[str, Json]
 ) -> None:
     async with service.scene(CONFIGMAPS, shards="") as scene, mallory(service) as user:
@@ -78,7 +78,7 @@ async def test_other_absurdities_do_not_pass_the_api_server(
 
 
 @pytest.mark.parametrize("year", ["0001", "1970", "9999"])
-async def test_a_shard_of_an_absurd_clock_is_given_up_when_it_is_silent(
+async def test_a_shard_with_an_absurd_clock_is_given_up_when_it_stops_renewing(
     service: Service, year: str
 ) -> None:
     async with service.scene(CONFIGMAPS) as scene, mallory(service) as user:
@@ -120,7 +120,7 @@ async def test_forged_shards_in_a_foreign_namespace_get_nothing(service: Service
             await scene.admin.delete(LEASES, name, namespace=TENANTS)
 
 
-async def test_creates_go_on_while_hundreds_of_shards_come_at_once(service: Service) -> None:
+async def test_creates_succeed_while_hundreds_of_shards_join_at_once(service: Service) -> None:
     async with service.scene(CONFIGMAPS) as scene, mallory(service) as user:
         names = [f"{scene.ring}-crowd-{index}" for index in range(FORGED)]
         async with asyncio.TaskGroup() as group:

@@ -143,9 +143,7 @@ async def test_without_credentials_a_scrape_is_unauthorized(bench: Bench) -> Non
 @pytest.mark.parametrize(
     "authorization", ["Bearer made-up", "Basic c2NyYXBlcjpzZWNyZXQ=", "Bearer a.b.c"]
 )
-async def test_with_credentials_that_are_none_it_is_unauthorized(
-    bench: Bench, authorization: str
-) -> None:
+async def test_with_an_invalid_token_it_is_unauthorized(bench: Bench, authorization: str) -> None:
     assert (await bench.scrape(authorization)).status == 401
 
 
@@ -222,7 +220,7 @@ async def test_the_documented_authority_is_what_a_scraper_verifies_by(bench: Ben
         assert connection.getpeercert()
 
 
-async def test_permission_for_another_path_is_none(bench: Bench) -> None:
+async def test_permission_for_another_path_does_not_count(bench: Bench) -> None:
     account, role = bench.account(), f"other-{uuid.uuid4().hex[:8]}"
     url = "--non-resource-url=/metrics/slis"
     bench.plane.kubectl("create", "clusterrole", role, "--verb=get", url)
@@ -242,11 +240,11 @@ async def test_permission_that_is_withdrawn_ends_soon(bench: Bench) -> None:
     await bench.until(authorization, 403)
 
 
-async def test_health_is_open_to_everybody(bench: Bench) -> None:
+async def test_health_needs_no_credentials(bench: Bench) -> None:
     assert bench.playground.is_ready()
 
 
-async def test_a_pod_that_is_gone_reads_no_more(bench: Bench) -> None:
+async def test_a_deleted_pod_can_no_longer_read(bench: Bench) -> None:
     account = bench.account()
     bench.grant(account)
     containers = [{"name": "main", "image": "none"}]
@@ -281,7 +279,7 @@ async def test_the_log_has_no_token(bench: Bench) -> None:
     assert "made-up-by-mallory" not in log
 
 
-async def test_the_reviews_say_whose_a_token_is_and_what_its_owner_may(bench: Bench) -> None:
+async def test_the_reviews_return_the_user_of_a_token_and_its_rights(bench: Bench) -> None:
     account = bench.account()
     bench.grant(account)
     token = bench.token(account)

@@ -275,7 +275,7 @@ async def test_an_evacuation_is_waited_for(ring: Ring) -> None:
     assert msgspec.json.decode(out, type=OperationReport).objects == 0
 
 
-async def test_time_that_is_up_ends_the_waiting_with_what_is_left(ring: Ring) -> None:
+async def test_a_timeout_ends_the_waiting_and_reports_what_is_left(ring: Ring) -> None:
     await ring.move(0, B)
 
     done = ring.run("evacuate", A, "--wait", "--timeout", "1s")
@@ -324,7 +324,7 @@ async def test_warnings_go_to_stderr_and_the_result_to_stdout(ring: Ring) -> Non
         (("unpin", "configmaps", "map-0"), "or NAMESPACE/NAME"),
     ],
 )
-async def test_what_is_unknown_is_refused_in_one_line(
+async def test_an_unknown_name_is_refused_in_one_line(
     ring: Ring, command: tuple[str, ...], message: str
 ) -> None:
     done = ring.run(*(word.replace("RING", ring.name) for word in command))

@@ -89,7 +89,7 @@ async def create_all(scene: Scene) -> dict[str, PartialObject]:
 
 
 @every_sort
-async def test_an_object_that_says_nonsense_gets_a_shard_and_one_event(
+async def test_an_object_with_an_invalid_annotation_gets_a_shard_and_one_event(
     service: Service, strategy: str
 ) -> None:
     async with service.scene(CONFIGMAPS, placement={"strategy": strategy}) as scene:
@@ -118,7 +118,7 @@ async def test_an_object_that_says_nonsense_gets_a_shard_and_one_event(
 
 
 @every_sort
-async def test_who_creates_an_object_that_says_nonsense_is_warned(
+async def test_the_creator_of_an_object_with_an_invalid_annotation_is_warned(
     service: Service, strategy: str
 ) -> None:
     async with service.scene(CONFIGMAPS, placement={"strategy": strategy}) as scene:
@@ -134,7 +134,7 @@ async def test_who_creates_an_object_that_says_nonsense_is_warned(
     "where", ["no-such-shard", "!!", "", LONG], ids=["no-such-shard", "!!", "empty", "long"]
 )
 @pytest.mark.parametrize("strategy", ["ConsistentHash", "BoundedLoad"])
-async def test_where_an_object_claims_to_be_sent_counts_for_nothing(
+async def test_the_next_annotation_of_a_user_has_no_effect(
     service: Service, strategy: str, where: str
 ) -> None:
     async with service.scene(CONFIGMAPS, shards="ab", placement={"strategy": strategy}) as scene:
@@ -165,7 +165,7 @@ MALFORMED: Final = {
 
 
 @pytest.mark.parametrize("strategy", ["Rendezvous", "BoundedLoad", "LeastLoaded"])
-async def test_a_shard_that_says_nonsense_is_a_shard_like_any_other_and_one_event_tells(
+async def test_an_invalid_annotation_of_a_lease_is_ignored_and_reported_in_one_event(
     service: Service, strategy: str
 ) -> None:
     shards = {
@@ -194,7 +194,7 @@ async def test_a_shard_that_says_nonsense_is_a_shard_like_any_other_and_one_even
         assert again == events
 
 
-async def test_a_shard_that_corrects_what_it_says_is_believed(service: Service) -> None:
+async def test_a_corrected_annotation_of_a_lease_counts(service: Service) -> None:
     shards = {"a": {"capacity": "objects=abc"}}
 
     async with service.scene(
@@ -213,7 +213,7 @@ async def test_a_shard_that_corrects_what_it_says_is_believed(service: Service) 
         assert {scene.owner_of(obj) for obj in before} == scene.shards
 
 
-def test_every_annotation_of_a_lease_that_can_be_wrong_is_tried() -> None:
+def test_every_annotation_of_a_lease_that_can_be_invalid_is_tried() -> None:
     tried = {SAID_ON_LEASE[word][1] for word in MALFORMED}
 
     assert tried == {

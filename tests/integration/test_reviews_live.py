@@ -243,7 +243,9 @@ def taken(results: dict[int, PartialObject | ApiError]) -> dict[int, PartialObje
 
 
 @pytest.mark.parametrize("count", [500, pytest.param(2_000, marks=pytest.mark.long)])
-async def test_what_the_server_takes_without_us_it_takes_with_us(stage: Stage, count: int) -> None:
+async def test_what_the_server_accepts_without_the_webhook_it_accepts_with_it(
+    stage: Stage, count: int
+) -> None:
     ring = stage.snapshot
     ours = (ring.owner_label, ring.drain_label, ring.next_annotation)
     rng = Random(count)

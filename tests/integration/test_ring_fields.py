@@ -138,13 +138,13 @@ def placement(strategy: str, **fields: object) -> Fields:
 @pytest.mark.parametrize(
     "spec", [{}, {field: {} for field in DEFAULTS}, dict.fromkeys(DEFAULTS)], ids=str
 )
-def test_a_ring_that_says_nothing_is_placed_and_moved_as_in_the_reference(
+def test_a_ring_with_default_placement_and_movement_behaves_as_in_the_reference(
     plane: ControlPlane, spec: Fields
 ) -> None:
     assert taken(plane, spec) == DEFAULTS
 
 
-def test_all_that_a_ring_says_of_placement_is_kept(plane: ControlPlane) -> None:
+def test_all_fields_of_placement_are_kept(plane: ControlPlane) -> None:
     said = {
         **PLACEMENT,
         "strategy": "LeastLoaded",
@@ -165,7 +165,7 @@ def test_all_that_a_ring_says_of_placement_is_kept(plane: ControlPlane) -> None:
     assert taken(plane, {"placement": said}) == DEFAULTS | {"placement": said}
 
 
-def test_all_that_a_ring_says_of_its_movement_is_kept(plane: ControlPlane) -> None:
+def test_all_fields_of_movement_are_kept(plane: ControlPlane) -> None:
     said: Fields = {
         "placement": PLACEMENT | {"strategy": "BoundedLoad"},
         "rebalance": {
@@ -249,7 +249,7 @@ TIMEOUT = "write a duration such as 10m, or 0s for none"
     ],
     ids=str,
 )
-def test_what_cannot_be_a_limit_of_movement_is_refused(
+def test_an_invalid_limit_of_movement_is_refused(
     plane: ControlPlane, part: str, fields: Fields, complaint: str
 ) -> None:
     with pytest.raises(KubectlError, match=complaint):
@@ -267,7 +267,7 @@ def test_what_cannot_be_a_limit_of_movement_is_refused(
     ],
     ids=str,
 )
-def test_what_is_just_within_the_bounds_is_taken(
+def test_a_value_just_within_the_bounds_is_accepted(
     plane: ControlPlane, part: str, fields: Fields
 ) -> None:
     kept = msgspec.convert(taken(plane, {part: fields})[part], Fields)
@@ -287,7 +287,7 @@ def test_what_is_just_within_the_bounds_is_taken(
     ],
     ids=str,
 )
-def test_a_field_that_a_strategy_would_not_look_at_is_refused(
+def test_a_field_that_the_strategy_does_not_use_is_refused(
     plane: ControlPlane, fields: Fields, strategies: tuple[str, ...]
 ) -> None:
     (field,) = fields
@@ -341,7 +341,7 @@ def test_a_strategy_that_follows_the_hash_may_have_the_hash_key_namespace(
     ],
     ids=str,
 )
-def test_a_value_that_nothing_can_be_made_of_is_refused(
+def test_a_value_that_cannot_be_parsed_is_refused(
     plane: ControlPlane, fields: Fields, complaint: str
 ) -> None:
     with pytest.raises(KubectlError, match=complaint):
@@ -385,7 +385,7 @@ def test_a_status_is_kept_as_it_is_written(plane: ControlPlane) -> None:
     assert status_after(plane, "full", FULL) == FULL
 
 
-def test_what_is_no_more_known_is_gone_from_a_status(plane: ControlPlane) -> None:
+def test_unknown_values_are_removed_from_a_status(plane: ControlPlane) -> None:
     plane.apply(ring({}, name="emptied"))
     status_after(plane, "emptied", FULL)
 

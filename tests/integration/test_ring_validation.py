@@ -179,7 +179,7 @@ async def test_a_ring_over_leases_that_slips_in_is_not_ready_and_touches_none(
         assert await until_refused(service)
 
 
-async def test_a_ring_that_may_surprise_is_taken_with_a_warning_for_each_reason(
+async def test_a_surprising_ring_is_accepted_with_a_warning_for_each_reason(
     service: Service,
 ) -> None:
     await until_refused(service)
@@ -199,7 +199,7 @@ async def test_a_ring_that_may_surprise_is_taken_with_a_warning_for_each_reason(
     assert last == "error: 3 warnings received"
 
 
-async def test_a_threshold_that_may_find_nothing_is_taken_with_a_warning(
+async def test_a_threshold_that_might_find_nothing_is_accepted_with_a_warning(
     service: Service,
 ) -> None:
     await until_refused(service)
@@ -215,7 +215,7 @@ async def test_a_threshold_that_may_find_nothing_is_taken_with_a_warning(
     assert said[1] == ""
 
 
-async def test_a_strategy_that_moves_most_objects_is_taken_with_a_warning(
+async def test_a_strategy_that_moves_most_objects_is_accepted_with_a_warning(
     service: Service,
 ) -> None:
     await until_refused(service)

@@ -95,7 +95,7 @@ def written(plane: ControlPlane, user: str, *words: str) -> bool:
 
 
 @pytest.mark.parametrize("place", STEERING)
-async def test_without_the_right_an_object_keeps_what_it_says(
+async def test_without_the_right_the_steering_labels_of_an_object_cannot_be_written(
     plane: ControlPlane, place: str
 ) -> None:
     name, verb = f"said-{place}", place.removesuffix("s").replace("annotation", "annotate")

@@ -156,7 +156,7 @@ async def test_a_lost_shard_is_a_warning_and_its_objects_are_counted_and_timed(
         assert not await objects_of(scene, "b")
 
 
-async def test_a_pause_its_end_and_a_shard_that_leaves_are_told(service: Service) -> None:
+async def test_a_pause_its_end_and_a_shard_that_leaves_are_reported(service: Service) -> None:
     async with filled(service) as (scene, observer):
         for paused, reason, status in (
             (True, "MovementPaused", "True"),

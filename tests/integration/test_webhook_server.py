@@ -405,7 +405,7 @@ async def test_a_head_or_trailer_without_end_is_cut_off(start: bytes, more: byte
         assert await client.is_closed()
 
 
-async def test_what_is_no_http_gets_an_answer_all_the_same() -> None:
+async def test_a_request_that_is_not_http_gets_an_answer() -> None:
     async with Server(app(), host=HOST, port=0) as server, connected(server.port) as client:
         await client.send(b"\x16\x03\x01 nonsense\r\n\r\n")
         status, _, _ = await client.answer()
@@ -459,7 +459,7 @@ async def test_an_open_request_is_answered_while_the_server_stops() -> None:
     assert (status, headers["connection"], body) == (200, "close", b'"late"')
 
 
-async def test_a_stop_does_not_wait_longer_than_it_may() -> None:
+async def test_a_stop_does_not_exceed_its_deadline() -> None:
     slow = Slow()
     server = Server(slow.app, host=HOST, port=0)
     await server.start()
@@ -486,7 +486,7 @@ async def test_idle_connections_do_not_delay_a_stop() -> None:
         assert await client.is_closed()
 
 
-async def test_a_server_may_be_stopped_twice() -> None:
+async def test_a_server_can_be_stopped_twice() -> None:
     server = Server(app(), host=HOST, port=0)
     await server.start()
 
@@ -504,7 +504,7 @@ async def refuses(port: int) -> bool:
         return True
 
 
-def test_all_this_works_on_the_loop_that_the_service_runs_on() -> None:
+def test_all_this_works_on_the_event_loop_of_the_service() -> None:
     async def life() -> list[int]:
         statuses = []
         identity = server_tls()

@@ -82,7 +82,7 @@ async def test_a_shard_whose_lease_loses_its_label_keeps_its_objects_and_gets_no
         await scene.admin.delete(LEASES, scene.shard("a"), namespace=CONTROLLERS)
 
 
-async def test_a_shard_whose_lease_becomes_invalid_is_asked_and_not_robbed(
+async def test_a_shard_whose_lease_becomes_invalid_is_drained_and_keeps_its_objects_until_then(
     service: Service,
 ) -> None:
     async with service.scene(CONFIGMAPS) as scene:

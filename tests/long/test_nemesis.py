@@ -36,7 +36,7 @@ def test_nothing_moves_because_its_label_was_taken_off(verdict: Verdict) -> None
     assert verdict.stripped == []
 
 
-def test_no_shard_writes_what_is_not_its_own(verdict: Verdict) -> None:
+def test_no_shard_writes_an_object_of_another(verdict: Verdict) -> None:
     assert verdict.foreign == []
 
 

@@ -163,7 +163,7 @@ def test_a_named_program_wins(environment: dict[str, str], tmp_path: Path, name:
     assert (code, output) == (0, f"{program}\n")
 
 
-def test_a_named_program_that_is_none_is_an_error(
+def test_a_named_program_that_is_not_executable_is_an_error(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     code, _, errors = run({**environment, "GOSHARD": str(tmp_path)}, "goshard")

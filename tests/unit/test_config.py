@@ -213,7 +213,7 @@ def test_unknown_fields_are_reported_one_by_one_with_what_may_be_meant() -> None
     )
 
 
-def test_unknown_fields_are_errors_if_so_wanted() -> None:
+def test_unknown_fields_are_errors_in_strict_mode() -> None:
     assert problems("extra: 1") == ["extra: unknown field"]
 
 

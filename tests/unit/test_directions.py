@@ -118,7 +118,7 @@ def test_a_released_object_never_goes_to_a_shard_that_cannot_have_it(
 
 
 @pytest.mark.parametrize("goal", [GOAL, replace(GOAL, cordoned=True)])
-def test_what_the_leader_assigns_goes_where_it_was_directed_if_it_may(goal: Shard) -> None:
+def test_the_leader_assigns_an_object_to_its_target_if_that_can_have_it(goal: Shard) -> None:
     ring = going_to(goal, 0)
     free = known(ring, obj(SECRETS, "s", labels=ASKING, annotations=TO_B))
     names = [f"s-{number}" for number in range(20)]
@@ -130,7 +130,7 @@ def test_what_the_leader_assigns_goes_where_it_was_directed_if_it_may(goal: Shar
     assert choose(ring, free).shard in allowed
 
 
-def test_what_its_shard_was_not_asked_for_is_not_directed_by_what_people_write() -> None:
+def test_a_direction_on_an_object_that_does_not_drain_is_ignored() -> None:
     ring = going_to(GOAL, 0)
 
     step = plan_main(ring, known(ring, obj(owner=A, annotations=TO_B)))
@@ -147,7 +147,7 @@ def test_a_direction_to_no_valid_shard_is_ignored(annotation: str) -> None:
     assert ring.entry_of(moving).heading in {None, "no-such-shard"}
 
 
-def test_a_direction_to_where_the_object_is_is_none() -> None:
+def test_a_direction_to_the_shard_of_the_object_is_ignored() -> None:
     ring = going_to(GOAL, 0)
     moving = known(ring, obj(owner=B, drain="true", annotations=TO_B))
 

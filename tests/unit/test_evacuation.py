@@ -49,7 +49,7 @@ def test_each_of_its_objects_is_drained_to_another_shard(spec: PlacementSpec) ->
 
 
 @every_strategy
-def test_what_it_is_asked_to_release_is_waited_for(spec: PlacementSpec) -> None:
+def test_a_drain_of_its_objects_is_not_repeated(spec: PlacementSpec) -> None:
     ring = steered(LEAVING, STAYING, spec=spec)
     asked = known(ring, obj(owner=A, drain="true", annotations={NEXT: B}))
 
@@ -84,7 +84,7 @@ def test_no_more_of_its_objects_are_drained_than_there_is_room_for() -> None:
     assert "shard-b: it is full: 3 of 3 objects" in steps[2].why
 
 
-def test_what_it_was_asked_to_release_stays_with_it_when_the_room_is_gone() -> None:
+def test_its_drains_are_withdrawn_when_no_room_is_left() -> None:
     ring = steered(LEAVING, STAYING, spec=bounded(per_shard=3), held={B: 3})
     asked = known(ring, obj(owner=A, drain="true", annotations={NEXT: B}))
 
@@ -114,7 +114,7 @@ def test_what_a_shard_without_pool_has_too_many_is_asked_for_once_though_no_shar
     assert isinstance(later, Keep)
 
 
-def test_what_it_was_asked_for_is_not_taken_back_before_everything_is_counted() -> None:
+def test_its_drains_are_not_withdrawn_before_everything_is_counted() -> None:
     ring = steered(LEAVING, STAYING)
     tally_of(ring).synced = False
 

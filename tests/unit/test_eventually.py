@@ -34,7 +34,7 @@ async def test_the_last_failure_is_reported() -> None:
         await eventually(Countdown(999), within=0)
 
 
-async def test_a_try_that_is_cut_off_tells_less_than_the_failure_before_it() -> None:
+async def test_a_timeout_reports_the_failure_before_the_cancelled_try() -> None:
     tries = iter(range(2))
 
     async def probe() -> None:
@@ -50,7 +50,7 @@ async def test_false_is_a_failure() -> None:
         await eventually(nothing, within=0)
 
 
-async def test_what_did_not_happen_never_did() -> None:
+async def test_an_absence_is_confirmed() -> None:
     await never(nothing, during=0.01)
 
 
@@ -62,7 +62,7 @@ async def test_a_try_that_takes_longer_than_the_time_is_waited_for() -> None:
     await never(slow, during=0.01)
 
 
-async def test_what_happens_late_happened() -> None:
+async def test_a_late_event_counts() -> None:
     with pytest.raises(AssertionError, match="happened, with 'arrived'"):
         await never(Countdown(2), during=5)
 

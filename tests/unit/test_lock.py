@@ -68,7 +68,7 @@ def test_what_that_needs_is_locked_too() -> None:
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
-def test_a_lock_has_the_versions_that_everybody_develops_with(lock: Path) -> None:
+def test_a_lock_has_the_versions_of_the_development_environment(lock: Path) -> None:
     assert entries(lock).items() <= constrained().items()
 
 

@@ -168,7 +168,7 @@ def test_an_object_itself_is_written_by_its_shard_alone() -> None:
     ]
 
 
-def test_writes_of_users_and_of_the_sharder_are_nobodys_fault() -> None:
+def test_writes_of_users_and_of_the_sharder_are_not_blamed_on_shards() -> None:
     assert judged(*ASKED, sent=[sent(11, ""), sent(13, ""), sent(14, "")]).foreign == []
 
 

@@ -28,7 +28,7 @@ every_strategy = pytest.mark.parametrize(
 
 @every_strategy
 @pytest.mark.parametrize("standing", WORKING)
-def test_nothing_is_taken_from_a_shard_that_may_be_working(
+def test_no_object_is_taken_from_a_shard_that_might_be_working(
     spec: PlacementSpec, standing: Standing
 ) -> None:
     shards = shard(A, evacuating=True), shard(B)

@@ -112,7 +112,7 @@ def test_a_terminal_of_80_columns_shows_whole_what_each_command_does(
     assert [line for line in listed.splitlines() if line.endswith("...")] == []
 
 
-def test_a_wrong_call_names_the_help_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_call_names_the_help_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
     run_command(["rings", "cleanup"], "kubectl shard")
 
     assert "(see kubectl shard rings cleanup --help)" in capsys.readouterr().err
@@ -158,7 +158,7 @@ def test_a_wrong_call_names_the_help_of_its_command(capsys: pytest.CaptureFixtur
         (["run", "--only", "both"], "'both' is not one of 'webhook', 'controllers'"),
     ],
 )
-def test_a_wrong_call_is_one_line_and_exits_2(
+def test_an_invalid_call_prints_one_line_and_exits_with_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = run_command(arguments)
@@ -196,7 +196,7 @@ def test_a_wrong_call_is_one_line_and_exits_2(
     ],
 )
 @pytest.mark.usefixtures("nowhere")
-def test_a_failure_is_one_line_and_exits_1(
+def test_a_failure_prints_one_line_and_exits_with_1(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = run_command(arguments)
@@ -259,7 +259,7 @@ def test_leases_are_judged_at_the_given_time(
     assert [shard.state for shard in report.shards] == ["expired"]
 
 
-def test_a_time_that_is_none_is_refused(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_time_is_refused(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["plan", "--file", dump, "--now", "noon"]) == 1
     assert "--now noon is not a time" in capsys.readouterr().err
 
@@ -274,7 +274,7 @@ def test_a_dump_may_come_from_stdin(
     assert msgspec.json.decode(capsys.readouterr().out, type=PlanReport).summary.objects == 2
 
 
-def test_a_reader_that_leaves_early_is_no_failure_to_tell(dump: str) -> None:
+def test_a_closed_pipe_is_not_reported_as_a_failure(dump: str) -> None:
     with subprocess.Popen(
         [SHARDER, "plan", "--file", dump], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

@@ -202,7 +202,7 @@ async def test_a_plan_of_a_cluster_shows_what_is_supposed() -> None:
     ]
 
 
-async def test_a_pause_is_reported_and_can_be_thought_away() -> None:
+async def test_a_pause_is_reported_and_a_plan_can_ignore_it() -> None:
     fake = await ReadCluster().filled(COUNTED, movement=MovementSpec(paused=True))
     says: Json = {"metadata": {"annotations": {EVACUATE_ANNOTATION: "true"}}}
     await fake.leases.patch(ObjectRef("default", A), says)
@@ -464,7 +464,7 @@ async def test_what_an_object_controls_weighs_with_it_and_has_no_verdict() -> No
     assert (follower.rebalance, follower.action) == (None, Action.KEEP)
 
 
-async def test_what_keeps_an_object_where_it_is_not_wanted_is_reported() -> None:
+async def test_the_reason_why_an_object_stays_on_a_wrong_shard_is_reported() -> None:
     fake = await ReadCluster().filled(movement=MovementSpec(paused=True))
     for name, revision in ((A, "one"), (B, "two")):
         says: Json = {
@@ -489,7 +489,7 @@ async def test_what_keeps_an_object_where_it_is_not_wanted_is_reported() -> None
 
 
 @pytest.mark.parametrize("owner", [None, B, "no-such-shard"])
-async def test_what_does_not_hold_is_not_reported(owner: str | None) -> None:
+async def test_reasons_that_do_not_apply_are_not_reported(owner: str | None) -> None:
     fake = await ReadCluster().filled()
     await fake.add(WIDGETS, obj(WIDGETS, "w", owner=owner))
 
@@ -509,7 +509,7 @@ async def test_an_object_out_of_scope_is_not_weighed() -> None:
     assert told.rebalance is None
 
 
-async def test_an_object_out_of_scope_is_said_to_be() -> None:
+async def test_an_object_out_of_scope_is_reported_as_such() -> None:
     fake = await ReadCluster().filled()
     await fake.add(WIDGETS, obj(WIDGETS, "w", owner="x", namespace="elsewhere"))
 

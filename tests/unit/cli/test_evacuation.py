@@ -66,7 +66,7 @@ def beginning() -> Operate:
     return partial(begin, ring=DEMO, shard=A, dry_run=False)
 
 
-async def test_an_evacuation_that_has_only_begun_is_not_said_to_be_done(
+async def test_an_evacuation_that_has_only_begun_is_not_reported_as_done(
     cluster: Steered,
 ) -> None:
     await cluster.give(0)
@@ -172,7 +172,7 @@ async def test_time_that_is_up_is_reported_with_what_is_left(cluster: Steered) -
     assert cluster.clock.monotonic() == 3
 
 
-async def test_an_interrupt_is_said_to_end_the_waiting_alone(cluster: Steered) -> None:
+async def test_an_interrupt_reports_that_the_evacuation_goes_on(cluster: Steered) -> None:
     async def interrupt() -> None:
         raise asyncio.CancelledError
 

@@ -92,7 +92,7 @@ async def test_what_a_shard_is_already_is_not_written(
 
 
 @pytest.mark.parametrize("operation", [cordon, evacuate, uncordon])
-async def test_a_dry_run_on_a_shard_tells_and_writes_nothing(
+async def test_a_dry_run_on_a_shard_reports_and_writes_nothing(
     cluster: Steered, operation: OnShard
 ) -> None:
     await cluster.annotate(A, {CORDONED_ANNOTATION: None if operation is cordon else "true"})
@@ -229,7 +229,7 @@ async def test_closing_one_of_several_open_shards_is_no_reason_to_warn(cluster: 
     assert cluster.warnings() == []
 
 
-async def test_cordoning_an_evacuated_shard_is_said_to_change_little(cluster: Steered) -> None:
+async def test_cordoning_an_evacuated_shard_warns_that_it_changes_little(cluster: Steered) -> None:
     await cluster.annotate(A, {**IS_EVACUATED})
 
     await cluster.on_shard(cordon)
@@ -239,7 +239,9 @@ async def test_cordoning_an_evacuated_shard_is_said_to_change_little(cluster: St
     ]
 
 
-async def test_evacuating_a_shard_that_is_gone_is_said_to_outlast_it(cluster: Steered) -> None:
+async def test_evacuating_a_shard_that_is_gone_warns_that_it_stays_evacuated(
+    cluster: Steered,
+) -> None:
     await cluster.leases.patch(ObjectRef("default", A), {"spec": {"holderIdentity": ""}})
     await cluster.pause()
 
@@ -319,7 +321,7 @@ async def test_a_crd_that_drops_the_field_is_reported(cluster: Steered) -> None:
         await cluster.run(partial(pause, ring=DEMO, dry_run=False))
 
 
-async def test_of_several_operations_each_is_carried_out_whether_or_not_others_fail(
+async def test_each_of_several_operations_is_carried_out_even_if_others_fail(
     cluster: Steered,
 ) -> None:
     asks = [partial(cordon, ring=DEMO, shard=shard, dry_run=False) for shard in (A, "x", B)]

@@ -140,7 +140,7 @@ async def test_a_pin_that_might_have_no_effect_is_warned_of(
 
 
 @pytest.mark.parametrize(("owner", "waits"), [(B, True), (A, False), (None, False)])
-async def test_a_pin_in_a_paused_ring_is_said_to_wait_where_it_has_to(
+async def test_a_pin_in_a_paused_ring_warns_that_it_has_to_wait(
     cluster: Steered, owner: str | None, waits: bool
 ) -> None:
     await cluster.pause()

@@ -284,7 +284,7 @@ def test_a_plan_says_what_moves_for_balance_and_why(
     assert " ".join(printed(capsys)[-2]) == line
 
 
-def test_of_many_shards_those_that_are_worst_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_worst_of_many_shards_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     plan_tables.plan(planned(rebalance=balance(shards=12)))
 
     line = " ".join(printed(capsys)[-2])

@@ -35,7 +35,7 @@ async def test_the_versions_are_those_of_the_charts_deployments_in_the_namespace
     assert await installed(cluster, "n") == (("0.2.0", "0.3.0"), None)
 
 
-async def test_why_versions_are_unknown_is_said() -> None:
+async def test_the_reason_for_unknown_versions_is_reported() -> None:
     cluster = objects()
     assert await installed(cluster, "n") == (
         (),

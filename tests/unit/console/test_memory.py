@@ -21,7 +21,7 @@ def rebalanced(detail: str) -> Transition:
     return Transition(kind=Kind.REBALANCED, detail=detail)
 
 
-async def test_moves_are_told_once_and_shown_for_a_minute() -> None:
+async def test_moves_are_reported_once_and_shown_for_a_minute() -> None:
     clock = FakeClock()
     memory = Memory(clock)
     memory.moved(DEMO, A, B)

@@ -77,7 +77,7 @@ async def test_nothing_that_may_be_large_is_kept_of_an_object() -> None:
     assert len(text) <= 1.1 * module.MAX_LENGTH
 
 
-async def test_who_never_tells_remembers_little() -> None:
+async def test_memory_is_bounded_while_nothing_can_be_reported() -> None:
     annotation_warnings, ring = AnnotationWarnings(FakeRecorder(), FakeClock()), snapshot()
 
     for number in range(module.MAX_UNREPORTED + 10):

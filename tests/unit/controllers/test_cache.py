@@ -386,7 +386,7 @@ async def test_a_missed_watch_window_keeps_what_was_observed() -> None:
         assert cluster.cache.membership.observed(ObjectRef("default", A)) == before
 
 
-async def test_who_left_while_the_window_was_missed_is_reported() -> None:
+async def test_a_shard_that_left_while_the_watch_was_expired_is_reported() -> None:
     cluster, told = Cluster(), Told()
 
     async with cluster.watched(A, B):

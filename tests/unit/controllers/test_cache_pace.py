@@ -86,7 +86,9 @@ async def test_that_a_shard_is_back_is_known_before_its_ring_is_followed_up() ->
 
 
 @pytest.mark.parametrize("is_asked", [True, False])
-async def test_who_heard_that_nothing_stands_hears_of_the_next_snapshot(is_asked: bool) -> None:
+async def test_a_caller_that_saw_an_outdated_snapshot_is_notified_of_the_next_one(
+    is_asked: bool,
+) -> None:
     cluster, told = Cluster(), Told()
 
     async with cluster.watched(A):

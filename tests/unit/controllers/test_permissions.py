@@ -65,14 +65,14 @@ def test_an_error_about_rights_says_which_rule_to_add() -> None:
         raise FORBIDDEN
 
 
-def test_as_long_as_a_resource_is_not_known_nothing_is_said() -> None:
+def test_nothing_is_reported_before_all_resources_are_known() -> None:
     watching = Watching()
     watching.found(DEMO, WIDGETS, 1, allowed=True)
 
     assert watching.refused(DEMO, [WIDGETS, SECRETS]) is None
 
 
-def test_what_is_refused_is_said_before_all_is_known() -> None:
+def test_a_missing_right_is_reported_before_all_resources_are_known() -> None:
     watching = Watching()
     watching.found(DEMO, SECRETS, 1, allowed=True)
     watching.found(DEMO, SECRETS, 2, allowed=False)

@@ -160,7 +160,7 @@ async def test_availability_is_written_at_once_with_what_is_counted_by_then() ->
     assert (status.available_shards, status.objects) == (2, 11)
 
 
-async def test_that_no_shard_is_available_is_said_at_once() -> None:
+async def test_the_absence_of_shards_is_reported_at_once() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A):
@@ -276,7 +276,7 @@ async def test_a_crd_that_drops_the_look_at_the_balance_is_mentioned_once(
     ) == 1
 
 
-async def test_that_a_ring_is_paused_and_goes_on_is_said_at_once() -> None:
+async def test_a_pause_and_its_end_are_reported_at_once() -> None:
     cluster = Cluster()
     seen = []
 
@@ -292,9 +292,7 @@ async def test_that_a_ring_is_paused_and_goes_on_is_said_at_once() -> None:
     assert seen == [None, "MovementPaused", "MovementActive"]
 
 
-async def test_that_a_drain_is_overdue_is_said_at_once_and_that_none_is_once_it_has_lasted() -> (
-    None
-):
+async def test_an_overdue_drain_is_reported_at_once_and_its_end_once_it_has_lasted() -> None:
     cluster = Cluster()
     seen = []
 

@@ -100,7 +100,7 @@ async def test_a_configuration_that_cannot_be_applied_is_reported_until_it_can()
     assert list(bench.configurations.bodies) == [NAME]
 
 
-async def test_why_a_configuration_cannot_be_applied_is_said_without_the_token() -> None:
+async def test_the_reason_why_a_configuration_cannot_be_applied_contains_no_token() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A):

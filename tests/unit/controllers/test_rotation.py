@@ -178,7 +178,7 @@ async def test_a_configuration_without_a_valid_ca_holds_a_rotation_up(
     assert await pass_overlap(scene, leader.ensure) == [bundle]
 
 
-async def test_without_the_right_to_see_whom_the_api_server_trusts_nothing_is_replaced(
+async def test_without_the_right_to_read_the_ca_bundles_no_authority_is_replaced(
     scene: Scene,
 ) -> None:
     leader, bundle = await introducing(scene)
@@ -221,7 +221,7 @@ async def test_a_step_whose_answer_was_lost_is_not_taken_again(scene: Scene) -> 
     assert len(fingerprints((await scene.kept()).ca)) == 2
 
 
-async def test_who_repairs_in_the_middle_of_a_rotation_puts_back_what_is_trusted(
+async def test_a_repair_during_a_rotation_restores_the_trusted_certificates(
     scene: Scene,
 ) -> None:
     leader, bundle = await introducing(scene)

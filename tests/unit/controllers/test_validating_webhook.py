@@ -111,7 +111,7 @@ def test_it_names_what_is_asked_about_and_never_keeps_a_ring_from_being_written(
     }
 
 
-def test_who_looks_for_the_configurations_of_rings_does_not_find_it() -> None:
+def test_the_selector_of_ring_configurations_does_not_match_it() -> None:
     assert not matches(OURS, {"app.kubernetes.io/name": "controller-sharding"})
 
 

@@ -364,7 +364,7 @@ def test_no_object_is_directed_to_a_shard_that_gets_nothing_new(standing: Standi
 
 
 @pytest.mark.parametrize("written", [A, None], ids=["rewritten", "removed"])
-def test_who_releases_it_has_no_say_in_where_the_object_goes(written: str | None) -> None:
+def test_the_client_that_releases_an_object_does_not_choose_its_shard(written: str | None) -> None:
     by = snapshot(available(A, B, C))
     name = named(WIDGETS, B, by)
     old = obj(name=name, owner=A, drain="true", annotations={NEXT: C})
@@ -454,7 +454,7 @@ def test_an_owner_that_a_user_gives_to_an_object_without_controller_is_removed(
     assert stored(new, decision).labels == {"x": "1"}
 
 
-def test_the_sharder_may_take_the_owner_off_what_nothing_controls() -> None:
+def test_the_sharder_can_remove_the_owner_of_an_object_without_controller() -> None:
     old, new = obj(CONFIGMAPS, owner=A), obj(CONFIGMAPS)
 
     decision = update(old, new, of=CONFIGMAPS, writer=THE_SHARDER)
@@ -521,7 +521,7 @@ def test_a_child_is_in_scope_whatever_the_selector_says_of_its_own_labels() -> N
 # Invalid annotations and labels of an object
 
 
-def test_who_creates_an_object_that_says_nonsense_is_warned_and_gets_it_assigned() -> None:
+def test_an_object_with_an_invalid_annotation_is_assigned_with_a_warning() -> None:
     new = obj(name=TO_B, annotations={LOAD_ANNOTATION: "x", MOVE_COST_ANNOTATION: "1.5"})
 
     decision = create(new)
@@ -533,7 +533,7 @@ def test_who_creates_an_object_that_says_nonsense_is_warned_and_gets_it_assigned
     )
 
 
-def test_a_repeated_call_for_nonsense_warns_again_and_changes_nothing() -> None:
+def test_a_repeated_call_with_an_invalid_annotation_warns_again_and_changes_nothing() -> None:
     new = obj(name=TO_B, owner=B, annotations={LOAD_ANNOTATION: "x"})
 
     decision = create(new)
@@ -542,7 +542,7 @@ def test_a_repeated_call_for_nonsense_warns_again_and_changes_nothing() -> None:
     assert LOAD_ANNOTATION in decision.warning
 
 
-def test_who_finds_no_shard_is_warned_of_that_beside_what_is_nonsense() -> None:
+def test_a_missing_shard_and_an_invalid_annotation_cause_one_warning_each() -> None:
     new = obj(annotations={LOAD_ANNOTATION: "x"}, labels={POOL_LABEL: "none"})
 
     decision = create(new)

@@ -128,7 +128,7 @@ def test_an_operator_joins_with_resources(registry: kopf.OperatorRegistry) -> No
         sharder.kopf.join(ring="demo", resources=[], registry=registry)
 
 
-def test_kopf_is_not_heard_to_warn(
+def test_kopf_logs_no_warning(
     registry: kopf.OperatorRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
     join(registry)

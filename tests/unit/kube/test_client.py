@@ -224,7 +224,7 @@ async def test_a_stream_that_breaks_is_unavailable(script: Script, client: Clien
     ],
     ids=["empty", "no YAML", "no mapping", "no context", "other context", "no token file"],
 )
-async def test_a_bad_kubeconfig_is_the_operators_matter(
+async def test_a_bad_kubeconfig_is_a_configuration_error(
     tmp_path: Path, text: str, reason: str
 ) -> None:
     config = tmp_path / "config"

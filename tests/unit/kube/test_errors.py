@@ -35,7 +35,7 @@ from sharder.kube.errors import Status, refusal, understand, unreachable
         (504, Unavailable),
     ],
 )
-def test_the_status_decides_who_has_to_act(code: int, kind: type[ApiError]) -> None:
+def test_the_http_status_decides_the_type_of_error(code: int, kind: type[ApiError]) -> None:
     error = refusal(code, msgspec.json.encode(Status(message="no")), "GET /x")
 
     assert type(error) is kind
@@ -71,7 +71,7 @@ def test_a_refusal_by_something_else_than_an_api_server_is_understood(body: byte
     ("error", "text"),
     [(TimeoutError(), "no answer in time"), (OSError("refused"), "refused")],
 )
-def test_no_answer_says_why(error: Exception, text: str) -> None:
+def test_a_request_without_an_answer_says_why(error: Exception, text: str) -> None:
     assert str(unreachable(error, "GET /x")) == f"GET /x: {text}"
 
 

@@ -90,7 +90,7 @@ async def test_without_the_right_to_ask_there_is_an_error(script: Script, client
 
 
 @pytest.mark.parametrize("answer", [{}, {"status": {}}, {"status": {"allowed": "yes"}}], ids=str)
-async def test_what_is_no_answer_allows_nothing(
+async def test_an_invalid_answer_allows_nothing(
     script: Script, client: Client, answer: Json
 ) -> None:
     script.then((201, answer))

@@ -477,7 +477,7 @@ def test_a_removed_ring_leaves_the_others(registry: CollectorRegistry, metrics: 
     assert len(series(registry, "controllerring_status_shards")) == 1
 
 
-def test_a_ring_that_comes_back_counts_from_nought(
+def test_a_ring_that_comes_back_counts_from_zero(
     registry: CollectorRegistry, metrics: Metrics
 ) -> None:
     use_everything(metrics)

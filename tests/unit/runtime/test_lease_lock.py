@@ -37,7 +37,7 @@ def messages(caplog: pytest.LogCaptureFixture, start: str) -> list[str]:
     return [m for m in caplog.messages if m.startswith(start)]
 
 
-async def test_a_candidate_logs_once_whom_it_waits_for_and_until_when(
+async def test_a_candidate_logs_the_holder_once_and_until_when_it_waits(
     cache: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -256,7 +256,7 @@ async def test_an_error_is_over_when_the_server_answers_even_if_another_holds_it
     assert cache.told == [False, True]
 
 
-async def test_of_two_who_see_it_free_one_gets_it(cache: World) -> None:
+async def test_one_of_two_candidates_gets_a_free_lease(cache: World) -> None:
     cache.store = Slow(Lease, LEASES)
     holders = [cache.holder("a"), cache.holder("b")]
 
@@ -268,7 +268,7 @@ async def test_of_two_who_see_it_free_one_gets_it(cache: World) -> None:
     assert cache.told == []
 
 
-async def test_what_was_never_acquired_cannot_be_kept(cache: World) -> None:
+async def test_a_lease_that_was_never_acquired_cannot_be_renewed(cache: World) -> None:
     with pytest.raises(LeaseLost):
         await cache.holder().keep()
 
@@ -570,7 +570,7 @@ class Contenders:
 
 @settings(max_examples=share(100))
 @given(STEPS, st.floats(0, 0.99))
-def test_two_never_hold_the_lease_at_once(
+def test_two_candidates_never_hold_the_lease_at_once(
     steps: list[tuple[float, str, int]], chance: float
 ) -> None:
     async def contend() -> list[int]:

@@ -21,7 +21,7 @@ DOWN = Unavailable("connection refused")
 
 
 @pytest.mark.parametrize("outcome", [Listed((), "7"), Bookmark("7"), Changed(AT_7), Removed(AT_7)])
-def test_what_the_server_tells_is_where_to_resume(
+def test_a_watch_resumes_at_the_last_version_of_the_server(
     outcome: Listed[Lease] | Bookmark | Changed[Lease] | Removed[Lease],
 ) -> None:
     assert after(Place(version="5"), outcome) == Place(version="7")
@@ -47,7 +47,7 @@ def test_a_missed_window_leads_to_a_new_list() -> None:
     assert after(Place(version="5"), Failed(GONE, 3)) == Place(version="", failures=1)
 
 
-def test_telling_something_does_not_heal_failures() -> None:
+def test_an_event_does_not_reset_the_back_off() -> None:
     assert after(Place(version="5", failures=4), Bookmark("6")).failures == 4
 
 

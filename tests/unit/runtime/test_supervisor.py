@@ -118,7 +118,7 @@ async def test_it_ends_when_all_tasks_have_returned() -> None:
         await supervise({"x": done}, clock=FakeClock(), rng=FixedRng(), on_crash=lambda _: None)
 
 
-async def test_who_is_stopped_stops_though_its_cleanup_fails() -> None:
+async def test_a_task_stops_even_if_its_cleanup_fails() -> None:
     clock, starts = FakeClock(), list[float]()
 
     async def run() -> None:

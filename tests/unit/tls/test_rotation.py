@@ -111,7 +111,7 @@ def test_a_rotation_goes_on_when_all_have_seen_the_last_step(
         )
     ],
 )
-def test_who_does_not_drive_renews_at_most(
+def test_a_replica_that_does_not_lead_only_renews(
     bundle: CertificateBundle, requested: Request | None, settled: bool, now: datetime
 ) -> None:
     decided = step(bundle, drives=False, requested=requested, settled=settled, now=now)
@@ -187,7 +187,7 @@ def test_an_authority_that_is_introduced_does_not_issue_yet() -> None:
     assert fingerprints(after.ca) == fingerprints(STABLE.ca + stranger.certificate)
 
 
-def test_who_has_lost_the_key_of_the_authority_serves_on_and_gets_another_one() -> None:
+def test_a_replica_without_the_key_of_its_authority_serves_on_and_gets_another_one() -> None:
     lost = replace(STABLE, ca_key=b"")
 
     found = adopted(lost, NOW)

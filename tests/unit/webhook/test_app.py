@@ -122,7 +122,7 @@ async def test_an_object_that_the_ring_does_not_select_takes_no_room() -> None:
     assert counted.tally.objects == 0
 
 
-async def test_a_replica_that_does_not_see_who_lives_leaves_objects_to_the_leader() -> None:
+async def test_a_replica_without_a_view_of_the_shards_leaves_objects_to_the_leader() -> None:
     counts = Counts()
     app = app_with(counts=counts, is_stale=True)
 
@@ -141,7 +141,7 @@ async def test_a_replica_that_does_not_see_who_lives_leaves_objects_to_the_leade
 @pytest.mark.parametrize(
     "before", ["", "/", f"/{TOKEN[:-1]}", f"/{TOKEN}x", "/é", f"/{TOKEN}/", f"/{TOKEN}/{TOKEN}"]
 )
-async def test_who_does_not_know_the_token_is_answered_and_takes_no_room(before: str) -> None:
+async def test_a_request_without_the_token_is_answered_and_reserves_no_room(before: str) -> None:
     counted = build(bounded(1), members=available(A, B), namespaces=frozenset({"default"}))
     assert counted.tally is not None
     counted.tally.synced = True
@@ -407,7 +407,7 @@ def padded(request: dict[str, Json], padding: str) -> bytes:
 
 @pytest.mark.parametrize("depth", [1_100, 10_000, 100_000])
 @pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"}":', "}")])
-async def test_who_nests_an_object_deeply_does_not_move_it(
+async def test_an_update_with_deep_nesting_cannot_change_the_owner(
     depth: int, opened: str, closed: str
 ) -> None:
     request = request_of(obj(owner=B), old=obj(owner=A))
@@ -421,7 +421,7 @@ async def test_who_nests_an_object_deeply_does_not_move_it(
 
 
 @pytest.mark.parametrize("padding", ["1", '"' + "\\u003c" * 500_000 + '"', "[0,{}]"])
-async def test_who_makes_an_object_large_does_not_move_it(padding: str) -> None:
+async def test_a_large_update_cannot_change_the_owner(padding: str) -> None:
     labels: dict[str, str] = {f"l{number}": "" for number in range(5_000)}
     request = request_of(obj(owner=B, labels=labels), old=obj(owner=A, labels=labels))
     counts = Counts()

@@ -73,7 +73,7 @@ async def abandoned(intake: Intake, receive: Receive) -> None:
         await intake.take(POST, receive, plain)
 
 
-async def test_who_began_first_makes_room_for_one_half_received_body_too_many() -> None:
+async def test_the_oldest_half_received_body_is_dropped_for_a_new_one() -> None:
     intake, leave, go_on = intake_of(), asyncio.Event(), asyncio.Event()
     part = b'{"' + b"x" * (MAX_WHOLE_BYTES - 2)
     began = pieces(part)

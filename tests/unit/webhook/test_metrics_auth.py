@@ -91,13 +91,13 @@ async def test_a_token_that_is_not_accepted_is_unauthorized(door: Door) -> None:
     assert door.reviews.asked == []
 
 
-async def test_who_lacks_the_right_is_refused(door: Door) -> None:
+async def test_a_client_without_the_right_is_refused(door: Door) -> None:
     assert await door.knock("of-mallory") is HTTPStatus.FORBIDDEN
     assert door.reviews.asked == ["mallory"]
 
 
 @pytest.mark.parametrize("scheme", ["Bearer ", "bearer ", " BEARER  "])
-async def test_who_has_the_right_reads(door: Door, scheme: str) -> None:
+async def test_a_client_with_the_right_reads(door: Door, scheme: str) -> None:
     assert await door.readers.check(f"{scheme}of-prometheus ") is HTTPStatus.OK
 
 
@@ -150,7 +150,9 @@ async def test_an_api_server_that_is_silent_allows_no_read(
     assert [r.__dict__["error"] for r in caplog.records] == ["no answer in time"]
 
 
-async def test_who_was_let_in_stays_so_for_a_while_when_the_api_server_goes(door: Door) -> None:
+async def test_an_authorized_client_stays_so_for_a_while_without_the_api_server(
+    door: Door,
+) -> None:
     await door.knock("of-prometheus")
     door.reviews.error = Unavailable("gone")
     at_first = await door.knock("of-prometheus")
@@ -210,7 +212,7 @@ async def test_time_without_tokens_earns_no_more_reviews_at_once(door: Door) -> 
     assert at_once.count(HTTPStatus.UNAUTHORIZED) <= BURST + 1  # sums of tenths are rounded
 
 
-async def test_a_flood_does_not_keep_out_who_is_known(door: Door) -> None:
+async def test_a_flood_does_not_keep_out_known_clients(door: Door) -> None:
     await door.knock("of-prometheus")
     for number in range(100):
         await door.knock(f"made-up-{number}")
@@ -218,7 +220,7 @@ async def test_a_flood_does_not_keep_out_who_is_known(door: Door) -> None:
     assert await door.knock("of-prometheus") is HTTPStatus.OK
 
 
-async def test_a_flood_that_lasts_does_not_keep_out_who_comes_now_and_then(door: Door) -> None:
+async def test_a_long_flood_does_not_keep_out_an_occasional_client(door: Door) -> None:
     await door.knock("of-prometheus")
     scrapes = list[HTTPStatus]()
 
@@ -243,7 +245,7 @@ async def test_a_right_that_is_taken_away_in_a_flood_is_asked_about_once_more(do
 
 
 @pytest.mark.parametrize("comes_in", ["quiet times, for the first time", "a flood, again"])
-async def test_all_who_show_a_token_at_once_get_the_answer_to_one_review(
+async def test_concurrent_requests_with_one_token_share_one_review(
     door: Door, comes_in: str
 ) -> None:
     if "flood" in comes_in:
@@ -259,7 +261,7 @@ async def test_all_who_show_a_token_at_once_get_the_answer_to_one_review(
     assert door.reviews.identified.count("of-prometheus") == before + 1
 
 
-async def test_who_goes_while_a_token_is_reviewed_leaves_the_others_without_a_scrape_at_most(
+async def test_a_client_that_leaves_during_a_review_costs_others_at_most_one_scrape(
     door: Door,
 ) -> None:
     door.reviews.silent = True
@@ -280,7 +282,7 @@ async def test_who_goes_while_a_token_is_reviewed_leaves_the_others_without_a_sc
     assert await door.knock("of-prometheus") is HTTPStatus.OK
 
 
-async def test_who_was_let_in_is_so_again_in_a_flood_once_the_api_server_answers(
+async def test_an_authorized_client_is_reviewed_again_in_a_flood_once_the_api_server_answers(
     door: Door,
 ) -> None:
     await door.knock("of-prometheus")
@@ -304,7 +306,7 @@ async def test_however_many_tokens_come_only_so_many_answers_are_kept(door: Door
     assert await door.knock("of-prometheus") is HTTPStatus.OK
 
 
-async def test_however_many_are_let_in_the_last_ones_are_known(door: Door) -> None:
+async def test_the_latest_of_many_authorizations_are_kept(door: Door) -> None:
     tokens = [f"of-prometheus-{number}" for number in range(MAX_BELIEVED + 1)]
     door.reviews.owners |= dict.fromkeys(tokens, "prometheus")
     for token in tokens:
@@ -317,7 +319,9 @@ async def test_however_many_are_let_in_the_last_ones_are_known(door: Door) -> No
     assert await door.knock(tokens[-50]) is HTTPStatus.OK
 
 
-async def test_who_is_let_in_again_is_not_the_next_one_to_be_forgotten(door: Door) -> None:
+async def test_an_authorization_that_is_used_again_is_not_the_next_one_to_be_evicted(
+    door: Door,
+) -> None:
     tokens = [f"of-prometheus-{number}" for number in range(MAX_BELIEVED + 2)]
     door.reviews.owners |= dict.fromkeys(tokens, "prometheus")
     for token in [*tokens[:-2], tokens[1], *tokens[-2:]]:
@@ -335,7 +339,7 @@ async def test_who_is_let_in_again_is_not_the_next_one_to_be_forgotten(door: Doo
         ("made-up", 401, b"send a bearer token"),
     ],
 )
-async def test_who_must_not_read_is_answered_with_what_to_do(
+async def test_a_forbidden_client_is_answered_with_what_to_do(
     door: Door, token: str, status: int, says: bytes
 ) -> None:
     app = create_metrics_app(lambda: (b"", ""), door.readers)
@@ -403,7 +407,7 @@ async def test_nothing_but_the_metrics_is_served_beside_them(door: Door, path: s
     assert (await exchange(app, method="GET", path=path)).status == 404
 
 
-async def test_who_shows_no_token_is_answered_with_what_kind_is_wanted(door: Door) -> None:
+async def test_a_client_without_token_is_answered_with_the_wanted_scheme(door: Door) -> None:
     app = create_metrics_app(lambda: (b"", ""), door.readers)
 
     result = await exchange(app, method="GET", path="/metrics", headers=[])

@@ -150,7 +150,7 @@ async def test_a_ring_that_is_being_deleted_is_not_judged() -> None:
     assert response == Response(uid="uid-1", allowed=True)
 
 
-async def test_nothing_but_a_write_is_judged() -> None:
+async def test_only_writes_are_validated() -> None:
     assert (await judged(body_of(TWICE, operation="DELETE"))).allowed
 
 
@@ -202,7 +202,7 @@ async def test_a_strategy_that_moves_most_objects_is_warned_of() -> None:
 
 
 @pytest.mark.parametrize("error", [Unavailable("busy"), TimeoutError()])
-async def test_what_discovery_does_not_tell_is_not_warned_of(error: Exception) -> None:
+async def test_an_error_of_discovery_causes_no_warning(error: Exception) -> None:
     async def find(resource: GroupResource) -> Resource:
         if resource.resource == "gone":
             raise NotFound("not served")
@@ -344,7 +344,7 @@ async def test_a_get_is_answered_with_what_is_served() -> None:
     assert (result.status, result.headers[b"allow"]) == (405, b"POST")
 
 
-async def test_who_goes_away_gets_no_answer() -> None:
+async def test_a_client_that_disconnects_gets_no_answer() -> None:
     result = await exchange(app_with(), body_of(FINE), path=PATH, is_cut=True)
 
     assert result.status == 0

@@ -71,7 +71,7 @@ def files(folder: Folder) -> CertificateFiles:
     return CertificateFiles(folder.path, "tls.crt", "tls.key")
 
 
-def test_files_say_when_they_end_but_not_whom_to_trust(files: CertificateFiles) -> None:
+def test_files_have_an_expiry_and_no_ca_to_trust(files: CertificateFiles) -> None:
     shown = files.load()
 
     assert shown.ca_bundle == ""
@@ -231,7 +231,7 @@ async def test_while_an_authority_is_replaced_the_api_server_is_to_trust_both(
     assert base64.b64decode(source.first.ca_bundle) == kept.ca
 
 
-def test_a_registration_says_who_the_sharders_are_and_where_they_stay_out() -> None:
+def test_a_registration_names_the_sharders_and_the_excluded_namespaces() -> None:
     registration = registration_of(
         settings("{}"), "b3Vycw==", frozenset({"sharder"}), frozenset({"kube-system"})
     )

@@ -40,7 +40,7 @@ def test_problems_without_a_file_are_reported_as_well() -> None:
         load_file(None, {"SHARDER_LOGGING_LEVEL": "loud"}, {})
 
 
-def test_unknown_fields_are_errors_if_so_wanted(tmp_path: Path) -> None:
+def test_unknown_fields_are_errors_in_strict_mode(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(HEADER + "extra: 3")
 

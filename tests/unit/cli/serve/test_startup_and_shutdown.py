@@ -60,7 +60,7 @@ async def test_it_gives_up_with_what_to_do() -> None:
         await start.deadline.retry("find it", start.call)
 
 
-async def test_what_is_missing_is_said_until_nothing_is() -> None:
+async def test_missing_prerequisites_are_reported_until_all_are_there() -> None:
     start = Start()
     missing = ["cannot list rings: no answer", "cannot list leases: no answer"]
 
@@ -86,7 +86,7 @@ async def test_what_stays_missing_ends_the_start() -> None:
         await start.deadline.wait_for_sync(lambda: "cannot list rings: no answer")
 
 
-async def test_what_may_be_left_undone_is_waited_for_no_longer_than_allowed() -> None:
+async def test_an_optional_step_of_the_start_has_a_deadline() -> None:
     start = Start()
 
     async with TaskGroup() as group:
@@ -103,7 +103,7 @@ async def test_what_may_be_left_undone_is_waited_for_no_longer_than_allowed() ->
     assert start.reasons[-1] == "waiting to count demo, other"
 
 
-async def test_what_is_done_is_not_waited_for() -> None:
+async def test_a_prerequisite_that_is_there_is_not_awaited() -> None:
     start = Start()
 
     await start.deadline.wait_at_most(10, "count", lambda: ())

@@ -162,9 +162,7 @@ async def scene(
         yield Scene(cluster=cluster, rebalancing=rebalancing, told=told)
 
 
-async def test_objects_are_asked_for_until_the_shards_are_even_and_directed_to_their_target() -> (
-    None
-):
+async def test_objects_are_drained_to_their_target_until_the_shards_are_even() -> None:
     async with scene() as at:
         seconds = await at.look()
 
@@ -196,7 +194,7 @@ async def test_a_strategy_that_is_switched_on_acts_at_once() -> None:
         assert len(await at.draining()) == 3
 
 
-async def test_nothing_is_kept_nor_shown_of_a_ring_whose_strategy_is_switched_off() -> None:
+async def test_a_ring_whose_rebalancing_is_switched_off_leaves_no_state_or_metrics() -> None:
     async with scene() as at:
         await at.look()
         await at.respec(demo(strategy=RebalanceStrategy.NONE, generation=2))
@@ -270,7 +268,7 @@ async def test_an_object_that_was_moved_rests_for_two_intervals_and_is_free_then
         assert asked == [[], [moved]]
 
 
-async def test_a_dry_run_writes_nothing_and_tells_the_first_moves() -> None:
+async def test_a_dry_run_writes_nothing_and_reports_the_first_moves() -> None:
     async with scene(demo(dry_run=True), full=50) as at:
         await at.look()
 
@@ -281,7 +279,7 @@ async def test_a_dry_run_writes_nothing_and_tells_the_first_moves() -> None:
         assert at.last.planned[0].object.startswith("example.com/Widget/default/w-")
 
 
-async def test_a_ring_that_is_paused_says_so_and_reads_and_writes_nothing() -> None:
+async def test_a_paused_ring_reports_that_and_neither_reads_nor_writes() -> None:
     async with scene(demo(MovementSpec(paused=True))) as at:
         await at.look()
 
@@ -289,7 +287,7 @@ async def test_a_ring_that_is_paused_says_so_and_reads_and_writes_nothing() -> N
         assert at.lists == at.writes == 0
 
 
-async def test_while_shards_are_replaced_a_ring_says_so_and_writes_nothing() -> None:
+async def test_during_a_rollout_a_ring_reports_that_and_writes_nothing() -> None:
     async with scene() as at:
         for shard, revision in ((A, "old"), (B, "new")):
             labels: Json = {"metadata": {"labels": {REVISION_LABEL: revision}}}
@@ -381,7 +379,7 @@ async def test_what_a_look_asked_for_before_the_ring_changed_counts_on_the_budge
         assert at.last.moves == len(await at.draining()) == 3
 
 
-async def test_who_leads_no_more_writes_nothing() -> None:
+async def test_a_replica_that_lost_leadership_writes_nothing() -> None:
     async with scene() as at:
         at.cluster.leads = False
         seconds = await at.look()
@@ -389,7 +387,7 @@ async def test_who_leads_no_more_writes_nothing() -> None:
         assert (seconds, at.writes) == (AGAIN_SECONDS, 0)
 
 
-async def test_who_loses_the_lead_while_it_looks_does_not_look_to_the_end() -> None:
+async def test_a_replica_that_loses_leadership_stops_the_rebalancing() -> None:
     async with scene() as at:
         slow = Rebalancer(
             cache=at.cluster.cache,
@@ -415,7 +413,7 @@ async def test_a_resource_that_it_may_not_list_is_reported_with_the_missing_rule
         assert at.writes == 0
 
 
-async def test_a_look_that_failed_is_not_taken_for_one() -> None:
+async def test_a_failed_rebalancing_does_not_use_up_the_interval() -> None:
     async with scene() as at:
         at.cluster.objects.before.append(on("find", WIDGETS, raising(NotFound("not served"))))
         with pytest.raises(NotFound):

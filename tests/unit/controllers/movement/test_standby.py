@@ -88,7 +88,7 @@ async def test_what_the_leader_has_moved_before_it_failed_is_found_on_another_sh
     assert patched(cluster)[-1] == (SECRETS, name)
 
 
-async def test_who_stands_by_leaves_it_to_a_leader_that_is_there() -> None:
+async def test_a_standby_leaves_it_to_the_leader() -> None:
     cluster = Cluster()
 
     async with moving(cluster, A, B), standing_by(cluster):
@@ -104,7 +104,7 @@ async def test_who_stands_by_leaves_it_to_a_leader_that_is_there() -> None:
     assert len(cluster.objects.calls) == calls
 
 
-async def test_who_stands_by_takes_nothing_and_asks_for_nothing() -> None:
+async def test_a_standby_takes_no_object_and_drains_none() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A, B), standing_by(cluster):
@@ -119,7 +119,7 @@ async def test_who_stands_by_takes_nothing_and_asks_for_nothing() -> None:
     assert patched(cluster) == []
 
 
-async def test_what_failed_and_has_got_an_owner_since_is_the_leaders_again() -> None:
+async def test_a_failed_object_that_got_an_owner_is_left_to_the_leader() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A, B), standing_by(cluster):
@@ -185,7 +185,7 @@ async def test_a_replica_stands_by_until_it_leads() -> None:
     assert cluster.tally.crashes == []
 
 
-async def test_who_stands_by_waits_as_well_where_an_object_has_just_lost_its_label() -> None:
+async def test_a_standby_waits_too_after_an_object_has_lost_its_label() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A, B), standing_by(cluster):
@@ -200,7 +200,7 @@ async def test_who_stands_by_waits_as_well_where_an_object_has_just_lost_its_lab
     assert await cluster.owners(SECRETS) == {name: B}
 
 
-async def test_without_the_right_to_watch_who_stands_by_lists_often_when_drains_are_due() -> None:
+async def test_without_the_right_to_watch_a_standby_lists_often_while_drains_are_due() -> None:
     cluster = Cluster()
     cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
 

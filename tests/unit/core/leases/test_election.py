@@ -59,7 +59,7 @@ def test_a_lease_without_holder_is_free(seen: Lease | None) -> None:
     assert verdict(seen) == Free()
 
 
-def test_what_stands_as_we_wrote_it_is_ours_however_old() -> None:
+def test_a_lease_that_is_unchanged_since_our_write_is_ours() -> None:
     assert verdict(lease("me"), age=1000, written=EARLIER) == Ours()
 
 

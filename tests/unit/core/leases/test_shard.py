@@ -33,7 +33,7 @@ def saying(
     return Lease(metadata=meta, spec=lease().spec)
 
 
-def test_a_shard_that_says_nothing_is_like_any_other() -> None:
+def test_a_shard_without_annotations_has_the_defaults() -> None:
     assert shard_of(saying()) == Shard(name=A)
     assert list(invalid_annotations(saying())) == []
 
@@ -87,12 +87,12 @@ def test_what_cannot_be_understood_is_ignored_and_named(key: str, text: str, why
 @pytest.mark.parametrize(
     "key", [POOL_ANNOTATION, WEIGHT_ANNOTATION, CAPACITY_ANNOTATION, CORDONED_ANNOTATION]
 )
-def test_an_empty_annotation_says_nothing(key: str) -> None:
+def test_an_empty_annotation_is_ignored(key: str) -> None:
     assert shard_of(saying({key: ""})) == Shard(name=A)
     assert list(invalid_annotations(saying({key: ""}))) == []
 
 
-def test_a_shard_may_say_that_it_is_not_cordoned() -> None:
+def test_a_shard_can_declare_that_it_is_not_cordoned() -> None:
     assert not shard_of(saying({CORDONED_ANNOTATION: "false"})).cordoned
 
 
@@ -132,7 +132,7 @@ def test_a_ceiling_beyond_what_any_cluster_holds_is_as_good_as_none(capacity: st
     assert shard_of(saying({CAPACITY_ANNOTATION: capacity})).ceiling == MAX_CEILING
 
 
-def test_who_declares_too_long_a_list_declares_nothing() -> None:
+def test_a_list_that_is_too_long_is_ignored() -> None:
     said = saying({CAPACITY_ANNOTATION: ",".join(f"r-{n}=1" for n in range(10_000))})
 
     assert shard_of(said) == Shard(name=A)
@@ -154,7 +154,7 @@ def test_a_shard_is_evacuated_when_people_say_so_or_it_is_about_to_stop(
     assert list(invalid_annotations(said)) == []
 
 
-def test_who_is_to_be_evacuated_in_other_words_is_not() -> None:
+def test_only_the_documented_value_evacuates_a_shard() -> None:
     said = saying({EVACUATE_ANNOTATION: "yes"})
 
     assert not shard_of(said).evacuating

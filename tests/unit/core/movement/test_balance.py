@@ -308,7 +308,7 @@ def test_two_of_a_group_do_not_meet_where_that_is_forbidden() -> None:
     assert "0" not in moves(found)
 
 
-def test_it_is_said_of_an_object_that_it_would_move() -> None:
+def test_an_explanation_says_that_an_object_would_move() -> None:
     found = weighed(on(A, 2))
 
     assert found.verdict(on(A, 1)[0]) == (
@@ -332,7 +332,7 @@ def test_it_is_said_of_an_object_that_it_would_move() -> None:
         ),
     ],
 )
-def test_nothing_moves_and_it_is_said_why(now: RingSnapshot, why: str) -> None:
+def test_a_run_without_moves_says_why(now: RingSnapshot, why: str) -> None:
     found = Balance(now)
     for each in on(A, 4):
         found.add(each)

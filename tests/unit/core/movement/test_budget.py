@@ -101,7 +101,7 @@ def test_a_shard_has_no_more_drains_open_than_it_may() -> None:
     assert budget.refusal(B, TWO_AT_A_TIME, 0.0) is None
 
 
-def test_what_another_shard_is_being_asked_for_takes_no_place() -> None:
+def test_a_drain_of_another_shard_takes_no_place() -> None:
     budget = Budget[str]()
     budget.begin("x", B)
 
@@ -173,7 +173,7 @@ def test_a_drain_that_is_over_before_its_answer_comes_is_over() -> None:
     assert budget.open_on(A, 2.0) == 0
 
 
-def test_an_object_that_another_shard_is_asked_for_counts_there() -> None:
+def test_a_drain_counts_for_the_shard_that_was_seen_last() -> None:
     budget = Budget[str]()
     drain(budget, "x", A)
 

@@ -227,21 +227,21 @@ def test_an_object_that_had_a_shard_does_not_wait_for_the_cordoned_one_it_is_pin
     assert choose_anew(snapshot, obj(owner=A, labels={PIN: B})).shard == A
 
 
-def test_an_object_that_is_asked_to_go_stays_if_there_is_room_after_all() -> None:
+def test_a_draining_object_stays_if_there_is_room_again() -> None:
     snapshot, tally = sticking({A: 4, B: 0}, capacity=5)
     leaving = seen(tally, obj(owner=A, drain=DRAINING), Entry(A, draining=True))
 
     assert choose(snapshot, leaving).shard == A
 
 
-def test_an_object_that_is_asked_to_go_belongs_elsewhere_while_there_is_no_room() -> None:
+def test_a_draining_object_belongs_elsewhere_while_there_is_no_room() -> None:
     snapshot, tally = sticking({A: 5, B: 0}, capacity=5)
     leaving = seen(tally, obj(owner=A, drain=DRAINING), Entry(A, draining=True))
 
     assert choose(snapshot, leaving).shard == B
 
 
-def test_an_object_that_is_asked_to_go_stays_on_a_shard_that_was_cordoned_meanwhile() -> None:
+def test_a_draining_object_stays_on_a_shard_that_was_cordoned_meanwhile() -> None:
     snapshot, tally = sticking({A: 5, B: 0}, capacity=5, cordoned=A)
     leaving = seen(tally, obj(owner=A, drain=DRAINING), Entry(A, draining=True))
 
@@ -357,7 +357,7 @@ def test_what_a_shard_that_is_gone_was_to_release_takes_no_room_from_each_other(
     assert choose(snapshot, lost[1]).shard is None
 
 
-def test_an_object_on_its_way_to_a_pin_without_room_had_better_stay() -> None:
+def test_an_object_stays_if_the_shard_it_is_pinned_to_has_no_room() -> None:
     snapshot, tally = sticking({A: 0, B: 3}, capacity=3)
     under_way = obj(owner=A, drain=DRAINING, labels={PIN: B})
     seen(tally, under_way, snapshot.entry_of(under_way))

@@ -64,13 +64,13 @@ def test_a_drain_of_an_object_in_its_place_is_withdrawn(role: Role) -> None:
 
 @pytest.mark.parametrize("role", MAIN_ROLES)
 @pytest.mark.parametrize("standing", [Standing.AVAILABLE, Standing.LEAVING])
-def test_a_working_shard_is_asked_to_release_first(standing: Standing, role: Role) -> None:
+def test_an_object_on_a_working_shard_is_drained_first(standing: Standing, role: Role) -> None:
     assert step_of(A, B, standing, role=role) == Drain(A)
 
 
 @pytest.mark.parametrize("role", MAIN_ROLES)
 @pytest.mark.parametrize("standing", [Standing.AVAILABLE, Standing.LEAVING])
-def test_a_shard_that_has_been_asked_is_waited_for(standing: Standing, role: Role) -> None:
+def test_a_draining_object_waits_for_its_shard(standing: Standing, role: Role) -> None:
     step = step_of(A, B, standing, draining=True, role=role)
 
     assert step == Keep("waiting for its shard to acknowledge the drain")
@@ -105,7 +105,7 @@ def test_the_objects_of_a_stranger_that_may_be_working_are_kept() -> None:
 
 @pytest.mark.parametrize("draining", [False, True])
 @pytest.mark.parametrize("standing", [Standing.AVAILABLE, Standing.LEAVING, Standing.MISSING])
-def test_a_controlled_object_follows_its_owner_without_being_asked_for(
+def test_a_controlled_object_follows_its_owner_without_a_drain(
     standing: Standing, draining: bool
 ) -> None:
     step = step_of(A, B, standing, draining=draining, role=Role.CONTROLLED)

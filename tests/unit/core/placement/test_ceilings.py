@@ -118,7 +118,7 @@ def test_a_shard_at_its_ceiling_has_no_room() -> None:
     assert of.objection(shard(A), pinned=False) == FULL.format(3, 3)
 
 
-def test_what_a_shard_was_asked_to_release_takes_room_until_it_is_gone() -> None:
+def test_a_draining_object_takes_room_until_it_is_released() -> None:
     counts = Tally()
     counts.see("objects", 1, Entry(A, draining=True))
 

@@ -155,7 +155,7 @@ def test_a_member_that_a_shard_has_no_more_departs_though_the_object_stays(
     assert tally.departures == left
 
 
-def test_who_goes_nowhere_any_more_departs_from_there() -> None:
+def test_an_object_that_loses_its_target_counts_as_a_departure() -> None:
     tally = counted(Entry(A, draining=True, heading=B))
 
     tally.see(WIDGETS, 0, Entry(A, draining=True, heading=B, pinned=True))
@@ -370,7 +370,7 @@ def test_what_is_assumed_is_not_settled_until_it_is_shown() -> None:
     assert tally.changes > changes
 
 
-def test_who_loses_its_pin_is_a_guest_until_it_goes_or_is_pinned_again() -> None:
+def test_an_object_that_loses_its_pin_is_a_guest_until_it_moves_or_is_pinned_again() -> None:
     tally = counted(Entry(A, pinned=True), Entry(A))
     tally.see(WIDGETS, 0, Entry(A))
     tally.see(WIDGETS, 0, Entry(A, deleting=True))

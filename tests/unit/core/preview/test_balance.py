@@ -203,7 +203,7 @@ def test_a_strategy_that_follows_is_not_compared() -> None:
     assert (found.why, found.measure, found.threshold, found.shards) == (FOLLOWS, None, None, ())
 
 
-def test_a_dry_run_tells_its_moves_and_plans_none() -> None:
+def test_a_dry_run_of_rebalancing_reports_its_moves_and_plans_none() -> None:
     dry = RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD, dry_run=True)
     objects = on(A, 4)
 

@@ -112,7 +112,7 @@ def test_every_step_has_its_reason(owner: str | None, drain: str | None, reason:
     assert why(planned(owner, drain=drain)) == reason
 
 
-def test_a_controlled_object_is_said_to_follow() -> None:
+def test_a_controlled_object_is_reported_to_follow_its_owner() -> None:
     name = named(SECRETS, B, NOW)
     follower = obj(CONFIGMAPS, "c", owner=A, controlled_by=name)
 
@@ -165,7 +165,7 @@ def test_what_a_shard_has_too_many_is_drained_and_the_rest_stays() -> None:
     }
 
 
-def test_what_is_displaced_is_said_to_be_too_many() -> None:
+def test_a_displaced_object_is_explained_by_the_excess_of_its_shard() -> None:
     moving = next(p for p in whole(sticking(), *on(A, 6)).values() if p.action is Action.DRAIN)
 
     assert why(moving) == ("shard-a exceeds its ceiling and has to release it; it goes to shard-b")
@@ -190,7 +190,7 @@ def test_what_is_displaced_is_asked_for_once() -> None:
     assert sorted(type(planned.step).__name__ for planned in plan.values()) == ["Keep", "Withdraw"]
 
 
-def test_a_drain_is_taken_back_where_there_is_room_again() -> None:
+def test_a_drain_is_withdrawn_where_there_is_room_again() -> None:
     plan = whole(sticking(), *on(A, 1), obj(WIDGETS, "x", owner=A, drain="true"), *on(B, 2))
 
     assert why(plan["x"]).endswith("its drain is withdrawn")

@@ -36,7 +36,7 @@ def new_shards(many: int, *present: Lease, of: ControllerRing | None = None) -> 
     return [shard_of(it) for it in leases[len(present) :]]
 
 
-def test_nothing_is_supposed_by_default() -> None:
+def test_a_what_if_changes_nothing_by_default() -> None:
     assert AS_IT_IS.ring(ring()) == ring()
     assert AS_IT_IS.leases(ring(), [lease(A)], NOW) == (lease(A),)
 
@@ -172,6 +172,6 @@ def test_a_strategy_is_found_whatever_its_capitals(text: str) -> None:
     assert strategy_named(text) is StrategyName.BOUNDED_LOAD
 
 
-def test_a_strategy_that_is_none_is_reported_with_those_that_are() -> None:
+def test_an_unknown_strategy_is_reported_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="unknown strategy bogus; use one of ConsistentHash,"):
         strategy_named("bogus")

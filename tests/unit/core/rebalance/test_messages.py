@@ -37,7 +37,7 @@ def told(
     return verdict(policy, shards, objects, key, budget=budget, admits=admits)
 
 
-def test_a_ring_that_is_well_is_said_to_be() -> None:
+def test_a_balanced_ring_is_reported_as_such() -> None:
     objects = [obj("x", "a", 30, 10)]
 
     assert run(balance(0.15), PAIR, objects).why == (
@@ -113,11 +113,11 @@ def test_a_spent_budget_is_reported_even_if_there_was_none() -> None:
     )
 
 
-def test_a_budget_that_is_just_enough_is_not_said_to_be_spent() -> None:
+def test_a_budget_that_is_just_enough_is_not_reported_as_spent() -> None:
     assert run(balance(0.2), PAIR, EIGHT, budget=4).why.startswith("4 moves")
 
 
-def test_shards_that_are_even_are_said_to_be() -> None:
+def test_even_shards_are_reported_as_even() -> None:
     outcome = run(even(), (plain("a"), plain("b")), [*many("a", 2), *many("b", 1)])
 
     assert outcome.why == (
@@ -126,7 +126,7 @@ def test_shards_that_are_even_are_said_to_be() -> None:
     )
 
 
-def test_shards_without_objects_are_said_to_have_no_load() -> None:
+def test_shards_without_objects_are_reported_without_load() -> None:
     assert run(even(), (plain("a"), plain("b")), []).why == (
         "no move makes the shards more even: they have no load"
     )

@@ -220,7 +220,7 @@ def test_ceilings_are_kept(room: int | None, targets: int) -> None:
     assert len(outcome.moves) == targets
 
 
-def test_who_gives_an_object_up_has_room_for_another() -> None:
+def test_a_shard_that_gives_an_object_up_has_room_for_another() -> None:
     objects = [
         obj("x", "a", 60, 0),
         obj("z", "a", 30, 0, kept="is pinned"),
@@ -282,13 +282,13 @@ def test_the_smaller_rank_is_moved_before_the_greater_gain() -> None:
     assert [move.key for move in outcome.moves] == ["weak"]
 
 
-def test_of_one_rank_that_is_moved_first_which_leaves_the_least_fragmentation() -> None:
+def test_within_one_rank_the_move_with_the_least_fragmentation_comes_first() -> None:
     outcome = run(balance(0.25), (shard("a"), shard("b", 1e12, 1e12)), LOPSIDED[::-1])
 
     assert [move.key for move in outcome.moves] == ["big"]
 
 
-def test_of_equal_objects_the_younger_is_moved_first_then_by_key() -> None:
+def test_of_equal_objects_the_youngest_moves_first_then_by_key() -> None:
     objects = [
         obj("a", "a", 10, 0, created="2026-01-01T00:00:00Z"),
         obj("c", "a", 10, 0, created="2026-03-01T00:00:00Z"),
@@ -342,7 +342,7 @@ def test_what_must_stay_stays() -> None:
     assert "big" not in moved(outcome)
 
 
-def test_an_object_without_load_is_not_moved_for_nothing() -> None:
+def test_an_object_without_load_is_not_moved() -> None:
     objects = [obj("idle", "a"), obj("x", "a", 50, 0, kept="is pinned")]
 
     outcome = run(balance(0.1, min_gain=0.0), (shard("a"), shard("b")), objects)

@@ -53,7 +53,7 @@ def test_a_ring_that_nothing_keeps_from_working_is_ready() -> None:
     assert said(ready(None)) == ("True", "ReconciliationSucceeded", "ring is ready")
 
 
-def test_a_problem_is_said() -> None:
+def test_a_problem_is_reported() -> None:
     fault = Fault("ResourceUnreadable", "cannot read x")
 
     assert said(ready(fault)) == ("False", *fault)
@@ -99,7 +99,7 @@ def test_a_ring_does_not_reconcile_once_objects_are_where_they_belong() -> None:
     assert said(at_work(figures()))[:2] == ("False", "ObjectsSettled")
 
 
-def test_a_ring_that_was_not_counted_says_nothing_of_its_work() -> None:
+def test_a_ring_that_was_not_counted_has_no_reconciling_condition() -> None:
     assert at_work(None) is None
 
 
@@ -120,7 +120,7 @@ def test_objects_that_wait_are_not_being_moved(
 
 
 @pytest.mark.parametrize("stats", [None, 0])
-def test_controlled_objects_that_are_not_with_their_owners_are_said(stats: int | None) -> None:
+def test_controlled_objects_that_are_not_with_their_owners_are_reported(stats: int | None) -> None:
     apart = Apart(count=2, first="configmaps default/c")
     counted = None if stats is None else figures()
 
@@ -132,13 +132,13 @@ def test_controlled_objects_that_are_not_with_their_owners_are_said(stats: int |
 
 
 @pytest.mark.parametrize("unwatched", [(), None])
-def test_a_ring_whose_resources_may_be_watched_says_nothing_of_it(
+def test_a_ring_whose_resources_can_be_watched_has_no_condition_of_watches(
     unwatched: Sequence[GroupResource] | None,
 ) -> None:
     assert watched(NOTHING, unwatched, polled_every=30.0) is None
 
 
-def test_a_missing_right_to_watch_is_said() -> None:
+def test_a_missing_right_to_watch_is_reported() -> None:
     assert said(watched(NOTHING, (SECRETS, WIDGETS), polled_every=30.0)) == (
         "False",
         "WatchMissing",
@@ -149,7 +149,7 @@ def test_a_missing_right_to_watch_is_said() -> None:
     )
 
 
-def test_a_right_to_watch_that_is_granted_is_said() -> None:
+def test_a_right_to_watch_that_is_granted_is_reported() -> None:
     assert said(watched(ONCE_MISSING, (), polled_every=30.0)) == (
         "True",
         "WatchAllowed",
@@ -197,13 +197,13 @@ def test_without_any_shard_a_ring_is_not_covered_whatever_was_counted(
     assert said(condition) == ("False", "NoShards", "no shard is available")
 
 
-def test_that_there_is_no_shard_is_no_matter_of_counts() -> None:
+def test_the_absence_of_shards_needs_no_counts() -> None:
     desired = [covered(figures(), None, available=available) for available in (0, 2)]
 
     assert [condition.counted for condition in desired if condition is not None] == [False, True]
 
 
-def test_as_long_as_nothing_is_counted_what_was_said_stays() -> None:
+def test_the_conditions_of_counts_stay_until_objects_are_counted() -> None:
     assert covered(None, None, available=2) is None
     assert exhausted(None, available=2) is None
 
@@ -222,7 +222,7 @@ def test_a_ring_is_not_covered_while_drains_are_overdue(
     )
 
 
-def test_that_drains_are_overdue_is_no_matter_of_counts() -> None:
+def test_overdue_drains_need_no_counts() -> None:
     condition = covered(figures(), LATE, available=2)
 
     assert condition is not None
@@ -244,7 +244,7 @@ def test_without_any_shard_no_drain_is_waited_for() -> None:
     assert said(covered(figures(), LATE, available=0))[1] == "NoShards"
 
 
-def test_a_ring_that_was_never_paused_says_nothing_of_it() -> None:
+def test_a_ring_that_was_never_paused_has_no_condition_for_it() -> None:
     assert paused(NOTHING, MovementSpec()) is None
 
 
@@ -257,7 +257,7 @@ def test_a_ring_that_is_paused_says_so(before: RingStatus) -> None:
     )
 
 
-def test_a_ring_that_is_paused_no_more_says_so() -> None:
+def test_a_resumed_ring_says_so() -> None:
     assert said(paused(ONCE_PAUSED, MovementSpec())) == (
         "False",
         "MovementActive",
@@ -287,18 +287,18 @@ def test_capacity_suffices_while_nothing_waits_or_there_is_room(
     assert said(condition)[:2] == ("False", "SufficientCapacity")
 
 
-def test_a_strategy_without_ceilings_says_nothing_of_capacity() -> None:
+def test_a_strategy_without_ceilings_has_no_condition_of_capacity() -> None:
     condition = exhausted(figures(unassigned=3), available=2)
 
     assert condition is not None
     assert condition.holds is None
 
 
-def test_without_any_shard_nothing_is_said_of_capacity() -> None:
+def test_without_any_shard_there_is_no_condition_of_capacity() -> None:
     assert exhausted(figures(unassigned=3, has_room=False), available=0) is None
 
 
-def test_a_claim_is_said_by_a_condition_with_its_status_and_reason() -> None:
+def test_a_desired_condition_is_met_by_one_with_its_status_and_reason() -> None:
     condition = DesiredCondition(
         type="Covered", holds=True, reason="AllOwned", message="3 objects"
     )
@@ -308,7 +308,7 @@ def test_a_claim_is_said_by_a_condition_with_its_status_and_reason() -> None:
     assert [condition.is_met_by(c) for c in (known, other, None)] == [True, False, False]
 
 
-def test_a_claim_that_a_condition_does_not_apply_is_said_by_its_absence() -> None:
+def test_a_desired_absence_is_met_only_without_the_condition() -> None:
     condition = DesiredCondition(type="Covered", holds=None)
 
     assert [condition.is_met_by(c) for c in (None, Condition(type="Covered", status="False"))] == [

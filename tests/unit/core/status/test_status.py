@@ -119,7 +119,7 @@ def test_a_ring_without_problems_is_ready() -> None:
     )
 
 
-def test_a_problem_is_said() -> None:
+def test_a_problem_is_reported() -> None:
     (ready,) = status(problem="cannot read widgets").conditions
 
     assert (ready.status, ready.reason, ready.message) == (
@@ -129,7 +129,7 @@ def test_a_problem_is_said() -> None:
     )
 
 
-def test_nothing_new_to_say_is_the_same_status() -> None:
+def test_an_unchanged_status_is_the_same_object() -> None:
     assert status(status(), at=60) == status()
 
 
@@ -158,7 +158,7 @@ def test_a_status_is_written_as_a_merge_patch_that_reads_back_as_it_was() -> Non
     assert msgspec.convert(body["status"], RingStatus) == status(problem="x")
 
 
-def test_a_condition_that_does_not_apply_is_taken_away() -> None:
+def test_a_condition_that_does_not_apply_is_removed() -> None:
     before = status(desired=[full("x")])
 
     after = status(before, desired=[DesiredCondition(type="CapacityExhausted", holds=None)])
@@ -247,7 +247,7 @@ def test_the_last_rebalancing_is_reported_and_kept_by_replicas_without_one() -> 
     assert with_rebalance(first, EVEN, None) == first
 
 
-def test_of_a_ring_that_is_balanced_no_more_no_look_is_reported() -> None:
+def test_a_ring_without_rebalancing_reports_no_rebalancing() -> None:
     before = with_rebalance(status(), EVEN, LOOK)
 
     assert [with_rebalance(before, RebalanceSpec(), last) for last in (None, LOOK)] == [

@@ -14,22 +14,22 @@ NO_SHARDS = DesiredCondition(type="Covered", holds=False, reason="NoShards")
 KNOWN_OWNED = Condition(type="Covered", status="True", reason="AllOwned")
 
 
-def test_the_first_word_is_believed_at_once() -> None:
+def test_a_first_condition_is_written_at_once() -> None:
     assert StatusThrottle().is_settled(UNASSIGNED, None, 100)
 
 
-def test_what_rests_on_more_than_counts_is_believed_at_once() -> None:
+def test_a_condition_that_does_not_depend_on_counts_is_written_at_once() -> None:
     assert StatusThrottle().is_settled(NO_SHARDS, KNOWN_OWNED, 100)
 
 
-def test_what_is_said_already_is_believed() -> None:
+def test_an_unchanged_condition_is_kept() -> None:
     pace = StatusThrottle()
 
     assert pace.is_settled(OWNED, KNOWN_OWNED, 100)
     assert pace.settles_in(100) is None
 
 
-def test_what_would_flip_a_condition_is_believed_once_it_has_lasted() -> None:
+def test_a_change_of_a_condition_is_written_once_it_has_lasted() -> None:
     pace = StatusThrottle()
 
     believed = [
@@ -40,7 +40,7 @@ def test_what_would_flip_a_condition_is_believed_once_it_has_lasted() -> None:
     assert believed == [False, False, True]
 
 
-def test_what_was_otherwise_in_between_has_not_lasted() -> None:
+def test_a_change_that_was_interrupted_has_not_lasted() -> None:
     pace = StatusThrottle()
 
     believed = [

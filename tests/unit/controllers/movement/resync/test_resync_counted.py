@@ -67,7 +67,7 @@ async def test_before_everything_is_counted_nothing_is_placed_or_displaced() -> 
     assert await loads(cluster) == {A: 5, "": 5}
 
 
-async def test_a_shard_above_its_ceiling_is_asked_to_release_what_it_draws_least() -> None:
+async def test_a_shard_above_its_ceiling_drains_its_least_drawn_objects() -> None:
     cluster = Cluster(bounded(3))
     await fill(cluster, A, 5)
 
@@ -81,7 +81,7 @@ async def test_a_shard_above_its_ceiling_is_asked_to_release_what_it_draws_least
     assert {name for name, owner in owners.items() if owner == f"{A}*"} == set(least)
 
 
-async def test_what_is_being_deleted_is_not_asked_for_in_place_of_others() -> None:
+async def test_an_object_that_is_being_deleted_is_not_drained_in_place_of_others() -> None:
     cluster = Cluster(bounded(3))
     await fill(cluster, A, 8)
 
@@ -155,7 +155,7 @@ async def test_a_pinned_object_is_displaced_last() -> None:
     assert (await cluster.owners(WIDGETS))["pinned"] == A
 
 
-async def test_an_object_that_is_pinned_elsewhere_is_asked_for() -> None:
+async def test_an_object_that_is_pinned_elsewhere_is_drained() -> None:
     cluster = Cluster(bounded())
     pinned = await cluster.add(WIDGETS, "pinned", owner=A)
     await cluster.label(pinned, WIDGETS, **{PIN: B})

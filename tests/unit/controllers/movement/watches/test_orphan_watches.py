@@ -450,7 +450,7 @@ async def test_nothing_is_shown_of_a_ring_that_is_gone() -> None:
     assert after == set()
 
 
-async def test_who_leads_no_more_shows_nothing() -> None:
+async def test_a_replica_that_lost_leadership_shows_nothing() -> None:
     cluster = Cluster()
 
     async with moving(cluster, A):

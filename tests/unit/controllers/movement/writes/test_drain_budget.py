@@ -51,7 +51,7 @@ async def test_a_drain_too_many_is_not_written_and_says_why() -> None:
     assert cluster.tally.withholdings == [(DEMO, "maxMovesPerMinute")]
 
 
-async def test_who_waits_for_room_learns_whose_drain_was_withheld() -> None:
+async def test_a_withheld_drain_is_reported_with_its_shard() -> None:
     cluster = Cluster(limited(ONE_AT_A_TIME))
 
     async with cluster.watched(A, B):
@@ -65,7 +65,7 @@ async def test_who_waits_for_room_learns_whose_drain_was_withheld() -> None:
 
 
 @pytest.mark.parametrize("movement", [ONE_A_MINUTE, ONE_AT_A_TIME])
-async def test_what_is_no_drain_is_never_kept_waiting(movement: MovementSpec) -> None:
+async def test_only_drains_wait_for_the_budget(movement: MovementSpec) -> None:
     cluster = Cluster(limited(movement))
 
     async with cluster.watched(A, B):

@@ -262,7 +262,7 @@ async def _refused(guard: LeaseGuard, why: str) -> None:
             pass
 
 
-async def test_a_lease_that_cannot_be_written_is_not_asked_for_by_everybody() -> None:
+async def test_a_lease_that_cannot_be_written_is_tried_once_for_all_waiting_objects() -> None:
     async with released() as (cluster, guard):
         cluster.leases.fail(Unavailable("no answer"))
         await _refused(guard, "no answer")
@@ -270,7 +270,7 @@ async def test_a_lease_that_cannot_be_written_is_not_asked_for_by_everybody() ->
         await _refused(guard, "is backing off")
 
 
-async def test_a_renewal_that_fails_is_not_asked_for_by_everybody() -> None:
+async def test_a_failed_renewal_is_not_repeated_by_every_waiting_object() -> None:
     async with released() as (cluster, guard), guard.holding(REF):
         async with guard.holding(REF):
             pass
@@ -281,11 +281,11 @@ async def test_a_renewal_that_fails_is_not_asked_for_by_everybody() -> None:
         await _refused(guard, "is backing off")
 
 
-async def test_who_stops_gives_back_what_it_holds() -> None:
+async def test_a_stopping_replica_gives_back_the_leases_it_holds() -> None:
     assert not await _holder_after_a_stop(1)
 
 
-async def test_who_stops_holds_on_for_what_may_be_on_its_way() -> None:
+async def test_a_stopping_replica_holds_a_lease_while_a_write_might_be_on_its_way() -> None:
     assert await _holder_after_a_stop(0.9) == SHARDER_IDENTITY
 
 

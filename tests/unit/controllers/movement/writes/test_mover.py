@@ -139,7 +139,7 @@ async def test_an_object_that_others_write_all_the_time_is_left_for_later() -> N
     assert [call.verb for call in cluster.objects.calls].count("patch") == MAX_ATTEMPTS
 
 
-async def test_who_leads_no_more_writes_nothing() -> None:
+async def test_a_replica_that_lost_leadership_writes_nothing() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A):
@@ -397,7 +397,7 @@ async def test_a_forbidden_write_says_which_rule_to_add() -> None:
             await move(cluster, seen)
 
 
-async def test_who_leads_no_more_does_not_even_hold_a_lease() -> None:
+async def test_a_replica_that_lost_leadership_guards_no_lease() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A, B):
@@ -464,7 +464,7 @@ async def test_an_invalid_lease_is_not_even_held() -> None:
     assert await cluster.owners(WIDGETS) == {"w": B}
 
 
-async def test_who_waits_for_a_lease_keeps_no_other_waiting() -> None:
+async def test_waiting_for_one_lease_does_not_block_others() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A, B), TaskGroup() as group:
