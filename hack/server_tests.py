@@ -33,7 +33,7 @@ ALONE = {"hostile", "leading_objects", "nemesis"}
 SECONDS = {
     "integration": 200, "service": 190, "commands": 150, "movement_control": 150,
     "rebalancing": 150, "ceilings": 150, "main_job": 110, "certificates": 100,
-    "kopf": 120, "goshard": 100, "exceptions": 100, "outages": 95, "attacks": 90, "bench": 85,
+    "kopf": 120, "goshard": 100, "orphans": 100, "outages": 95, "attacks": 90, "bench": 85,
     "move_limit": 85, "namespace_quota": 80, "rollout": 80, "refused_starts": 78, "replicas": 75,
     "rolling_upgrade": 70, "model": 65, "compaction": 60, "two_writers": 50, "tutorial": 45,
     "clocks": 45, "migration": 37, "chart": 35, "rings_apart": 22,

@@ -101,7 +101,7 @@ async def test_an_acknowledgement_that_was_moves_its_object(service: Service) ->
 
 
 async def has_moved(scene: Scene, before: dict[str, str]) -> bool:
-    """Tell whether an object has another owner, or is asked for."""
+    """Return whether an object has another owner, or is asked for."""
     found = await scene.admin.find(SECRETS, namespace=scene.namespace)
     now = {obj.metadata.name: scene.owner_of(obj) for obj in found}
     return now != before or any(scene.is_draining(obj) for obj in found)

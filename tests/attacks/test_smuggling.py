@@ -35,7 +35,7 @@ AMBIGUOUS: Final = {
 
 
 async def answered(headers: tuple[bytes, ...], *, within: float) -> bool:
-    """Tell whether the server answers a request that is hidden in the body of another one."""
+    """Return whether the server answers a request that is hidden in the body of another one."""
     async with (
         Server(app(), host=HOST, port=0, request_seconds=within) as server,
         connected(server.port) as client,

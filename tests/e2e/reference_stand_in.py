@@ -94,7 +94,7 @@ class Reference:
         }
         await self.client.request("PUT", f"{RINGS}/{RING}/status", body=ring)
 
-    async def bury(self, shard: str) -> None:
+    async def delete_lease(self, shard: str) -> None:
         """Leave the Lease of a shard that is dead, as it stands when that was taken."""
         now = format_time(datetime.now(UTC))
         body: Json = {

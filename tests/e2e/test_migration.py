@@ -176,7 +176,7 @@ async def _begin(playground: Playground, reference: Reference, observer: Observe
         await reference.admit(f"secret-{index:04}", LIVE)
     await observer.settled(LIVE, within=120)
     # Last: 90 s later it is deleted.
-    await reference.bury(DEAD)
+    await reference.delete_lease(DEAD)
     await reference.report(shards=len(LIVE) + 1, available=len(LIVE))
 
 
@@ -189,7 +189,7 @@ async def _there_and_back(
     playground.start_sharder(gracefulShutDown="0s")
     await eventually(lambda: _has_resynced(client), within=90)
     seconds = time.monotonic() - began
-    # Time for what would be written late: exceptions, drains, a second pass.
+    # Time for what would be written late: orphans, drains, a second pass.
     await asyncio.sleep(5)
     ours, written = await _look(observer, client), _written(log)
     born = {name: await _born(client, name) for name in map("born-{}".format, range(10))}

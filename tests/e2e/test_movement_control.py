@@ -341,12 +341,12 @@ def _is_shared(shares: dict[str, int], history: History) -> bool:
 
 
 async def _has_passed(replicas: Replicas, ring: OwnRing, passes: float) -> bool:
-    """Tell whether the leader has passed over all objects since there were so many passes."""
+    """Return whether the leader has passed over all objects since there were so many passes."""
     return await _passes(replicas, ring) > passes
 
 
 async def _is_asked(history: History, mark: int) -> bool:
-    """Tell whether any object was drained after `mark`."""
+    """Return whether any object was drained after `mark`."""
     return bool(history.drained(mark))
 
 

@@ -220,7 +220,7 @@ async def _sees_leases(trace: Trace) -> bool:
 
 
 async def _has_seen_all(play: Play) -> bool:
-    """Tell whether the trace has the last write to each object."""
+    """Return whether the trace has the last write to each object."""
     present = await play.observer.look()
     checksums = (each for of_secret in present.checksums.values() for each in of_secret)
     metas = [each.metadata for each in (*present.secrets.values(), *checksums)]

@@ -153,7 +153,7 @@ async def _remove(endpoints: Endpoints, name: str, upgrade: Upgrade) -> None:
 
 
 async def _admits(client: Client) -> bool:
-    """Tell whether an object that is created now has an owner at once."""
+    """Return whether an object that is created now has an owner at once."""
     body = {"metadata": {"generateName": "before-"}}
     return bool(_owner(await client.request("POST", SECRETS, body=body)))
 

@@ -173,7 +173,7 @@ class Trace:
         return None if controller is None else self.owner_before(controller.uid, write.revision)
 
     def _held(self, shard: str, revision: int) -> bool:
-        """Tell whether the shard held its Lease at `revision`."""
+        """Return whether the shard held its Lease at `revision`."""
         states = [
             w for w in self.leases if w.obj.metadata.name == shard and w.revision <= revision
         ]

@@ -133,7 +133,7 @@ async def tell(release: Release) -> Story:
 
 
 async def judges(release: Release) -> bool:
-    """Tell whether the sharder uses a right that the oldest chart did not give."""
+    """Return whether the sharder uses a right that the oldest chart did not give."""
     kind = "validatingwebhookconfigurations"
     return VALIDATION_NAME in await release.kubectl("get", kind, "-o", "name")
 

@@ -31,7 +31,7 @@ async def slip_in(scene: Scene, placement: Json) -> None:
 
 
 async def is_an_event(service: Service, scene: Scene) -> bool:
-    """Tell whether an Event says what is wrong; it is recorded after the status."""
+    """Return whether an Event says what is wrong; it is recorded after the status."""
     events = await events_of(service, "default", scene.ring)
     return ("ReconciliationFailed", REJECTED) in events
 

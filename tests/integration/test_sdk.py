@@ -485,7 +485,7 @@ async def _says(bench: Bench, ref: ObjectRef, data: dict[str, str]) -> bool:
 
 
 async def _says_last(shard: Process, ref: ObjectRef, message: str) -> bool:
-    """Tell whether this is the last that a shard has logged of an object."""
+    """Return whether this is the last that a shard has logged of an object."""
     messages = [r["message"] for r in shard.records() if r.get("object") == str(ref)]
     return messages[-1] == message
 

@@ -84,7 +84,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 def written(plane: ControlPlane, user: str, *words: str) -> bool:
-    """Tell whether the user may write this, as a trial; `words` are for kubectl."""
+    """Return whether the user may write this, as a trial; `words` are for kubectl."""
     try:
         plane.kubectl(*words, "-n", NAMESPACE, "--dry-run=server", "--as", user)
     except KubectlError as error:

@@ -204,7 +204,7 @@ async def test_the_policy_keeps_the_sharder_to_its_leases_and_those_of_shards(
 
 
 async def is_refused(terminal: Terminal, verb: str, namespace: str, name: str) -> bool:
-    """Tell whether the policy refuses a write of the sharder; it may be asked again."""
+    """Return whether the policy refuses a write of the sharder; it may be asked again."""
     change = ("--type=merge", "-p", HOLDER) if verb == "patch" else ()
     words = (verb, "lease", name, "-n", namespace, *change)
     try:

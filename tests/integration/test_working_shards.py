@@ -185,7 +185,7 @@ async def _are_draining(scene: Scene, objects: list[PartialObject], *, wanted: b
 
 
 async def _says(scene: Scene, message: str) -> bool:
-    """Tell whether the ring's conditions say this."""
+    """Return whether the ring's conditions say this."""
     ring = await scene.admin.ring(scene.ring)
     return any(message in condition.message for condition in ring.status.conditions)
 

@@ -182,7 +182,7 @@ def test_who_is_available_holds_a_valid_lease_and_no_other_holds_one_of_its_name
     history: list[tuple[float, Event]], ring: RingName
 ) -> None:
     membership, last = after(history)
-    present = [sighting.lease for sighting in membership.observed_leases(ring)]
+    present = [observed.lease for observed in membership.observed_leases(ring)]
 
     for shard in membership.members(ring, last).available:
         held = [x for x in present if x.metadata.name == shard and is_held(x)]
@@ -231,9 +231,9 @@ def test_no_shard_without_lease_is_waited_for_for_ever(
 ) -> None:
     membership, last = after(history)
     held = {
-        (ring, sighting.lease.metadata.name)
+        (ring, observed.lease.metadata.name)
         for ring in RINGS
-        for sighting in membership.observed_leases(ring)
+        for observed in membership.observed_leases(ring)
     }
 
     for ring in RINGS:

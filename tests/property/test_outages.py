@@ -48,10 +48,10 @@ def test_a_shard_that_died_is_taken_two_durations_later_and_what_was_blind_since
     found: list[tuple[int, int]], died: int
 ) -> None:
     spans = spans_of(found)
-    sighting = ObservedLease(lease(), float(died))
+    observed = ObservedLease(lease(), float(died))
     blind = sum(max(0, end - max(begin, died)) for begin, end in spans)
 
-    adjusted = sighting.anew(noted(spans).put_off(sighting.since))
+    adjusted = observed.anew(noted(spans).put_off(observed.since))
 
     assert adjusted.silent_at() == died + TWO_DURATIONS + blind
 
@@ -70,14 +70,14 @@ def test_an_outage_before_the_longest_silence_that_counts_is_forgotten() -> None
 @given(gaps)
 def test_a_shard_that_renews_whenever_it_can_is_never_taken(found: list[tuple[int, int]]) -> None:
     spans = [(b, e) for b, e in spans_of(found) if e > b]
-    outages, sighting = Outages(), ObservedLease(lease(), 0.0)
+    outages, observed = Outages(), ObservedLease(lease(), 0.0)
 
     for now in range(spans[-1][1] + 2 * TWO_DURATIONS if spans else TWO_DURATIONS):
         outages = next((outages.noted(b, now) for b, e in spans if b <= now <= e), outages)
         is_blind = any(begin <= now < end for begin, end in spans)
         if not is_blind and now % RETRY == 0:
-            sighting = replace(sighting, since=float(now))
-        assert not sighting.anew(outages.put_off(sighting.since)).is_silent(now)
+            observed = replace(observed, since=float(now))
+        assert not observed.anew(outages.put_off(observed.since)).is_silent(now)
 
 
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 3))

@@ -32,7 +32,7 @@ class Case(NamedTuple):
     budget: int
 
     def admits(self, key: str, target: ShardName) -> bool:
-        """Tell whether the object may be there."""
+        """Return whether the object may be there."""
         return (key, target) not in self.refused
 
     def run(self) -> Outcome:

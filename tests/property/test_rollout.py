@@ -77,7 +77,7 @@ class Rollout:
         raise AssertionError("the ring does not come to rest")
 
     def _pass(self) -> bool:
-        """Pass over the ring once; tell whether there was anything to do."""
+        """Pass over the ring once; return whether there was anything to do."""
         changed = False
         for found in list(self._objects.values()):
             changed |= self._carry_out(found, plan_main(self._ring, found))

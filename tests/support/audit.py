@@ -22,7 +22,7 @@ class Right(NamedTuple):
     name: str = ""
 
     def allows(self, asked: "Right") -> bool:
-        """Tell whether it is enough for a request that needs `asked`."""
+        """Return whether it is enough for a request that needs `asked`."""
         return (
             self[:2] == asked[:2]
             and fnmatchcase(asked.resource, self.resource)
@@ -38,7 +38,7 @@ def exercised(asked: Right, rights: Iterable[Right]) -> Right:
 
 
 def is_too_wide(right: Right, needs: Collection[Right]) -> bool:
-    """Tell whether one for a single namespace, or a single name, would do for all it is used for.
+    """Return whether one for a single namespace, or a single name, would be enough.
 
     Args:
         right: Maybe for all namespaces or names.

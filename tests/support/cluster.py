@@ -261,7 +261,7 @@ class Cluster:
         self.tally = Tally()
         self.journal = FakeJournal()
         self.moved = list[RingName]()
-        """The ring of each write to an object, and of each exception that came or went."""
+        """The ring of each write to an object, and of each orphan that came or went."""
         self.recorder = FakeRecorder()
         self.annotation_warnings = AnnotationWarnings(self.recorder, self.clock)
         self.locks: Locks = defaultdict(Lock)

@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 INTERVAL = 0.05
 """Seconds between two tries: below what a person notices, above what a server feels."""
 
-PATIENCE = 30.0
+LAST_TRY_SECONDS = 30.0
 """Seconds that the last try of `never` may take: cut off, it would tell nothing."""
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ async def never(probe: Probe[T], *, during: float) -> None:
     deadline = time.monotonic() + during
     while time.monotonic() < deadline:
         try:
-            result = await _passing(probe, PATIENCE)
+            result = await _passing(probe, LAST_TRY_SECONDS)
         except AssertionError:
             await asyncio.sleep(INTERVAL)
         else:

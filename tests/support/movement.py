@@ -18,7 +18,7 @@ from tests.support.cluster import Cluster, Told
 from tests.support.values import DEMO
 
 SOON = 0.1
-"""Longer than acknowledgements are gathered, shorter than the delay of other exceptions."""
+"""Longer than acknowledgements are gathered, shorter than the delay of other orphans."""
 SYNC_PERIOD = 300.0
 """Seconds between two passes over a ring whose objects can all be placed."""
 
@@ -35,7 +35,7 @@ class Moving:
 
 @asynccontextmanager
 async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> AsyncIterator[Moving]:
-    """Watch for exceptions and hand over, with these shards there; `limit` bounds the writes."""
+    """Watch for orphans and hand over, with these shards there; `limit` bounds the writes."""
     around = Moving()
     handover = Handover(
         cache=cluster.cache,

@@ -119,7 +119,7 @@ class Scene:
         return obj.metadata.label(self.owner)
 
     def is_draining(self, obj: PartialObject) -> bool:
-        """Tell whether the object has the drain label."""
+        """Return whether the object has the drain label."""
         return obj.metadata.has_label(self.drain)
 
     async def open_namespace(self, name: str, *, ring: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Facts about `sharder.config`: defaults, layers, and how mistakes are told."""
+"""Facts about `sharder.config`: defaults, layers, and how errors are reported."""
 
 import ast
 import re

@@ -311,7 +311,7 @@ def test_nothing_is_directed_while_movement_is_paused() -> None:
     assert plan_directed(ring, known(ring, obj(owner=A)), A, B) == PAUSED
 
 
-def test_a_strategy_that_counts_nothing_has_no_promises_to_give_back() -> None:
+def test_a_strategy_that_counts_nothing_has_no_reservations_to_give_back() -> None:
     ring = snapshot()
     promises = Reservations(ring)
     step = promises.plan(obj())

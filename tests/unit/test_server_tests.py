@@ -12,7 +12,7 @@ from hack.server_tests import AT_ONCE, E2E, IDLE, SECONDS, long_parts, parse, pa
 
 
 def selects(arguments: Sequence[str], file: str, marks: set[str]) -> bool:
-    """Tell whether pytest with these arguments runs a test of that file with these marks."""
+    """Return whether pytest with these arguments runs a test of that file with these marks."""
 
     def is_marked(name: str, /, **_: str | int | bool | None) -> bool:
         return name in marks

@@ -55,7 +55,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Renewals have connections and a patience of their own, so that no work is in their way.
+	// Renewals have connections and a deadline of their own, so that no work is in their way.
 	forLease := rest.CopyConfig(config)
 	forLease.Timeout = s.deadline / 2
 	leases, err := kubernetes.NewForConfig(forLease)

@@ -60,8 +60,8 @@ func newShard(client kubernetes.Interface, ring, name string, isHeld func() bool
 }
 
 // work follows the shard's objects and acts on them until w ends.  Each piece of work may take no
-// longer than patience, so that a clean stop is over before the Lease is.
-func (s *shard) work(w *work, workers int, patience time.Duration) {
+// longer than timeout, so that a clean stop is over before the Lease is.
+func (s *shard) work(w *work, workers int, timeout time.Duration) {
 	defer close(w.ended)
 	core := s.informers.Core().V1()
 	// Rule 6: a Secret that went away has moved or is gone, and there is nothing to do in either case.
@@ -79,7 +79,7 @@ func (s *shard) work(w *work, workers int, patience time.Duration) {
 	var group sync.WaitGroup
 	for range workers {
 		group.Go(func() {
-			for s.next(w, patience) {
+			for s.next(w, timeout) {
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func (s *shard) lookAtOwner(object any) {
 }
 
 // next does one piece of work; false means that there shall be no other.
-func (s *shard) next(w *work, patience time.Duration) bool {
+func (s *shard) next(w *work, timeout time.Duration) bool {
 	key, down := s.queue.Get()
 	if down {
 		return false
@@ -116,7 +116,7 @@ func (s *shard) next(w *work, patience time.Duration) bool {
 	if w.begin.Err() != nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(w.run, patience)
+	ctx, cancel := context.WithTimeout(w.run, timeout)
 	defer cancel()
 	switch err := s.reconcile(ctx, key); {
 	case err == nil, apierrors.IsConflict(err):

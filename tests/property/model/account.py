@@ -83,7 +83,7 @@ class Account:
         return self._capacity if share is None else share + self.pinned[shard]
 
     def is_shown(self) -> bool:
-        """Tell whether the replica knows of all that stays, and assumes nothing of it."""
+        """Return whether the replica knows of all that stays, and assumes nothing of it."""
         tally = self._snapshot.tally
         return tally is not None and all(
             tally.settled_on(shard) == self.staying[shard] for shard in self.available
@@ -127,7 +127,7 @@ class Account:
         return self.is_directed(obj) or self._snapshot.is_recalled(obj)
 
     def is_directed(self, obj: PartialObject) -> bool:
-        """Tell whether a shard that may get it expects the object, however that came."""
+        """Return whether a shard that may get it expects the object, however that came."""
         return self._heading(obj) in self.takers(obj)
 
     def weight(self, obj: PartialObject, shard: ShardName) -> tuple[bool, bool, float, str]:
@@ -167,5 +167,5 @@ def pin_of(obj: PartialObject) -> ShardName:
 
 
 def drains(obj: PartialObject) -> bool:
-    """Tell whether the object is draining."""
+    """Return whether the object is draining."""
     return obj.metadata.has_label(DRAIN)

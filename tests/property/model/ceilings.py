@@ -60,7 +60,7 @@ class Ceilings:
             self._is_believed_there = counted is not None
 
     def is_informed(self) -> bool:
-        """Tell whether the replica counts, and its counts are right."""
+        """Return whether the replica counts, and its counts are right."""
         return self._informed() is not None
 
     @contextmanager

@@ -166,7 +166,7 @@ class Cluster:
         self._record(resource, old, None, Request(), None)
 
     def returned(self, shard: ShardName, since: int) -> bool:
-        """Tell whether a shard held a Lease of the ring at or after a place in `lease_log`."""
+        """Return whether a shard held a Lease of the ring at or after a place in `lease_log`."""
         return any(
             change.new.metadata.name == shard
             for change in self.lease_log[since:]
@@ -271,7 +271,7 @@ class Cluster:
 
 
 def is_of_the_ring(lease: Lease) -> bool:
-    """Tell whether the Lease bears the ring's label."""
+    """Return whether the Lease bears the ring's label."""
     return lease.metadata.label(RING_LABEL) == DEMO
 
 

@@ -68,7 +68,7 @@ class Counting:
         self._cursors[resource] = min(cursor + many, len(self._cluster.log))
 
     def owes_more_than_one_move(self) -> bool:
-        """Tell whether an object came, went or changed for placement more than once, unseen.
+        """Return whether an object came, went or changed for placement more than once, unseen.
 
         What is shown of the first of two moves looks like news beside an assumption of the second.
         """

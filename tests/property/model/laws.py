@@ -67,7 +67,7 @@ def expect_no_addition(
 
 
 def _is_given_back(review: Review, obj: PartialObject) -> bool:
-    """Tell whether a shard released the object and gets it back.
+    """Return whether a shard released the object and gets it back.
 
     Asked again, admission sees a drain label that a client removed, and puts it back: the leader
     withdraws it.  That is why the webhook configuration says `reinvocationPolicy: Never`.

@@ -138,7 +138,7 @@ class Sharder:
             self.counting.show(resource, many)
 
     def resync(self, fate: Fate = Fate.ARRIVES) -> bool:
-        """Go on with the pass under way, or begin one; tell whether it has come to its end."""
+        """Go on with the pass under way, or begin one; return whether it has come to its end."""
         if self._pass is None:
             if self.is_cut_off:
                 return True
@@ -149,7 +149,7 @@ class Sharder:
         return self._pass is None
 
     def hand_over(self, resource: GroupResource, fate: Fate = Fate.ARRIVES) -> bool:
-        """Go on with the hand-over under way, or begin one; tell whether it has ended."""
+        """Go on with the hand-over under way, or begin one; return whether it has ended."""
         if self._hand_over is None and not self._begin_to_hand_over(resource):
             return True
         if self._is_gathering() or self._hand_over is None:

@@ -70,11 +70,11 @@ class Shard:
         return self.is_running and self.paused_at is None and not self.is_cut_off
 
     def may_act(self, now: int) -> bool:
-        """Tell whether it works at this moment if it has anything to work on."""
+        """Return whether it works at this moment if it has anything to work on."""
         return self.is_at_work and self.paused_at is None and now < self.deadline
 
     def could_act(self, now: int) -> bool:
-        """Tell whether it works now, or would if its pause ended now."""
+        """Return whether it works now, or would if its pause ended now."""
         return self.is_at_work and now < self._deadline_after_pause(now)
 
     def start(self) -> None:
@@ -181,7 +181,7 @@ class Shard:
         self.renewed, self.deadline = now, now + RENEW_DEADLINE
 
     def _has_run_out(self, held: Lease, now: int) -> bool:
-        """Tell whether the other holder's duration has passed while this process watched."""
+        """Return whether the other holder's duration has passed while this process watched."""
         if self.foreign is None or self.foreign[0] != held.spec:
             self.foreign = (held.spec, now)
         return now - self.foreign[1] >= duration_of(held).total_seconds()

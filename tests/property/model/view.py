@@ -83,7 +83,7 @@ class View:
         self.cursor = len(self._cluster.lease_log)
 
     def has_missed_a_return(self) -> bool:
-        """Tell whether a shard that counts as gone was back, and is not any more, all unseen.
+        """Return whether a shard that counts as gone was back, and is not any more, all unseen.
 
         A list shows nothing of that.
         """
@@ -126,19 +126,19 @@ class View:
         )
 
     def holds(self, lease: Lease) -> bool:
-        """Tell whether it knows that this Lease is held."""
+        """Return whether it knows that this Lease is held."""
         known = self._shown.get(lease.metadata.ref)
         return known is not None and is_held(known)
 
     def care(self) -> None:
         """Do what every Lease needs; lost races need nothing."""
-        for sighting in self._membership.observed_leases(DEMO):
-            lease = sighting.lease
+        for observed in self._membership.observed_leases(DEMO):
+            lease = observed.lease
             if problem_of(lease) is not None:
                 continue
-            care = care_for(sighting, self.wall, self.monotonic)
+            care = care_for(observed, self.wall, self.monotonic)
             self._expect_due(lease, is_taken=isinstance(care, TakeOver))
-            self._expect_decline(lease, sighting.state(self.wall, self.monotonic))
+            self._expect_decline(lease, observed.state(self.wall, self.monotonic))
             try:
                 self._carry_out(care, lease)
             except (Conflict, NotFound):

@@ -122,7 +122,7 @@ class World:
                 self.cluster.delete(CONFIGMAPS, child.metadata.ref)
 
     def is_unowned(self, place: Place) -> bool:
-        """Tell whether the object is there and bears no owner."""
+        """Return whether the object is there and bears no owner."""
         current = self.cluster.objects.get(place)
         return current is not None and not current.metadata.label(OWNER)
 

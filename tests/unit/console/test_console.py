@@ -239,7 +239,7 @@ async def test_each_fault_says_what_to_run(fault: str) -> None:
 
 
 def is_known(line: str) -> bool:
-    """Tell whether the line is one of kubectl, or a command of ours with options that it has."""
+    """Return whether the line is one of kubectl, or a command of ours with options that it has."""
     program, *arguments = shlex.split(line)
     return program == "kubectl" or run_command([*arguments, "--help"], program) == 0
 

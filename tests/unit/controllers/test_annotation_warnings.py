@@ -34,7 +34,7 @@ async def telling() -> AsyncIterator[tuple[AnnotationWarnings, FakeRecorder, Fak
             task.cancel()
 
 
-async def test_a_mistake_is_reported_once_however_often_it_is_seen() -> None:
+async def test_an_invalid_annotation_is_reported_once_however_often_it_is_seen() -> None:
     async with telling() as (annotation_warnings, recorder, clock):
         for _ in range(3):
             annotation_warnings.check(snapshot(), mistaken("nonsense"))
@@ -44,7 +44,7 @@ async def test_a_mistake_is_reported_once_however_often_it_is_seen() -> None:
     assert LOAD_ANNOTATION in recorder.warnings[0][2]
 
 
-async def test_another_mistake_is_reported_as_well_and_so_is_one_that_comes_back() -> None:
+async def test_a_second_invalid_annotation_is_reported_and_so_is_one_that_comes_back() -> None:
     async with telling() as (annotation_warnings, recorder, clock):
         for load in ("nonsense", "more=nonsense", "cpu=1", "nonsense"):
             annotation_warnings.check(snapshot(), mistaken(load))
@@ -53,7 +53,7 @@ async def test_another_mistake_is_reported_as_well_and_so_is_one_that_comes_back
     assert len(recorder.warnings) == 3
 
 
-async def test_a_mistake_that_is_fixed_before_it_was_reported_is_not_reported() -> None:
+async def test_an_annotation_that_is_fixed_before_the_report_is_not_reported() -> None:
     async with telling() as (annotation_warnings, recorder, clock):
         annotation_warnings.check(snapshot(), mistaken("nonsense"))
         annotation_warnings.check(snapshot(), mistaken("cpu=1"))
@@ -103,7 +103,7 @@ async def test_more_than_can_be_reported_at_a_time_are_reported_when_they_are_se
 
 
 async def fill(annotation_warnings: AnnotationWarnings, clock: FakeClock) -> None:
-    """Let as many mistakes be told as are remembered."""
+    """Let as many invalid annotations be reported as are remembered."""
     ring = snapshot()
     for number in range(module.MAX_REMEMBERED):
         annotation_warnings.check(ring, mistaken("nonsense", f"w-{number}"))

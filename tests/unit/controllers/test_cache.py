@@ -299,10 +299,10 @@ async def test_the_silence_of_the_api_server_is_not_that_of_the_shards() -> None
         cluster.leases.fail(Unavailable("connection reset"))
         cluster.leases.hang_up()
         await cluster.settle()
-        sighting = cluster.cache.membership.observed(ObjectRef("default", A))
+        observed = cluster.cache.membership.observed(ObjectRef("default", A))
 
-        assert sighting is not None
-        assert sighting.since == cluster.clock.monotonic()
+        assert observed is not None
+        assert observed.since == cluster.clock.monotonic()
 
 
 async def test_a_call_that_fails_now_and_then_takes_only_its_own_time_from_a_silence() -> None:

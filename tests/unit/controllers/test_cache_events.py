@@ -71,19 +71,19 @@ async def test_what_may_protect_objects_goes_before_what_does_not() -> None:
     async with bench.running():
         bench.throttle.add_harmless(RINGS)
         bench.throttle.add([RINGS[-1]], LEASE)
-        owed = [bench.throttle.is_pending(ring) for ring in (RINGS[-1], RINGS[-2])]
+        pending = [bench.throttle.is_pending(ring) for ring in (RINGS[-1], RINGS[-2])]
         await bench.clock.advance(REST * SLICE_SECONDS + 1e-6)
-        still_owed = bench.throttle.is_pending(RINGS[-1])
+        still_pending = bench.throttle.is_pending(RINGS[-1])
         await bench.clock.advance(60)
 
-    assert owed == [True, False]
-    assert not still_owed
+    assert pending == [True, False]
+    assert not still_pending
     assert bench.done[4] == RINGS[-1]
     assert bench.told == [(LEASE, 5)]
     assert len(bench.done) == len(RINGS)  # it was followed up once for both
 
 
-async def test_a_ring_that_could_not_be_followed_up_stays_owed() -> None:
+async def test_a_ring_that_could_not_be_followed_up_stays_pending() -> None:
     bench = Bench()
     bench.fails = {RINGS[0]}
     bench.throttle.begin([])

@@ -88,15 +88,15 @@ async def state(cluster: Cluster) -> str:
 def test_what_a_held_lease_needs_follows_our_own_observation_and_no_clock_of_its_shard(
     found: Lease, watched: float, age: float, care: Care
 ) -> None:
-    sighting = ObservedLease(found, 100.0, renewed=True)
+    observed = ObservedLease(found, 100.0, renewed=True)
 
-    assert care_for(sighting, NOW + timedelta(seconds=age), 100.0 + watched) == care
+    assert care_for(observed, NOW + timedelta(seconds=age), 100.0 + watched) == care
 
 
 def test_a_lease_seen_for_the_first_time_is_shown_as_its_times_say_and_not_taken() -> None:
-    sighting = ObservedLease(lease(), 100.0)
+    observed = ObservedLease(lease(), 100.0)
 
-    care = care_for(sighting, NOW + timedelta(seconds=3600), 129.0)
+    care = care_for(observed, NOW + timedelta(seconds=3600), 129.0)
 
     assert care == SetState(ShardState.UNCERTAIN)
 

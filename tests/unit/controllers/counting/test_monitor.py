@@ -19,7 +19,7 @@ SOON = 1.0
 
 
 class Asked:
-    """What a vigil asks for."""
+    """What a monitor asks for."""
 
     def __init__(self) -> None:
         self.resyncs: list[RingName] = []
@@ -36,11 +36,11 @@ class Asked:
 
 @asynccontextmanager
 async def watching(demo: ControllerRing, full: int = 0) -> AsyncIterator[tuple[Cluster, Asked]]:
-    """Let a vigil look, with `full` objects on A; it has asked for its first pass."""
+    """Let a monitor look, with `full` objects on A; it has asked for its first pass."""
     cluster, asked = Cluster(demo), Asked()
     for number in range(full):
         await cluster.add(WIDGETS, f"w-{number}", owner=A)
-    vigil = TallyMonitor(
+    monitor = TallyMonitor(
         cache=cluster.cache,
         resync=lambda name: asked.note("resyncs", name),
         recheck=lambda name: asked.note("looks", name),
@@ -48,7 +48,7 @@ async def watching(demo: ControllerRing, full: int = 0) -> AsyncIterator[tuple[C
         clock=cluster.clock,
     )
     async with counted(cluster, A, B), TaskGroup() as group:
-        task = group.create_task(vigil.run())
+        task = group.create_task(monitor.run())
         await cluster.clock.advance(SOON)
         try:
             yield cluster, asked

@@ -261,7 +261,7 @@ def test_a_new_lease_affects_its_ring() -> None:
     assert Membership(0.0).see(lease(), at=1.0) == {DEMO}
 
 
-# Sightings
+# Observed Leases
 
 
 def test_a_lease_is_watched_from_first_sight_and_anew_from_every_renewal() -> None:
@@ -283,9 +283,9 @@ def test_an_outage_is_no_silence_of_a_shard_and_what_was_silent_before_stays_so(
 
     membership.note_outage(1020.0, 1050.0)
 
-    sighting = membership.observed(lease().metadata.ref)
-    assert sighting is not None
-    assert sighting.silent_at() == 1060.0
+    observed = membership.observed(lease().metadata.ref)
+    assert observed is not None
+    assert observed.silent_at() == 1060.0
 
 
 def test_what_a_lease_says_of_its_shard_is_not_worked_out_anew_for_each_renewal() -> None:
@@ -331,12 +331,12 @@ def test_of_a_lease_that_was_made_anew_the_shard_is_described_anew() -> None:
     assert membership.members(DEMO, 1002.0).shards[A].zone == "small"
 
 
-def test_sightings_come_by_namespace_and_name() -> None:
+def test_observed_leases_come_by_namespace_and_name() -> None:
     membership = watching(
         lease(B), lease(A), lease(C, namespace="another"), lease(C, of=OTHER, namespace="x")
     )
 
-    refs = [sighting.lease.metadata.ref for sighting in membership.observed_leases(DEMO)]
+    refs = [observed.lease.metadata.ref for observed in membership.observed_leases(DEMO)]
 
     assert refs == [
         ObjectRef("another", C),

@@ -112,10 +112,10 @@ def test_states_are_written_in_lower_case_healthiest_first() -> None:
 def test_a_held_lease_that_is_watched_is_judged_by_its_silence_whatever_its_times_say(
     silence: float, state: ShardState, wait: float | None, skew: timedelta
 ) -> None:
-    sighting = ObservedLease(lease(renewed=NOW + skew), since=100.0, renewed=True)
+    observed = ObservedLease(lease(renewed=NOW + skew), since=100.0, renewed=True)
 
-    assert sighting.state(NOW, 100.0 + silence) is state
-    assert sighting.state_changes_in(NOW, 100.0 + silence) == wait
+    assert observed.state(NOW, 100.0 + silence) is state
+    assert observed.state_changes_in(NOW, 100.0 + silence) == wait
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ def test_a_held_lease_that_is_watched_is_judged_by_its_silence_whatever_its_time
 def test_a_lease_without_its_holder_that_is_watched_is_judged_by_its_times(
     age: int, state: ShardState, wait: float | None, silence: float
 ) -> None:
-    sighting, now = ObservedLease(lease(holder=""), since=100.0), NOW + age * SECOND
+    observed, now = ObservedLease(lease(holder=""), since=100.0), NOW + age * SECOND
 
-    assert sighting.state(now, 100.0 + silence) is state
-    assert sighting.state_changes_in(now, 100.0 + silence) == wait
+    assert observed.state(now, 100.0 + silence) is state
+    assert observed.state_changes_in(now, 100.0 + silence) == wait
 
 
 def test_the_state_of_an_incomplete_lease_without_its_holder_never_changes_by_itself() -> None:
@@ -154,10 +154,10 @@ def test_the_state_of_an_incomplete_lease_without_its_holder_never_changes_by_it
 def test_a_held_lease_that_was_not_seen_to_change_is_judged_by_its_times_too(
     age: int, silence: float, state: ShardState, wait: float
 ) -> None:
-    sighting, now = ObservedLease(lease(), since=100.0), NOW + age * SECOND
+    observed, now = ObservedLease(lease(), since=100.0), NOW + age * SECOND
 
-    assert sighting.state(now, 100.0 + silence) is state
-    assert sighting.state_changes_in(now, 100.0 + silence) == wait
+    assert observed.state(now, 100.0 + silence) is state
+    assert observed.state_changes_in(now, 100.0 + silence) == wait
 
 
 def test_a_lease_is_held_only_by_the_shard_of_its_name() -> None:

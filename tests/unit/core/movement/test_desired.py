@@ -163,7 +163,7 @@ def test_nothing_is_placed_before_everything_is_counted_but_what_has_an_owner_st
     assert choose(snapshot, obj(owner=A, drain=DRAINING)) == NOT_COUNTED
 
 
-def test_what_was_promised_is_kept_while_that_shard_is_available() -> None:
+def test_a_reservation_is_kept_while_its_shard_is_available() -> None:
     snapshot, tally = sticking({A: 0, B: 5}, capacity=5)
     new = obj()
 
@@ -173,7 +173,7 @@ def test_what_was_promised_is_kept_while_that_shard_is_available() -> None:
     assert choose_anew(snapshot, new).shard == B
 
 
-def test_a_drain_that_is_still_on_its_way_is_no_promise() -> None:
+def test_an_assumed_drain_is_no_reservation() -> None:
     snapshot, tally = sticking({A: 5, B: 0}, capacity=5)
     leaving = seen(tally, obj(owner=A), Entry(A))
 
@@ -182,7 +182,7 @@ def test_a_drain_that_is_still_on_its_way_is_no_promise() -> None:
     assert choose_anew(snapshot, leaving).shard == B
 
 
-def test_a_promise_of_a_shard_that_is_gone_counts_for_nothing() -> None:
+def test_a_reservation_on_a_shard_that_is_gone_is_ignored() -> None:
     snapshot, tally = sticking({}, standings={A: AVAILABLE, B: GONE})
     new = obj()
 
@@ -198,7 +198,7 @@ def test_a_pin_overrides_sticking_while_its_shard_is_available() -> None:
     assert choose(snapshot, obj(owner=A, labels={PIN: "elsewhere"})).shard == A
 
 
-def test_a_promise_does_not_override_a_pin() -> None:
+def test_a_reservation_does_not_override_a_pin() -> None:
     snapshot, tally = sticking({})
     pinned = obj(labels={PIN: B})
 

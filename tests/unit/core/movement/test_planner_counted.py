@@ -1,4 +1,4 @@
-"""Plans of a ring whose strategy sticks: promises are kept, full shards are relieved."""
+"""Plans of a ring whose strategy sticks: reservations are kept, excess is drained."""
 
 import msgspec
 import pytest
@@ -51,55 +51,55 @@ def fill(tally: Tally, shard: str, many: int) -> None:
         tally.see(shard, hash((shard, number)), Entry(A if shard == A else B))
 
 
-def test_what_was_promised_counts_at_once_and_is_given_back_if_it_was_not_written() -> None:
+def test_a_reservation_counts_at_once_and_is_given_back_if_it_was_not_written() -> None:
     ring, tally = counted(1)
-    promises = Reservations(ring)
+    reservations = Reservations(ring)
 
-    steps = [promises.plan(obj(WIDGETS, name)) for name in "xyz"]
-    promised = tally.by_shard()
-    promises.give_back()
+    steps = [reservations.plan(obj(WIDGETS, name)) for name in "xyz"]
+    reserved = tally.by_shard()
+    reservations.give_back()
 
     assert [type(step) for step in steps] == [Assign, Assign, Keep]
-    assert promised == {A: 1, B: 1}
+    assert reserved == {A: 1, B: 1}
     assert tally.by_shard() == {}
 
 
-def test_a_promise_is_kept_when_it_counts_no_more_and_others_have_taken_the_room() -> None:
+def test_a_reservation_is_kept_when_it_no_longer_counts_and_others_took_the_room() -> None:
     ring, tally = counted(1)
-    promises = Reservations(ring)
+    reservations = Reservations(ring)
     fill(tally, B, 1)
-    first = promises.plan(obj())
-    promises.give_back()
+    first = reservations.plan(obj())
+    reservations.give_back()
     tally.forget(ring.identity_of(obj()))
     fill(tally, A, 1)
 
-    assert first == promises.keep(obj()) == Assign(A)
-    assert promises.goal_of(obj()) == A
+    assert first == reservations.keep(obj()) == Assign(A)
+    assert reservations.goal_of(obj()) == A
 
 
-def test_a_promise_of_a_shard_that_left_is_not_kept() -> None:
+def test_a_reservation_on_a_shard_that_left_is_not_kept() -> None:
     ring, tally = counted(5)
-    promises = Reservations(ring)
-    promised = promises.plan(obj())
-    assert isinstance(promised, Assign)
-    standings = {A: Standing.AVAILABLE, B: Standing.AVAILABLE, promised.shard: Standing.GONE}
+    reservations = Reservations(ring)
+    reserved = reservations.plan(obj())
+    assert isinstance(reserved, Assign)
+    standings = {A: Standing.AVAILABLE, B: Standing.AVAILABLE, reserved.shard: Standing.GONE}
     later, _ = counted(5, members(standings))
-    promises._snapshot = later
+    reservations._snapshot = later
     tally.synced = True
 
-    assert promises.keep(obj()) != promised
+    assert reservations.keep(obj()) != reserved
 
 
 def test_an_object_that_has_got_an_owner_meanwhile_is_left_alone() -> None:
     ring, _ = counted(5)
-    promises = Reservations(ring)
-    promises.plan(obj())
+    reservations = Reservations(ring)
+    reservations.plan(obj())
 
-    assert promises.keep(obj(owner=B)) == Keep("in place")
-    assert promises.goal_of(obj(owner=B)) == B
+    assert reservations.keep(obj(owner=B)) == Keep("in place")
+    assert reservations.goal_of(obj(owner=B)) == B
 
 
-def test_without_a_promise_an_object_is_planned_as_it_is() -> None:
+def test_without_a_reservation_an_object_is_planned_as_it_is() -> None:
     ring = snapshot()
 
     assert Reservations(ring).keep(obj(WIDGETS, "w")) == Reservations(ring).plan(obj(WIDGETS, "w"))
@@ -108,22 +108,22 @@ def test_without_a_promise_an_object_is_planned_as_it_is() -> None:
     )
 
 
-def test_a_promise_is_kept_to_an_object_whose_shard_is_gone() -> None:
+def test_a_reservation_is_kept_for_an_object_whose_shard_is_gone() -> None:
     ring, tally = counted(1, members({A: Standing.AVAILABLE, B: Standing.AVAILABLE}))
-    lost, promises = obj(owner=C), Reservations(ring)
+    lost, reservations = obj(owner=C), Reservations(ring)
     fill(tally, B, 1)
-    first = promises.plan(lost)
-    promises.give_back()
+    first = reservations.plan(lost)
+    reservations.give_back()
     tally.forget(ring.identity_of(lost))
     fill(tally, A, 1)
 
-    assert first == promises.keep(lost) == Assign(A)
+    assert first == reservations.keep(lost) == Assign(A)
 
 
 @pytest.mark.parametrize(
     ("drain", "step"),
     [(None, Drain(A)), ("true", Keep("waiting for its shard to acknowledge the drain"))],
-    ids=["asked for now", "asked for before"],
+    ids=["drained now", "drained before"],
 )
 def test_an_owner_that_is_to_leave_waits_though_it_counts_where_it_is(
     drain: str | None, step: Step
@@ -144,11 +144,11 @@ def test_a_pin_to_another_shard_does_not_speak_for_staying() -> None:
     assert not keep_priority_of(ring, obj(labels={PIN: B}, owner=A), A).pinned
 
 
-def test_what_a_promised_object_controls_follows_it_though_the_promise_is_forgotten() -> None:
+def test_controlled_objects_follow_an_owner_whose_reservation_is_forgotten() -> None:
     ring, tally = counted(5)
-    owners, promises, secret = Owners(), Reservations(ring), obj(SECRETS, "s")
+    owners, reservations, secret = Owners(), Reservations(ring), obj(SECRETS, "s")
 
-    step = promises.plan(secret)
+    step = reservations.plan(secret)
     owners.note(ring, secret, step)
     tally.forget(ring.identity_of(secret))
 

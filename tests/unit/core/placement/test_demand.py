@@ -89,11 +89,11 @@ def test_identities_differ_and_do_not_change() -> None:
     assert identity_of("") == 0x2D06800538D394C2
 
 
-def test_an_object_that_asks_for_nothing_makes_no_mistake() -> None:
+def test_an_object_without_annotations_has_no_invalid_ones() -> None:
     assert mistakes() == []
 
 
-def test_values_that_can_be_understood_are_no_mistakes() -> None:
+def test_valid_values_are_not_reported() -> None:
     labels = {PIN: A, POOL_LABEL: "p", WANTED_REGION_LABEL: "eu", WANTED_ZONE_LABEL: "eu-1"}
     annotations = {LOAD_ANNOTATION: "cpu=200m,memory=64Mi", MOVE_COST_ANNOTATION: "-7"}
 
@@ -101,7 +101,7 @@ def test_values_that_can_be_understood_are_no_mistakes() -> None:
 
 
 @pytest.mark.parametrize("key", [PIN, POOL_LABEL, WANTED_REGION_LABEL, WANTED_ZONE_LABEL])
-def test_an_empty_label_is_a_mistake(key: str) -> None:
+def test_an_empty_label_is_invalid(key: str) -> None:
     assert mistakes({key: ""}) == [
         f"the label {key} is ignored: it is empty or not a valid label value"
     ]
@@ -124,12 +124,10 @@ def test_an_empty_label_is_a_mistake(key: str) -> None:
         ),
     ],
 )
-def test_an_annotation_that_cannot_be_understood_is_a_mistake(
-    key: str, text: str, why: str
-) -> None:
+def test_an_annotation_that_cannot_be_parsed_is_invalid(key: str, text: str, why: str) -> None:
     assert mistakes(annotations={key: text}) == [f"the annotation {key} is ignored: {why}"]
 
 
 @pytest.mark.parametrize("cost", [MAX_MOVE_COST, -MAX_MOVE_COST])
-def test_the_greatest_costs_are_no_mistakes(cost: int) -> None:
+def test_the_greatest_costs_are_valid(cost: int) -> None:
     assert mistakes(annotations={MOVE_COST_ANNOTATION: str(cost)}) == []

@@ -55,7 +55,7 @@ def test_a_change_is_thought_of_beside_the_load() -> None:
     assert rates(BOTH, shard("a"), {"cpu": 50.0}, {"cpu": -20.0, "memory": 10.0}) == [0.3, 0.1]
 
 
-def test_a_rate_that_must_be_a_mistake_is_cut() -> None:
+def test_an_implausible_rate_is_capped() -> None:
     found = rates(BOTH, shard("a", cpu=1e-108), {"cpu": 1e117})
 
     assert found == [MAX_RATE, 0.0]

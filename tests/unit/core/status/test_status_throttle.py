@@ -44,8 +44,8 @@ def test_a_change_that_was_interrupted_has_not_lasted() -> None:
     pace = StatusThrottle()
 
     believed = [
-        pace.is_settled(claim, KNOWN_OWNED, 100 + seconds)
-        for claim, seconds in ((UNASSIGNED, 0), (OWNED, 3), (UNASSIGNED, 6), (UNASSIGNED, 10))
+        pace.is_settled(condition, KNOWN_OWNED, 100 + seconds)
+        for condition, seconds in ((UNASSIGNED, 0), (OWNED, 3), (UNASSIGNED, 6), (UNASSIGNED, 10))
     ]
 
     assert believed == [False, True, False, False]
@@ -55,8 +55,8 @@ def test_another_reason_is_another_doubt() -> None:
     pace, known = StatusThrottle(), Condition(type="Covered", status="False", reason="NoShards")
 
     believed = [
-        pace.is_settled(claim, known, 100 + seconds)
-        for claim, seconds in ((UNASSIGNED, 0), (OWNED, 4), (OWNED, 6), (OWNED, 9))
+        pace.is_settled(condition, known, 100 + seconds)
+        for condition, seconds in ((UNASSIGNED, 0), (OWNED, 4), (OWNED, 6), (OWNED, 9))
     ]
 
     assert believed == [False, False, False, True]

@@ -88,7 +88,7 @@ async def test_what_is_released_while_it_is_written_waits_for_what_it_controls()
     assert await cluster.owners(SECRETS) == {name: ""}
 
 
-async def test_what_was_promised_is_given_back_where_it_could_not_be_written() -> None:
+async def test_a_reservation_is_given_back_where_it_could_not_be_written() -> None:
     cluster = Cluster(bounded(5))
 
     async with counted(cluster, A):

@@ -191,7 +191,7 @@ async def test_what_an_object_controls_goes_to_the_shard_that_the_object_will_ge
     assert await cluster.owners(CONFIGMAPS) == owners
 
 
-async def test_what_was_promised_but_not_written_is_given_back() -> None:
+async def test_a_reservation_that_was_not_written_is_given_back() -> None:
     cluster = Cluster(bounded(3))
     await fill(cluster, None, 2)
 
@@ -203,7 +203,7 @@ async def test_what_was_promised_but_not_written_is_given_back() -> None:
         assert tally_of(cluster).unassigned == 2
 
 
-async def test_a_pass_keeps_what_an_admission_has_promised_to_others() -> None:
+async def test_a_pass_keeps_the_reservations_of_admission() -> None:
     cluster = Cluster(bounded(1))
     await fill(cluster, None, 1)
     without_owner_for_long(cluster, WIDGETS)

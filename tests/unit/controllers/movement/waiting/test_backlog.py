@@ -1,4 +1,4 @@
-"""Facts about what is remembered of exceptions."""
+"""Facts about what is remembered of orphans."""
 
 from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit, Seen
 from sharder.controllers.movement.waiting.pending import UNKNOWN

@@ -404,7 +404,7 @@ async def _fail(cluster: Cluster, resource: GroupResource, of: PartialObject) ->
     await cluster.failures.failed(key, of, Rejected("no"))
 
 
-async def test_exceptions_are_counted_and_grow_old() -> None:
+async def test_orphans_are_counted_with_their_age() -> None:
     cluster = Cluster()
 
     async with moving(cluster, A):
@@ -422,7 +422,7 @@ async def test_exceptions_are_counted_and_grow_old() -> None:
     assert after == ((0, 0.0), (0, 0.0))
 
 
-async def test_a_namespace_that_leaves_the_ring_takes_its_exceptions_with_it() -> None:
+async def test_a_namespace_that_leaves_the_ring_takes_its_orphans_with_it() -> None:
     cluster = Cluster()
 
     async with moving(cluster, A):

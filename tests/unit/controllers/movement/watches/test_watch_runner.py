@@ -90,7 +90,7 @@ async def test_a_right_that_is_granted_is_reported() -> None:
     assert (before, after) == ((WIDGETS,), ())
 
 
-async def test_main_objects_that_begin_or_cease_to_be_exceptions_are_reported() -> None:
+async def test_main_objects_that_become_orphans_or_cease_to_be_are_reported() -> None:
     cluster = Cluster()
 
     async with moving(cluster, A, B):

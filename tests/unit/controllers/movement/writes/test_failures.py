@@ -77,9 +77,9 @@ async def test_an_object_that_succeeded_begins_anew() -> None:
 
 async def test_each_reason_is_reported_once_until_it_succeeds() -> None:
     cluster = Cluster()
-    undone = LabelReverted("the label was removed")
+    reverted = LabelReverted("the label was removed")
 
-    for error in (NO, Unavailable("busy"), undone, undone):
+    for error in (NO, Unavailable("busy"), reverted, reverted):
         await cluster.failures.failed(OBJECT_KEY, W, error)
     first = list(cluster.recorder.warnings)
     cluster.failures.over(OBJECT_KEY)

@@ -137,7 +137,7 @@ async def _is_owned(seen: Seen, names: list[str]) -> bool:
 
 
 async def _is_admitted(client: Client) -> bool:
-    """Create a Secret of any name; tell whether the webhook gave it its owner."""
+    """Create a Secret of any name; return whether the webhook gave it its owner."""
     created = await _create_secret(client, f"admitted-{uuid.uuid4()}")
     return created.metadata.label(OWNER) == SHARD
 
