@@ -324,7 +324,7 @@ def test_a_client_config_that_the_api_server_would_refuse_is_refused(
         ("[]", "Expected `object`, got `array`"),
     ],
 )
-def test_a_selector_that_is_not_one_is_refused(text: str, problem: str) -> None:
+def test_an_invalid_selector_is_refused(text: str, problem: str) -> None:
     (told,) = problems(f"webhook: {{config: {{namespaceSelector: {text}}}}}")
 
     assert problem in told
@@ -347,7 +347,7 @@ def test_lists_in_variables_are_yaml() -> None:
         (b"a: [", "the file is not YAML"),
     ],
 )
-def test_a_file_of_something_else_is_refused(file: bytes, problem: str) -> None:
+def test_a_file_of_another_kind_is_refused(file: bytes, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         load(file)
 
@@ -369,7 +369,7 @@ def test_addresses_name_host_and_port(text: str, address: Address | None) -> Non
 @pytest.mark.parametrize(
     "text", ["", "8080", "host", "::1:80", "[::1]", "[h]:1", "h:", "h:-1", "h:65536", "h:٣"]
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="neither host:port nor 0"):
         address_of(text)
 

@@ -83,7 +83,7 @@ def test_one_that_cannot_be_used_is_left_out_with_one_warning(
     assert str(why(caplog.records[0])).startswith(f"{entry.strip()}: {reason}")
 
 
-def test_of_two_with_one_name_the_first_on_the_path_counts(
+def test_the_first_of_two_with_one_name_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for package in ("second_strategy", "first_strategy"):

@@ -99,9 +99,7 @@ def test_what_it_has_above_its_ceiling_stays_with_it_while_no_shard_has_room() -
     assert plan_main(ring, known(ring, obj(owner=A, drain="true"))) == Withdraw()
 
 
-def test_what_a_shard_without_pool_has_too_many_is_asked_for_once_though_no_shard_has_room() -> (
-    None
-):
+def test_the_excess_of_a_shard_without_pool_is_drained_once_without_room_elsewhere() -> None:
     spec = PlacementSpec(
         strategy=StrategyName.BOUNDED_LOAD, per_shard_capacity=2, require_pool=True
     )

@@ -54,7 +54,7 @@ def test_an_answer_with_the_revision_that_another_has_made_is_no_write() -> None
     assert foreign_writes([("", child(6)), ("b", child(6))], MOVED) == []
 
 
-def test_of_the_log_only_writes_that_succeeded_count_and_each_shard_is_its_pod(
+def test_only_successful_writes_count_and_each_shard_is_its_pod(
     tmp_path: Path,
 ) -> None:
     log = WriteLog(tmp_path)

@@ -99,7 +99,7 @@ async def test_new_connections_are_held_too(way: Forwarder, echo: Echo) -> None:
     await eventually(lambda: _arrives(echo, b"new"), within=WITHIN)
 
 
-async def test_of_the_connections_every_second_one_can_be_held(way: Forwarder, echo: Echo) -> None:
+async def test_every_second_connection_can_be_held(way: Forwarder, echo: Echo) -> None:
     connections = [await connected(way, echo) for _ in range(4)]
 
     way.hold(every_second=True)

@@ -52,7 +52,7 @@ def test_open_drains_are_withdrawn(spec: PlacementSpec, standing: Standing) -> N
 
 
 @every_strategy
-def test_what_has_no_shard_and_what_a_lost_one_had_is_assigned(spec: PlacementSpec) -> None:
+def test_objects_without_shard_and_of_a_lost_shard_are_assigned(spec: PlacementSpec) -> None:
     ring = steered(shard(B), spec=spec, paused=True)
 
     steps = [plan_main(ring, known(ring, obj(WIDGETS, f"on-{o}", owner=o))) for o in (None, C)]
@@ -72,7 +72,7 @@ def test_what_an_object_controls_follows_it(spec: PlacementSpec) -> None:
     assert step == Relabel(B)
 
 
-def test_what_a_shard_has_too_many_stays_there() -> None:
+def test_the_excess_of_a_shard_stays_there() -> None:
     shards, limit = (shard(A), shard(B)), bounded(per_shard=2)
     moving, paused = (
         steered(*shards, spec=limit, held={A: 2}, paused=is_paused) for is_paused in (False, True)

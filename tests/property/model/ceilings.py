@@ -74,7 +74,7 @@ class Ceilings:
 
     @contextmanager
     def writing(self, move: Move, counting: Counting) -> Iterator[None]:
-        """B1: whoever counted right does so after a write of its own, which did not take long.
+        """B1: right counts stay right after a write of its own that did not take long.
 
         An object that is recalled counts where it goes: that is decided before.
         """
@@ -167,8 +167,8 @@ class Ceilings:
         limit = after.limit(shard)
         # While withdrawals are only assumed more can stay: a later pass drains these.
         needed = limit is not None and after.staying[shard] >= limit
-        vain = [obj for obj in draining if not after.must_leave(obj)]
-        expect("B3", needed or not vain, f"{shard} need not let go of {len(vain)}")
+        idle = [obj for obj in draining if not after.must_leave(obj)]
+        expect("B3", needed or not idle, f"{shard} drains {len(idle)} without need")
         given = [after.weight(o, shard) for o in draining if o.metadata.uid in asked]
         kept = [after.weight(o, shard) for o in mine if not drains(o)]
         expect("B3", not given or not kept or max(given) < min(kept), f"{shard} gives the wrong")

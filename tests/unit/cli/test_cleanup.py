@@ -225,7 +225,7 @@ async def test_a_resource_that_has_left_the_ring_is_cleaned() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "x" * 64, "-a"])
-def test_what_cannot_be_the_name_of_a_ring_is_refused(name: str) -> None:
+def test_an_invalid_name_of_a_ring_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="is not a valid name of a ControllerRing"):
         task_of(name, [], dry_run=False)
 

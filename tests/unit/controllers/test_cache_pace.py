@@ -63,7 +63,7 @@ async def test_a_lease_that_comes_later_is_followed_up_at_once_again() -> None:
             assert cluster.snapshot.members.available == {A, B, C}
 
 
-async def test_that_a_shard_is_back_is_known_before_its_ring_is_followed_up() -> None:
+async def test_a_return_of_a_shard_is_known_before_its_ring_is_rebuilt() -> None:
     cluster, told = Cluster(), Told()
 
     async with cluster.watched(A, B, C):

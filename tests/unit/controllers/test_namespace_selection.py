@@ -90,7 +90,7 @@ def test_a_ring_that_selects_otherwise_leaves_the_selection_of_the_others() -> N
     assert set(affected) == {RINGS[0]}
 
 
-def test_of_a_ring_that_is_gone_nothing_is_kept() -> None:
+def test_a_ring_that_is_gone_leaves_nothing_behind() -> None:
     known = selections({})
     known.of(RINGS[0], BLUE)
     known.forget(RINGS[0])

@@ -45,7 +45,7 @@ async def pass_overlap(
 
 
 @pytest.mark.parametrize("what", Request)
-async def test_what_was_asked_for_is_done_once(scene: Scene, what: Request) -> None:
+async def test_a_request_is_carried_out_once(scene: Scene, what: Request) -> None:
     leader, before = await started(scene)
     await scene.ask(what)
 
@@ -56,7 +56,7 @@ async def test_what_was_asked_for_is_done_once(scene: Scene, what: Request) -> N
     assert await leader.ensure() == after
 
 
-async def test_a_word_that_asks_for_nothing_changes_nothing(scene: Scene) -> None:
+async def test_an_unknown_request_changes_nothing(scene: Scene) -> None:
     leader, before = await started(scene)
     await scene.ask("everything")
 

@@ -38,7 +38,7 @@ def test_durations_are_read_as_go_reads_them(text: str, seconds: float) -> None:
     "text",
     ["", "15", "s", "15 s", "1d", "5M", "1h 30m", "PT5M", "--1s", "- 1s", ".", ".s", "1e3s", "٣s"],
 )
-def test_what_go_does_not_read_is_no_duration(text: str) -> None:
+def test_an_invalid_go_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration such as"):
         parse_duration(text)
 
@@ -49,7 +49,7 @@ def test_a_time_without_a_unit_is_in_seconds(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "inf", "nan", "1e3", "15 s", "two", "99999999999"])
-def test_what_is_neither_a_number_nor_a_duration_is_no_time(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a duration|292 years"):
         parse_time(text)
 

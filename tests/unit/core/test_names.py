@@ -57,7 +57,7 @@ def test_names_of_pods_up_to_63_characters_are_label_values(text: str) -> None:
     "text",
     ["", "x" * 64, "-a", "a-", ".a", "a.", "_", "a b", "a/b", "a:b", "ä", "aä", "a\n", "٣"],
 )
-def test_what_the_api_server_refuses_is_no_label_value(text: str) -> None:
+def test_an_invalid_label_value_is_recognized(text: str) -> None:
     assert not is_label_value(text)
 
 
@@ -84,5 +84,5 @@ def test_a_name_with_or_without_a_domain_is_a_label_key(text: str) -> None:
         "a b",
     ],
 )
-def test_what_the_api_server_refuses_is_no_label_key(text: str) -> None:
+def test_an_invalid_label_key_is_recognized(text: str) -> None:
     assert not is_label_key(text)

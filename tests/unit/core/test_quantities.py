@@ -48,7 +48,7 @@ def test_a_quantity_is_a_number(text: str, number: str) -> None:
         *("9" * 19, "1." + "1" * 10),
     ],
 )
-def test_anything_else_is_no_quantity(text: str) -> None:
+def test_an_invalid_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a quantity|has the unknown suffix"):
         quantity(text)
 
@@ -125,7 +125,7 @@ def test_a_list_has_a_limited_number_of_parts() -> None:
 
 
 @pytest.mark.parametrize("read", [quantity, quantities])
-def test_of_a_long_text_only_the_beginning_is_repeated(read: Callable[[str], object]) -> None:
+def test_only_the_beginning_of_a_long_text_is_repeated(read: Callable[[str], object]) -> None:
     with pytest.raises(ValueError) as raised:  # noqa: PT011 -- any message, if it is short
         read("x" * 100_000)
 

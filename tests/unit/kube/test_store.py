@@ -126,7 +126,9 @@ async def test_what_is_not_kept_is_dropped_page_by_page(script: Script, client: 
     assert judged == [(1, "a"), (1, "b"), (2, "a")]
 
 
-async def test_of_leases_nothing_is_kept_but_what_is_read(script: Script, client: Client) -> None:
+async def test_only_the_fields_that_are_used_are_kept_of_a_lease(
+    script: Script, client: Client
+) -> None:
     fat: Json = {"metadata": {"name": "a", "annotations": {"note": "x" * 1000}}}
     script.then(page(fat), events({"type": "MODIFIED", "object": fat}), (200, fat))
     store = leases(client)

@@ -57,7 +57,7 @@ def test_other_labels_are_no_change_of_these() -> None:
     assert not labels_changed()(OLD, OLD)
 
 
-def test_annotations_are_told_apart_like_labels() -> None:
+def test_changed_annotations_are_noticed_like_labels() -> None:
     other = changed(annotations={"note": "a", "other": "y"})
 
     assert not annotations_changed("note")(OLD, other)

@@ -284,7 +284,7 @@ async def test_parameters_of_the_content_type_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"request":{}}', b'{"request":{"uid":""}}'])
-async def test_what_is_no_review_is_a_bad_request_with_a_reason_of_one_line(body: bytes) -> None:
+async def test_an_invalid_review_is_a_bad_request_with_a_reason_of_one_line(body: bytes) -> None:
     counts = Counts()
 
     result = await exchange(app_with(counts=counts), body)

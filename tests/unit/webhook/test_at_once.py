@@ -134,7 +134,7 @@ def test_a_client_that_knows_the_token_is_trusted() -> None:
 
 
 @pytest.mark.parametrize("body", [b"{}", b"no json", b'{"request":{"uid":""}}'])
-def test_what_is_no_review_is_left_to_asgi_and_not_counted(body: bytes) -> None:
+def test_an_invalid_review_is_left_to_asgi_and_not_counted(body: bytes) -> None:
     counts = Counts()
     answering = at_once(counts)
     answering.stamp(b"now", is_open=True)

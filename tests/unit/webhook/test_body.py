@@ -137,7 +137,7 @@ async def test_room_is_free_again_when_bodies_are_over(size: int) -> None:
         b'{"a":"b"},' * 3_000,
     ],
 )
-async def test_of_a_large_body_little_is_held_and_the_rest_read_in_slices(
+async def test_a_large_body_is_read_in_slices_and_little_of_it_is_held(
     filler: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []

@@ -113,7 +113,7 @@ def flood(count: int) -> Iterable[str]:
     return (f'"{number:x}":""' for number in range(count))
 
 
-def test_of_many_labels_little_is_kept_and_ours_always() -> None:
+def test_few_of_many_labels_are_kept_and_ours_always() -> None:
     labels = ",".join([*flood(20_000), f'"{OWNER}":"shard-a"', f'"{DRAIN}":"true"'])
 
     kept = sieved(create(f'{{"name":"w","labels":{{{labels}}}}}'))
@@ -199,7 +199,7 @@ def test_what_is_not_read_takes_no_memory(filler: bytes) -> None:
     ],
 )
 @pytest.mark.parametrize("size", [1, 4_096])
-def test_what_is_no_review_is_none_afterwards(sent: bytes, size: int) -> None:
+def test_an_invalid_review_stays_invalid_through_a_sieve(sent: bytes, size: int) -> None:
     with pytest.raises(InvalidObject):
         decode(sieved(sent, size))
 

@@ -254,7 +254,7 @@ async def test_a_ring_that_cannot_be_read_passes_with_a_warning(body: bytes) -> 
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"request":{"uid":""}}'])
-async def test_what_is_no_review_is_answered_so(body: bytes) -> None:
+async def test_an_invalid_review_is_answered_as_such(body: bytes) -> None:
     result = await exchange(app_with(), body, path=PATH)
 
     assert result.status == 400

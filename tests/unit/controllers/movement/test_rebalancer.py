@@ -205,7 +205,7 @@ async def test_a_ring_whose_rebalancing_is_switched_off_leaves_no_state_or_metri
         assert at.cluster.tally.planned == {}
 
 
-async def test_of_a_ring_that_is_gone_nothing_is_kept() -> None:
+async def test_a_ring_that_is_gone_leaves_nothing_behind() -> None:
     async with scene() as at:
         await at.look()
         await at.cluster.delete_ring()
@@ -524,7 +524,7 @@ async def test_a_shard_has_its_share_when_what_is_on_its_way_has_come() -> None:
         assert (at.last.why, at.lists) == (EVEN, 0)
 
 
-async def test_of_twice_the_weight_two_thirds_are_a_share() -> None:
+async def test_a_shard_of_twice_the_weight_has_a_share_of_two_thirds() -> None:
     async with scene() as at:
         said: Json = {"metadata": {"annotations": {WEIGHT_ANNOTATION: "2"}}}
         await at.cluster.leases.patch(ObjectRef("default", A), said)

@@ -79,7 +79,7 @@ def test_a_value_that_the_crd_lacks_is_named() -> None:
     assert "spec.placement.strategy=Rendezvous" not in missing_in(old)
 
 
-def test_of_many_missing_fields_the_first_are_named_and_the_rest_counted() -> None:
+def test_the_first_of_many_missing_fields_are_named_and_the_rest_counted() -> None:
     found = crd(Schema())
 
     assert "spec.resources" in found.message

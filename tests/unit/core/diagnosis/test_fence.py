@@ -41,7 +41,7 @@ def test_each_shard_outside_of_the_fence_is_named() -> None:
     ]
 
 
-def test_of_many_shards_outside_the_first_are_named() -> None:
+def test_the_first_of_many_shards_outside_the_fence_are_named() -> None:
     users = dict.fromkeys(ObjectRef("default", f"s-{index:02}") for index in range(13))
 
     found = findings(STANDS, users)

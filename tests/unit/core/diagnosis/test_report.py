@@ -109,7 +109,7 @@ def test_leases_that_cannot_be_read_are_a_warning_and_not_a_ring_without_shards(
     assert (found.failed, found.warned) == (0, 1)
 
 
-def test_of_a_ring_that_cannot_be_decoded_nothing_else_is_checked() -> None:
+def test_a_ring_that_cannot_be_decoded_is_not_checked_further() -> None:
     facts = healthy()
     assert not isinstance(facts.rings, Unread)
     broken = unreadable_ring(PartialObject(metadata=ring().metadata), "spec: wrong")

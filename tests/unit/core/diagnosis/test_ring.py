@@ -130,7 +130,7 @@ def test_a_ring_without_an_available_shard_fails() -> None:
     assert of_shards(lease(A, holder=""))[-1].level is Level.FAIL
 
 
-def test_of_many_faults_the_first_are_named_and_the_rest_counted() -> None:
+def test_the_first_of_many_faults_are_named_and_the_rest_counted() -> None:
     many = [lease(f"shard-{number:02}", seconds=None) for number in range(12)]
 
     findings = of_shards(lease(A), *many)

@@ -99,7 +99,7 @@ def test_the_oldest_shards_are_kept_in_whatever_order_they_are_seen() -> None:
     assert kept(young_first) == LIMITS[Tier.SHARD]
 
 
-def test_of_a_lease_that_was_forgotten_nothing_is_taken() -> None:
+def test_no_object_is_taken_from_a_shard_whose_lease_was_forgotten() -> None:
     membership = watching(*forged())
     membership.see(lease(A, created="2026-12-01T00:00:00Z"), AT)
 

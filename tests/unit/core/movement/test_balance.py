@@ -197,7 +197,7 @@ def test_other_controlled_objects_count_for_nothing(child: PartialObject) -> Non
     assert measured(found) == {A: 0.1, B: 0.0}
 
 
-def test_loads_are_told_apart_though_there_are_more_of_them_than_are_remembered() -> None:
+def test_loads_are_distinguished_even_if_there_are_too_many_to_remember() -> None:
     many = balance.MAX_SHARED + 5
     objects = [heavy(f"s{n}", f"cpu={n}m") for n in range(many)]
     found = weighed(objects, shards=BY_CPU)

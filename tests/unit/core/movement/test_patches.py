@@ -152,7 +152,7 @@ def test_an_operation_that_removes_has_no_value_and_an_empty_value_is_sent() -> 
     )
 
 
-def test_what_is_so_already_takes_no_operation() -> None:
+def test_a_patch_without_a_change_has_no_operations() -> None:
     present = meta(labels={"a": "1", "empty": ""}, annotations={"n": "2"})
 
     assert (

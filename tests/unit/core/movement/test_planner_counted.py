@@ -164,23 +164,21 @@ def test_controlled_objects_follow_an_owner_whose_reservation_is_forgotten() -> 
         (B, None, Keep("it no longer counts against its shard's ceiling")),
     ],
 )
-def test_what_a_shard_has_too_many_is_drained_once(
-    owner: str, drain: str | None, step: Step
-) -> None:
+def test_the_excess_of_a_shard_is_drained_once(owner: str, drain: str | None, step: Step) -> None:
     ring, tally = counted(2)
     fill(tally, A, 3)
 
     assert plan_displaced(ring, obj(owner=owner, drain=drain), A) == step
 
 
-def test_what_has_room_again_is_not_drained() -> None:
+def test_an_object_that_has_room_again_is_not_drained() -> None:
     ring, tally = counted(2)
     fill(tally, A, 2)
 
     assert plan_displaced(ring, obj(owner=A), A) == Keep("its shard has room for it again")
 
 
-def test_what_is_being_deleted_is_not_displaced() -> None:
+def test_an_object_that_is_being_deleted_is_not_displaced() -> None:
     ring, tally = counted(2)
     fill(tally, A, 3)
     metadata = msgspec.structs.replace(obj(owner=A).metadata, deletion_timestamp="2026-03-01")

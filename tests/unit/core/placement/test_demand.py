@@ -61,7 +61,7 @@ def test_the_topology_labels_of_an_object_count_if_the_ring_says_so() -> None:
     assert (read(labels, spec).region, read(labels, spec).zone) == ("eu", "eu-1")
 
 
-def test_what_is_asked_for_expressly_wins_over_topology_labels() -> None:
+def test_explicit_requests_override_topology_labels() -> None:
     labels = {ZONE_LABEL: "eu-1", WANTED_ZONE_LABEL: "eu-2"}
 
     assert read(labels, PlacementSpec(use_topology_labels=True)).zone == "eu-2"

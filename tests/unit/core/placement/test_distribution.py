@@ -50,7 +50,7 @@ def test_a_shard_above_its_ceiling_displaces_what_is_least_drawn_to_it() -> None
     assert owners(found, *least) == [B, B]
 
 
-def test_what_is_pinned_is_displaced_last() -> None:
+def test_pinned_objects_are_displaced_last() -> None:
     of = placer(shard(A), shard(B), spec=bounded(per_shard=1))
     weakest, strongest = by_score(of, A, "x", "y")
     objects = [Placed(demand(weakest, on=A, pin=A)), Placed(demand(strongest, on=A))]
@@ -58,7 +58,7 @@ def test_what_is_pinned_is_displaced_last() -> None:
     assert displaced(distribute(objects, of), objects) == {strongest}
 
 
-def test_what_is_displaced_and_finds_no_room_has_no_shard_and_a_reason() -> None:
+def test_a_displaced_object_without_room_has_a_reason_and_no_shard() -> None:
     of = placer(shard(A), spec=bounded(per_shard=1))
 
     found = distribute(placed({"x": A, "y": A}), of)
@@ -149,7 +149,7 @@ def test_pins_follow_each_other_where_one_makes_room_for_the_next() -> None:
     assert owners(distribute(objects, placer(*full)), "x", "y") == [B, C]
 
 
-def test_what_drains_stays_if_there_is_room_for_it_again() -> None:
+def test_a_draining_object_stays_if_it_has_room_again() -> None:
     of = placer(shard(A), shard(B), spec=bounded(per_shard=2))
     objects = [*placed({"x": A}), Placed(demand("y", on=A), draining=True)]
 
@@ -158,7 +158,7 @@ def test_what_drains_stays_if_there_is_room_for_it_again() -> None:
     assert owners(found, "x", "y") == [A, A]
 
 
-def test_what_drains_is_displaced_before_all_others() -> None:
+def test_draining_objects_are_displaced_first() -> None:
     of = placer(shard(A), shard(B), spec=bounded(per_shard=1))
     for draining, staying in (("x", "y"), ("y", "x")):
         objects = [*placed({staying: A}), Placed(demand(draining, on=A), draining=True)]
@@ -166,7 +166,7 @@ def test_what_drains_is_displaced_before_all_others() -> None:
         assert displaced(distribute(objects, of), objects) == {draining}
 
 
-def test_what_is_pinned_keeps_its_place_even_if_it_drains() -> None:
+def test_a_pinned_object_keeps_its_place_even_while_it_drains() -> None:
     of = placer(shard(A, room=1), shard(B))
     objects = [Placed(demand("x", on=A, pin=A), draining=True), *placed({"y": A})]
 
@@ -175,7 +175,7 @@ def test_what_is_pinned_keeps_its_place_even_if_it_drains() -> None:
     assert owners(found, "x", "y") == [A, B]
 
 
-def test_what_is_being_deleted_is_not_displaced() -> None:
+def test_an_object_that_is_being_deleted_is_not_displaced() -> None:
     of = placer(shard(A), shard(B), spec=bounded(per_shard=1))
     for deleting in "xyz":
         objects = [Placed(demand(key, on=A), deleting=key == deleting) for key in "xyz"]

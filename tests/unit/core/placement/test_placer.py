@@ -186,26 +186,26 @@ def test_the_reason_counts_many_shards() -> None:
     )
 
 
-def test_what_sticks_goes_to_shards_that_renew_their_leases_in_time() -> None:
+def test_a_strategy_that_sticks_prefers_shards_that_renew_in_time() -> None:
     of = placer(shard(A, ready=False), shard(B))
 
     assert [of.place(demand(f"key-{n}"), Tally()).shard for n in range(20)] == [B] * 20
     assert of.explain(demand(), Tally()).rejected == {A: LATE}
 
 
-def test_what_sticks_goes_to_a_shard_that_renews_late_if_no_other_may_have_it() -> None:
+def test_a_strategy_that_sticks_uses_a_late_shard_if_no_other_can_have_the_object() -> None:
     of = placer(shard(A, ready=False), shard(B, cordoned=True))
 
     assert of.place(demand(), Tally()) == Choice(A)
 
 
-def test_what_sticks_may_stay_on_a_shard_that_renews_late() -> None:
+def test_with_a_strategy_that_sticks_an_object_stays_on_a_late_shard() -> None:
     of = placer(shard(A, ready=False), shard(B))
 
     assert A not in of.explain(demand(on=A), tally({A: 1})).rejected
 
 
-def test_what_follows_does_not_mind_a_late_renewal() -> None:
+def test_a_strategy_that_follows_ignores_late_renewals() -> None:
     of = placer(shard(A, ready=False), shard(B), spec=RENDEZVOUS)
 
     assert of.explain(demand(), NO_COUNTS).rejected == {}

@@ -258,7 +258,7 @@ def test_another_outcome_refutes_an_assumption(seen: Entry | None) -> None:
     assert sums(tally) == sums(counted(*([] if seen is None else [seen])))
 
 
-def test_that_the_old_shard_has_released_it_does_not_refute_where_the_object_is_to_go() -> None:
+def test_the_release_by_the_old_shard_does_not_refute_the_assumed_target() -> None:
     tally = counted(Entry(A))
     tally.assume(Reservation(0, Entry(B)))
 
@@ -269,7 +269,7 @@ def test_that_the_old_shard_has_released_it_does_not_refute_where_the_object_is_
 
 
 @pytest.mark.parametrize("draining", [True, False])
-def test_that_the_shard_has_released_it_refutes_that_it_stays_there(draining: bool) -> None:
+def test_a_release_refutes_the_assumption_that_the_object_stays(draining: bool) -> None:
     tally = counted(Entry(A))
     tally.assume(Reservation(0, Entry(A, draining=draining)))
 
@@ -345,7 +345,7 @@ def test_a_request_that_is_not_seen_carried_out_is_waited_for_while_nothing_is_s
     assert tally.on(B) == 0
 
 
-def test_of_too_many_requests_the_latest_are_assumed() -> None:
+def test_only_the_latest_of_too_many_requests_are_assumed() -> None:
     tally = Tally()
     tally.assume(Reservation(-1, Entry(A)))
 

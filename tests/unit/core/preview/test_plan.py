@@ -172,7 +172,7 @@ def test_a_displaced_object_is_explained_by_the_excess_of_its_shard() -> None:
 
 
 @pytest.mark.parametrize("drain", [None, "true"])
-def test_what_is_displaced_is_released_though_no_shard_has_room(drain: str | None) -> None:
+def test_a_displaced_object_is_drained_although_no_shard_has_room(drain: str | None) -> None:
     at = sticking(available(A), per_shard_capacity=1)
 
     plan = whole(at, *(obj(WIDGETS, name, owner=A, drain=drain) for name in "xy"))
@@ -182,7 +182,7 @@ def test_what_is_displaced_is_released_though_no_shard_has_room(drain: str | Non
     assert gone.choice.reason == "no shard can take it: shard-a: it is full: 1 of 1 objects"
 
 
-def test_what_is_displaced_is_asked_for_once() -> None:
+def test_a_displaced_object_is_drained_once() -> None:
     at = sticking(available(A), per_shard_capacity=1)
 
     plan = whole(at, *(obj(WIDGETS, name, owner=A, drain="true") for name in "xy"))

@@ -97,7 +97,7 @@ def test_what_would_bring_too_little_is_reported() -> None:
     )
 
 
-def test_of_shards_that_hardly_differ_it_is_reported() -> None:
+def test_shards_that_hardly_differ_are_reported_as_such() -> None:
     objects = [obj("x", "a", 1, 0), obj("y", "a", 0.5, 0)]
 
     assert run(even(), [shard(name) for name in "ab"], objects).why == (
@@ -132,7 +132,7 @@ def test_shards_without_objects_are_reported_without_load() -> None:
     )
 
 
-def test_of_an_object_that_moves_the_target_and_the_gain_are_reported() -> None:
+def test_an_object_that_moves_is_reported_with_target_and_gain() -> None:
     objects = [obj("x", "a", 50, 0), obj("y", "a", 10, 0)]
 
     assert told(balance(0.15), PAIR, objects) == (
@@ -217,7 +217,7 @@ def test_an_object_whose_leaving_brings_nothing_stays() -> None:
     )
 
 
-def test_of_an_object_that_has_nowhere_to_go_every_shard_is_reported() -> None:
+def test_an_object_without_a_target_is_reported_with_every_shard() -> None:
     shards = (
         shard("a"),
         shard("b"),
@@ -236,7 +236,7 @@ def test_of_an_object_that_has_nowhere_to_go_every_shard_is_reported() -> None:
     )
 
 
-def test_of_many_shards_some_are_reported() -> None:
+def test_some_of_many_shards_are_reported() -> None:
     shards = [shard(name) for name in "abcdefgh"]
 
     assert told(balance(), shards, [obj("x", "a", 60, 0)]).endswith(

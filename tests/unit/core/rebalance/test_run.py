@@ -37,7 +37,7 @@ LOPSIDED = (obj("big", "a", 50, 0), obj("even", "a", 20, 20), obj("small", "a", 
 """A shard with fragmentation 0.3."""
 
 
-def test_two_shards_that_are_equally_bad_are_not_told_apart_by_auto() -> None:
+def test_auto_finds_no_source_among_two_equally_bad_shards() -> None:
     outcome = run(balance(None), (shard("a"), shard("b")), STORY)
 
     assert outcome.moves == ()

@@ -57,7 +57,7 @@ def test_a_fence_with_the_right_rules_is_enforced(before: RingStatus) -> None:
     assert message == f"the API server refuses writes to objects of other shards by {USER}"
 
 
-def test_of_many_accounts_some_are_named() -> None:
+def test_some_of_many_accounts_are_named() -> None:
     users = [f"system:serviceaccount:default:{index}" for index in range(5)]
 
     assert said(fence(*users))[2].endswith(f"by {', '.join(users[:3])} and 2 more")

@@ -139,7 +139,7 @@ def test_what_is_never_sharded_is_refused_where_it_is_controlled_too() -> None:
         ("", "Secret", "Secret"),
     ],
 )
-def test_what_can_be_no_resource_is_refused(group: str, resource: str, shown: str) -> None:
+def test_an_invalid_name_of_a_resource_is_refused(group: str, resource: str, shown: str) -> None:
     of = ring_with(resources=[{"group": group, "resource": resource}])
 
     assert said(of) == [
@@ -291,7 +291,7 @@ def test_an_empty_group_by_says_nothing() -> None:
     assert said(placed_by("ConsistentHash", groupBy={"owner": False, "labels": []})) == []
 
 
-def test_what_groups_are_made_by_is_bounded_and_must_parse() -> None:
+def test_the_fields_of_group_by_are_bounded_and_must_parse() -> None:
     by = {"labels": ["a", "b", "c", "d/e/f"], "selectors": [{"matchLabels": {"-": ""}}] * 4}
     fields = [refusal.field for refusal in refusals(placed_by("Spread", groupBy=by), ())]
 
@@ -348,7 +348,7 @@ def test_a_number_of_0_or_more_is_a_threshold_and_a_gain(text: str) -> None:
     "text",
     ["", "auto", "-1", "+1", "0,15", "1e3", ".5", "5.", "inf", "nan", "1\n", "٣", "1_0", "1" * 21],
 )
-def test_what_is_no_number_is_neither_threshold_nor_gain(text: str) -> None:
+def test_an_invalid_number_is_neither_a_threshold_nor_a_gain(text: str) -> None:
     value = json.dumps(text, ensure_ascii=False)
 
     assert rebalanced(threshold=text, minGain=text) == [
@@ -372,7 +372,7 @@ def test_an_interval_may_be_a_second_or_longer(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "0", "0s", "999ms", "-5m", "5", "5 m", "1d", "9999999999h", "1s" * 11]
 )
-def test_what_is_no_duration_of_a_second_or_longer_is_no_interval(text: str) -> None:
+def test_an_interval_below_a_second_or_without_a_duration_is_refused(text: str) -> None:
     assert rebalanced(interval=text) == [
         f'spec.rebalance.interval: Invalid value: "{text}": write a duration of 1s or more, such'
         " as 5m"
@@ -388,7 +388,7 @@ def test_an_interval_has_room_for_a_move(moves: int) -> None:
     ]
 
 
-def test_what_is_to_be_even_is_named_once_bounded_and_must_parse() -> None:
+def test_resources_of_rebalancing_are_unique_bounded_and_must_parse() -> None:
     field = "spec.rebalance.resources"
     many = [f"r{number}" for number in range(11)]
 
@@ -424,7 +424,7 @@ def test_a_drain_may_have_any_time(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1s", "10", "never", "9999999999h"])
-def test_what_is_no_duration_is_no_time_for_a_drain(text: str) -> None:
+def test_an_invalid_duration_of_a_drain_is_refused(text: str) -> None:
     assert said(ring_with(movement={"drainTimeout": text})) == [
         f'spec.movement.drainTimeout: Invalid value: "{text}": write a duration such as 10m, or 0s'
         " for none"

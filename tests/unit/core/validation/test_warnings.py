@@ -50,7 +50,7 @@ def test_a_ring_without_surprises_is_not_warned_of() -> None:
     assert warnings(None, ring_with(resources=[SECRETS], **NAMED), QUIET) == ()
 
 
-def test_what_is_not_known_leads_to_no_warning() -> None:
+def test_unknown_facts_cause_no_warning() -> None:
     assert warnings(None, ring_with(resources=[SECRETS], **NAMED), Facts()) == ()
 
 
@@ -116,7 +116,7 @@ def test_a_threshold_that_does_what_it_says_is_not_warned_of(rebalance: object) 
     assert warnings(None, ring_with(rebalance=rebalance, **NAMED), QUIET) == ()
 
 
-def test_a_change_between_hashes_tells_how_much_it_moves() -> None:
+def test_a_change_between_hashing_strategies_warns_how_much_it_moves() -> None:
     assert changed("ConsistentHash", "Rendezvous") == (
         "spec.placement.strategy: from ConsistentHash to Rendezvous moves about 80% of the"
         " objects, each after a drain; preview it with `sharder plan`",

@@ -57,7 +57,7 @@ async def test_only_the_namespaces_that_came_are_passed_over() -> None:
     assert await cluster.owners(SECRETS) == {wrong: f"{A}*"}
 
 
-async def test_what_they_control_goes_before_objects_without_a_shard() -> None:
+async def test_controlled_objects_move_before_owners_without_a_shard() -> None:
     maps = ControlledResource(resource=CONFIGMAPS.resource)
     cluster = Cluster(ring_of(RingResource(resource="secrets", controlled_resources=(maps,))))
 

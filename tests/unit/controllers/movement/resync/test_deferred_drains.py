@@ -203,7 +203,7 @@ async def test_a_shard_with_too_many_is_relieved_as_fast_as_the_ring_allows() ->
         assert len(await draining(cluster)) == 2
 
 
-async def test_of_very_many_some_are_left_to_the_next_pass() -> None:
+async def test_only_so_many_drains_wait_and_the_rest_is_left_to_the_next_pass() -> None:
     cluster = Cluster(limited(MovementSpec(max_concurrent_drains=1)))
 
     async with cluster.watched(A, B):

@@ -99,7 +99,7 @@ async def test_without_shards_everything_is_counted() -> None:
     assert (found.objects, found.unassigned, found.unowned, found.draining) == (3, 1, 3, 1)
 
 
-async def test_what_a_missing_shard_has_it_keeps() -> None:
+async def test_a_missing_shard_keeps_its_objects() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A, B):

@@ -20,7 +20,7 @@ from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, na
 MAPS = ControlledResource(resource=CONFIGMAPS.resource)
 
 
-async def test_what_an_object_controls_goes_before_it() -> None:
+async def test_controlled_objects_move_before_their_owner() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A):
@@ -48,7 +48,7 @@ async def test_nothing_is_listed_between_what_a_lost_shard_controls_and_its_owne
     assert ("stream", CONFIGMAPS) not in verbs[slice(*moved)]
 
 
-async def test_what_a_draining_object_controls_stays() -> None:
+async def test_controlled_objects_stay_while_their_owner_drains() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A, B):
@@ -62,7 +62,7 @@ async def test_what_a_draining_object_controls_stays() -> None:
     assert await cluster.owners(CONFIGMAPS) == {"c": A}
 
 
-async def test_what_strayed_from_its_controller_is_brought_to_it() -> None:
+async def test_a_controlled_object_on_another_shard_is_brought_to_its_controller() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A, B):
@@ -78,7 +78,7 @@ async def test_what_strayed_from_its_controller_is_brought_to_it() -> None:
     assert await cluster.owners(CONFIGMAPS) == {"c1": B, "c2": B, "c3": B, "uncontrolled": ""}
 
 
-async def test_an_owner_of_what_nothing_controls_is_taken_off() -> None:
+async def test_the_owner_of_an_object_without_controller_is_removed() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A, B):

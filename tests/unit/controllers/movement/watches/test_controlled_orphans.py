@@ -12,7 +12,7 @@ SECOND = 1.0
 MAPS = ControlledResource(resource=CONFIGMAPS.resource)
 
 
-async def test_what_it_controls_goes_first_wherever_it_is() -> None:
+async def test_controlled_objects_move_before_their_owner_wherever_they_are() -> None:
     cluster = Cluster()
 
     async with moving(cluster, A, B):

@@ -209,7 +209,7 @@ async def test_an_object_that_the_webhook_assigns_soon_needs_nothing() -> None:
     assert (patched(cluster), read(cluster, WIDGETS)) == ([], set())
 
 
-async def test_what_nothing_controls_leaves_no_trace() -> None:
+async def test_an_object_without_controller_is_not_remembered() -> None:
     cluster = Cluster()
 
     async with moving(cluster, A):
@@ -222,7 +222,7 @@ async def test_what_nothing_controls_leaves_no_trace() -> None:
 
 
 @pytest.mark.parametrize("count", [1, MAX_NAMESPACES + 1])
-async def test_what_is_out_of_scope_leaves_no_trace(count: int) -> None:
+async def test_an_object_out_of_scope_is_not_remembered(count: int) -> None:
     cluster = Cluster(demo(namespace_selector=BLUE))
     for number in range(count):
         await cluster.add_namespace(f"blue-{number}", team="blue")
@@ -251,7 +251,7 @@ async def test_a_namespace_that_is_selected_later_is_watched_then() -> None:
     assert await cluster.owners(WIDGETS) == {"w": A}
 
 
-async def test_what_the_ring_does_not_select_by_its_labels_leaves_no_trace() -> None:
+async def test_an_object_that_the_selector_does_not_match_is_not_remembered() -> None:
     cluster = Cluster(demo(object_selector=BLUE))
 
     async with moving(cluster, A):

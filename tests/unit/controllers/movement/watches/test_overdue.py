@@ -116,7 +116,7 @@ async def test_the_next_drain_of_the_same_object_is_reported_too() -> None:
     assert len(cluster.recorder.warnings) == 2
 
 
-async def test_of_many_drains_some_are_reported_each_minute() -> None:
+async def test_some_of_many_overdue_drains_are_reported_each_minute() -> None:
     cluster = Cluster(impatient())
 
     async with moving(cluster, A, B) as around:
@@ -176,7 +176,7 @@ async def test_what_cannot_be_read_is_reported_a_second_later() -> None:
     assert (at_first, len(cluster.recorder.warnings)) == (0, 1)
 
 
-async def test_of_what_can_never_be_read_nothing_is_reported_and_few_reads_are_made() -> None:
+async def test_an_object_that_can_never_be_read_is_not_reported_and_rarely_read() -> None:
     cluster = Cluster(impatient())
 
     async with moving(cluster, A, B):

@@ -76,7 +76,7 @@ async def test_a_drain_is_withdrawn() -> None:
     assert (cluster.tally.moves, cluster.tally.drains) == (0, 0)
 
 
-async def test_what_is_in_place_is_not_written() -> None:
+async def test_an_object_in_place_is_not_written() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A):

@@ -186,7 +186,7 @@ def test_where_nothing_is_installed_that_is_reported() -> None:
     assert "(installed: nothing)" in Custom(layout).choose(DEMAND, SHARDS, Tally()).reason
 
 
-def test_a_remark_tells_how_full_a_shard_is() -> None:
+def test_a_remark_says_how_full_a_shard_is() -> None:
     counts = Tally()
     counts.see("objects", 2, Entry(B.name))
 

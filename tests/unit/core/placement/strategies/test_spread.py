@@ -163,7 +163,7 @@ def test_shards_without_a_zone_share_none() -> None:
 
 
 @given(st.text(), st.sets(st.sampled_from(SIX), min_size=1))
-def test_equals_are_told_apart_by_the_key_alone(key: str, some: set[Shard]) -> None:
+def test_ties_are_broken_by_the_key_alone(key: str, some: set[Shard]) -> None:
     candidates = sorted(some, key=lambda s: s.name)
 
     chosen = strategy().choose(web(key=key), candidates, tally({}))
