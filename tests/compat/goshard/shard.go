@@ -60,7 +60,7 @@ func newShard(client kubernetes.Interface, ring, name string, isHeld func() bool
 }
 
 // work follows the shard's objects and acts on them until w ends.  Each piece of work may take no
-// longer than timeout, so that a clean stop is over before the Lease is.
+// longer than the timeout, so that a clean stop is over before the Lease is.
 func (s *shard) work(w *work, workers int, timeout time.Duration) {
 	defer close(w.ended)
 	core := s.informers.Core().V1()
