@@ -69,12 +69,17 @@ def run_sdk(shard: str, count: Count, cache: tuple[str, ...]) -> None:
     replica.run()
 
 
+def _is_watched(resource: kopf.Resource) -> bool:
+    return resource.plural in {"secrets", "configmaps"}
+
+
 def run_kopf(shard: str, count: Count) -> None:
     """Do the same by the means of kopf, which watches the same objects."""
 
     @kopf.on.startup()
     def configure(settings: kopf.OperatorSettings, **_: object) -> None:
-        settings.watching.label_selectors[lambda _: True] = f"{OWNER}={shard}"
+        # Without Namespaces: kopf would find none.
+        settings.watching.label_selectors[_is_watched] = f"{OWNER}={shard}"
         settings.posting.enabled = False
 
     @kopf.index("configmaps")

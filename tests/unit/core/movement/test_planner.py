@@ -7,9 +7,18 @@ from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.core.keys import main_key
 from sharder.core.leases.membership import Members, Standing
-from sharder.core.movement.planner import Owners, plan_controlled, plan_main
-from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Step, Withdraw
-from sharder.core.names import ShardName
+from sharder.core.movement.planner import Owners, Reservations, plan_controlled, plan_main
+from sharder.core.movement.step import (
+    Assign,
+    Drain,
+    Keep,
+    Recall,
+    Relabel,
+    Release,
+    Step,
+    Withdraw,
+)
+from sharder.core.names import RECALLED, ShardName
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 
@@ -69,6 +78,12 @@ def belonging_to(shard: ShardName, snapshot: RingSnapshot) -> str:
     return next(n for n in names if snapshot.wanted(main_key(secret(n, None))) == shard)
 
 
+def recalled(of: PartialObject) -> PartialObject:
+    """The object after the leader has recalled it."""
+    labels = {**(of.metadata.labels or {}), DRAIN_LABEL: RECALLED}
+    return structs.replace(of, metadata=structs.replace(of.metadata, labels=labels))
+
+
 def plan_pair(
     snapshot: RingSnapshot, owner: PartialObject, follower: PartialObject
 ) -> tuple[Step, Step]:
@@ -85,6 +100,24 @@ def test_an_object_on_another_running_shard_is_drained() -> None:
     step = plan_main(BOTH, secret(name, A))
 
     assert step == Drain(A)
+
+
+def test_the_object_of_a_lost_shard_is_recalled_once_before_it_is_assigned() -> None:
+    stranded, plans = secret("s", C), Reservations(BOTH)
+
+    assert plans.recall(stranded) == Recall(C)
+    assert isinstance(plans.recall(recalled(stranded)), Keep)
+    assert isinstance(plan_main(BOTH, recalled(stranded)), Assign)
+
+
+@pytest.mark.parametrize("owner", [None, A])
+def test_no_object_is_recalled_that_has_a_shard_or_none(owner: ShardName | None) -> None:
+    assert isinstance(Reservations(BOTH).recall(secret("s", owner)), Keep)
+
+
+def test_a_shard_that_returns_has_to_release_a_recalled_object_even_if_it_gets_it_again() -> None:
+    for shard in (A, B):
+        assert isinstance(plan_main(BOTH, recalled(secret(belonging_to(B, BOTH), shard))), Keep)
 
 
 def test_an_object_without_shard_goes_where_its_key_hashes() -> None:
