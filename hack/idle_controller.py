@@ -82,7 +82,7 @@ def run_kopf(shard: str, count: Count) -> None:
         settings.watching.label_selectors[_is_watched] = f"{OWNER}={shard}"
         settings.posting.enabled = False
 
-    @kopf.index("configmaps")
+    @kopf.index("configmaps", id="known")
     def known(name: str, body: kopf.Body, **_: object) -> Mapping[str, Mapping[str, str]]:
         return {name: dict(body.get("data") or {})}
 
