@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from sharder.core.api.meta import PartialObject
 from sharder.core.keys import main_key
 from sharder.core.leases.shard import Shard
-from sharder.core.names import RingName, ShardName, drain_label, owner_label
+from sharder.core.names import RECALLED, RingName, ShardName, drain_label, owner_label
 from sharder.core.placement.hashing import WeightedRendezvous
 
 
@@ -25,6 +25,7 @@ class Write:
     owner: str
     """Empty if it has none."""
     draining: bool
+    recalled: bool
     deleted: bool
     seen: float
     """On the monotonic clock."""
@@ -60,8 +61,8 @@ class History:
         return {w.name for w in self.now.values() if w.draining}
 
     def drained(self, mark: int) -> set[str]:
-        """Return the Secrets that were drained after `mark`."""
-        return {w.name for w in self.since(mark) if w.draining}
+        """Return the Secrets that shards were asked to release after `mark`."""
+        return {w.name for w in self.since(mark) if w.draining and not w.recalled}
 
     def excesses(
         self, ceiling: Callable[[int], int], *, mark: int = 0
@@ -105,6 +106,7 @@ class History:
             key=main_key(obj),
             owner=meta.label(owner_label(self.ring)),
             draining=meta.has_label(drain_label(self.ring)),
+            recalled=meta.label(drain_label(self.ring)) == RECALLED,
             deleted=deleted,
             seen=time.monotonic(),
         )
