@@ -43,8 +43,8 @@ def patch_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Json | N
             return drain(snapshot, obj.metadata, to)
         case Withdraw():
             return withdraw(snapshot, obj.metadata)
-        case Recall():
-            return recall(snapshot, obj.metadata)
+        case Recall(_, to):
+            return recall(snapshot, obj.metadata, to)
         case Release():
             return release(snapshot, obj.metadata)
         case Keep():  # pragma: no branch: there is no other step, as mypy checks
@@ -73,12 +73,7 @@ def drain(snapshot: RingSnapshot, meta: ObjectMeta, to: ShardName | None = None)
     strategy that follows the object needs no `next`, unless it is pinned: once released, it would
     count as new and wait for a shard that is cordoned.
     """
-    is_directed = snapshot.placer.sticks or meta.has_label(snapshot.pin_label)
-    return _guarded(
-        meta,
-        labels={snapshot.drain_label: "true"},
-        annotations={snapshot.next_annotation: to if is_directed else None},
-    )
+    return _drained(snapshot, meta, to, value="true")
 
 
 def withdraw(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
@@ -90,13 +85,9 @@ def withdraw(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
     )
 
 
-def recall(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
+def recall(snapshot: RingSnapshot, meta: ObjectMeta, to: ShardName | None = None) -> Json:
     """Return the merge patch that makes the object's shard release it before it works on it."""
-    return _guarded(
-        meta,
-        labels={snapshot.drain_label: RECALLED},
-        annotations={snapshot.next_annotation: None},
-    )
+    return _drained(snapshot, meta, to, value=RECALLED)
 
 
 def release(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
@@ -163,6 +154,17 @@ def _map_operations(
 def _pointer(path: str, key: str) -> str:
     """Return the JSON pointer to an entry of a map (RFC 6901, section 3)."""
     return f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
+
+
+def _drained(
+    snapshot: RingSnapshot, meta: ObjectMeta, to: ShardName | None, *, value: str
+) -> Json:
+    is_directed = snapshot.placer.sticks or meta.has_label(snapshot.pin_label)
+    return _guarded(
+        meta,
+        labels={snapshot.drain_label: value},
+        annotations={snapshot.next_annotation: to if is_directed else None},
+    )
 
 
 def _guarded(

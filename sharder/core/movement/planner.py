@@ -153,10 +153,11 @@ class Reservations:
         Without it the shard could return in between, to an object whose children are elsewhere.
         """
         owner = self._snapshot.owner_of(obj)
-        is_free = owner is None or self._snapshot.is_recalled(obj)
-        if owner is None or is_free or not isinstance(self.keep(obj), Assign):
+        step = self.keep(obj)
+        is_safe = owner is None or self._snapshot.is_recalled(obj)
+        if owner is None or is_safe or not isinstance(step, Assign):
             return Keep("no shard could return to it and work on it")
-        return Recall(owner)
+        return Recall(owner, step.shard)
 
     def goal_of(self, obj: PartialObject) -> ShardName | None:
         """Return where an object and its controlled objects belong."""

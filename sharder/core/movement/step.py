@@ -65,6 +65,8 @@ class Recall:
     """Let `shard`, which is gone, release the object if it returns: its dependents move away."""
 
     shard: ShardName
+    to: ShardName | None = field(default=None, compare=False)
+    """The shard to which they move, and then the object."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ def plan_object(
     choice = whole.choices.get(identity) or choose(snapshot, obj)
     displaced = identity in whole.displaced
     position = position_of(snapshot, obj, choice.shard)
-    if stands_still(snapshot, current):
+    if stands_still(snapshot, current) or snapshot.is_recalled(obj):
         step = intent = plan_main(snapshot, obj)
     else:
         step = _step(position, choice, snapshot.members, displaced=displaced)

@@ -145,21 +145,21 @@ class ResyncLists:
             self.deferred.add(resource, obj, decide, error)
         except (ApiError, InvalidObject, BackingOff) as error:
             self.stats.failed(error)
-            step, reference = decide(obj), obj.metadata.controller
-            if self._snapshot.roles[resource.id] is Role.CONTROLLED and reference is not None:
-                self._keep_owner(resource, obj, reference.uid, reference.name)
+            step = decide(obj)
+            if self._snapshot.roles[resource.id] is Role.CONTROLLED:
+                self._keep_owner(resource, obj)
             elif isinstance(step, Assign):
                 self.stats.left(obj)
             elif isinstance(step, Recall):
-                self._keep_owner(resource, obj, obj.metadata.uid, obj.metadata.name)
+                self.left_behind[obj.metadata.uid] = obj.metadata.ref
         else:
             self.stats.carried_out(obj, step)
 
-    def _keep_owner(self, resource: Resource, obj: PartialObject, uid: str, name: str) -> None:
-        """Let an owner wait for an object that could not be written, but not for ever."""
+    def _keep_owner(self, resource: Resource, obj: PartialObject) -> None:
+        reference = obj.metadata.controller
         key = ObjectKey(ResourceKey(self._snapshot.name, resource.id), obj.metadata.ref)
-        if self._mover.failures.keeps_owner(key):
-            self.left_behind[uid] = ObjectRef(obj.metadata.namespace, name)
+        if reference is not None and self._mover.failures.keeps_owner(key):
+            self.left_behind[reference.uid] = ObjectRef(obj.metadata.namespace, reference.name)
 
     async def wait(self) -> None:
         """Write deferred drains as soon as the budget allows, while waiting is worth it."""

@@ -6,7 +6,7 @@ a drain and control others (docs/protocol.md, "Moving objects").
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -114,8 +114,7 @@ class ResyncPass:
         async with lock:
             owners = await self._displaced(main)
             if self._takes:
-                recall = self._mover.recalling(self._snapshot, resource, self._reservations)
-                await self._lists.move_all(resource, self._stranded, recall)
+                await self._recall(main)
             await self._gather(main, owners)
             self._put_off(resource)
             await self._lists.move_main(
@@ -131,14 +130,28 @@ class ResyncPass:
 
     async def _displaced(self, main: RingResource) -> Owners:
         """Return who waits for a drain, of all resources that control the same as `main`."""
-        owners, controlled = Owners(), set(main.controlled_resources)
+        owners = Owners()
+        async for resource in self._leading_with(main):
+            await self._learn(resource, owners)
+        return owners
+
+    async def _recall(self, main: RingResource) -> None:
+        """Recall objects of lost shards before what they control moves, of the same resources."""
+        async for resource in self._leading_with(main):
+            recall = self._mover.recalling(self._snapshot, resource, self._reservations)
+            await self._lists.move_all(resource, self._stranded, recall)
+
+    async def _leading_with(self, main: RingResource) -> AsyncIterator[Resource]:
+        """Yield the resources that control the same as `main`, as they are served."""
+        controlled = set(main.controlled_resources)
         for other in self._snapshot.resources:
             if controlled & set(other.controlled_resources):
                 try:
-                    await self._learn(await self._lists.find(other.id), owners)
+                    resource = await self._lists.find(other.id)
                 except NotFound as error:
                     self._lists.unreadable(other.id, error)
-        return owners
+                else:
+                    yield resource
 
     async def _learn(self, resource: Resource, owners: Owners) -> None:
         """Read all objects, or in a counted ring those that can be displaced."""

@@ -147,7 +147,10 @@ class PendingObjects:
         known = objects.get(ref)
         if known is not None:
             # A known releasing shard stays known; what was tried before has none.
-            shard = known.shard if known.held else shard or known.shard
+            if known.held:
+                shard = known.shard
+            elif not held:
+                shard = shard or known.shard
             if known.held or held:
                 due = max(known.due, due) if held else known.due
             else:

@@ -141,11 +141,11 @@ class ObjectBacklog:
             case Listed(items):
                 now = {obj.metadata.ref: self._shard_of(obj) for obj in items}
                 self._release(self.draining.replace(within, now), None, self._listed)
-                self._note_recalled(*items)
+                self._note_recalled(*(o for o in items if o.metadata.ref in self.draining))
                 self._listed = self._clock.monotonic()
             case Changed(obj) if self.is_in_scope(obj):
-                self.draining.note(obj.metadata.ref, self._shard_of(obj))
-                self._note_recalled(obj)
+                if self.draining.note(obj.metadata.ref, self._shard_of(obj)):
+                    self._note_recalled(obj)
             case Changed(obj):
                 self.draining.drop(obj.metadata.ref)
                 self._recalled.discard(obj.metadata.ref)
@@ -257,8 +257,10 @@ class ObjectBacklog:
     def _note_recalled(self, *draining: PartialObject) -> None:
         """Record objects whose dependents can be on other shards already."""
         snapshot = self._snapshot()
-        if snapshot is not None:
-            self._recalled |= {o.metadata.ref for o in draining if snapshot.is_recalled(o)}
+        for obj in draining:
+            if snapshot is not None and snapshot.is_recalled(obj):
+                self._recalled.add(obj.metadata.ref)
+                self._drains.seen_over(obj.metadata.ref)
 
     def _note_release(self, obj: PartialObject, version: str) -> None:
         """Measure the hand-over of an object, and count where it goes.

@@ -231,7 +231,7 @@ class Mover:
         namespace = None if owner is None else snapshot.members.namespaces.get(owner)
         if self._lease_guard is None or owner is None or namespace is None:
             return nullcontext(_pass)
-        if not isinstance(step, Assign):
+        if not isinstance(step, Assign | Recall):
             return nullcontext(_pass)
         ref = ObjectRef(namespace, owner)
         if ref in snapshot.members.validity.problems:
@@ -262,7 +262,7 @@ class Mover:
 
         def recall(obj: PartialObject) -> Step:
             key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
-            if self.failures.is_stubborn(key):
+            if self.failures.is_stubborn(key) and not self.failures.wait(key):
                 return Keep("it could not be recalled")
             return reservations.recall(obj)
 

@@ -2,12 +2,13 @@
 
 from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
 from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import ControlledResource, RingResource
 from sharder.core.errors import Rejected
 from sharder.core.names import RECALLED, ShardName
 from tests.support.cluster import Call, Cluster, on, raising
 from tests.support.movement import SOON, moving, resync
-from tests.support.resync import writes
-from tests.support.values import CONFIGMAPS, DEMO, DRAIN, SECRETS, A, B, C, named
+from tests.support.resync import ring_of, writes
+from tests.support.values import CONFIGMAPS, DEMO, DRAIN, SECRETS, WIDGETS, A, B, C, named
 
 
 async def led_by(
@@ -49,6 +50,26 @@ async def test_an_object_of_a_lost_shard_is_recalled_by_the_hand_over_too() -> N
     assert writes(cluster) == [(SECRETS, "s"), (CONFIGMAPS, "c"), (SECRETS, "s")]
     assert await cluster.owners(SECRETS) == {"s": A}
     assert await cluster.owners(CONFIGMAPS) == {"c": A}
+
+
+async def test_all_that_control_the_same_are_recalled_before_anything_moves() -> None:
+    maps = (ControlledResource(resource=CONFIGMAPS.resource),)
+    secrets = RingResource(resource=SECRETS.resource, controlled_resources=maps)
+    widgets = RingResource(
+        group=WIDGETS.group, resource=WIDGETS.resource, controlled_resources=maps
+    )
+    cluster = Cluster(ring_of(secrets, widgets))
+
+    async with cluster.watched(A):
+        widget = await cluster.add(WIDGETS, "w", owner=C)
+        await cluster.add(CONFIGMAPS, "of-w", owner=C, controlled_by=widget)
+        await led_by(cluster, C)
+        await resync(cluster).reconcile(DEMO)
+
+    done = writes(cluster)
+    assert set(done[:2]) == {(SECRETS, "s"), (WIDGETS, "w")}
+    assert {resource for resource, _ in done[2:4]} == {CONFIGMAPS}
+    assert (await cluster.owners(WIDGETS), await cluster.owners(SECRETS)) == ({"w": A}, {"s": A})
 
 
 async def test_what_an_object_controls_stays_while_the_object_cannot_be_recalled() -> None:
@@ -119,10 +140,11 @@ async def test_nothing_withdraws_the_recall_of_an_object_whose_shard_returns() -
         await led_by(cluster, B, name=name)
         await fail_between(cluster)
         await cluster.join(B)
+        await cluster.settle()
         await resync(cluster).reconcile(DEMO)
 
     assert await cluster.owners(SECRETS) == {name: B + "*"}
-    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
 
 
 async def test_what_a_recalled_object_controls_is_found_wherever_it_is() -> None:

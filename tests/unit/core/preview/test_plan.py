@@ -9,7 +9,7 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.movement.planner import Owners
-from sharder.core.movement.step import Withdraw
+from sharder.core.movement.step import Keep, Withdraw
 from sharder.core.names import ShardName
 from sharder.core.preview.action import Action
 from sharder.core.preview.plan import (
@@ -188,6 +188,12 @@ def test_a_displaced_object_is_drained_once() -> None:
     plan = whole(at, *(obj(WIDGETS, name, owner=A, drain="true") for name in "xy"))
 
     assert sorted(type(planned.step).__name__ for planned in plan.values()) == ["Keep", "Withdraw"]
+
+
+def test_nothing_withdraws_the_recall_of_an_object_whose_shard_is_back() -> None:
+    (planned,) = whole(sticking(), obj(WIDGETS, "x", owner=A, drain="recalled")).values()
+
+    assert (type(planned.step), planned.current) == (Keep, A)
 
 
 def test_a_drain_is_withdrawn_where_there_is_room_again() -> None:

@@ -102,7 +102,7 @@ async def test_what_is_held_back_does_not_come_before_its_time() -> None:
     assert taker.taken[0] == (10.0, {X: UNKNOWN})
 
 
-async def test_what_waits_already_can_be_held_back() -> None:
+async def test_what_waits_already_can_be_held_back_and_has_no_known_shard_then() -> None:
     taker = Taker()
 
     async with taker.taking() as waiting:
@@ -110,7 +110,7 @@ async def test_what_waits_already_can_be_held_back() -> None:
         waiting.retry(ObjectKey(RESOURCE_KEY, X), 10)
         await taker.clock.advance(20)
 
-    assert taker.taken == [(10.0, {X: A})]
+    assert taker.taken == [(10.0, {X: UNKNOWN})]
 
 
 async def test_what_is_put_back_gets_a_time_and_has_no_known_shard_any_more() -> None:
