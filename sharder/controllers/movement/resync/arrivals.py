@@ -98,7 +98,7 @@ class Arrivals:
         )
         try:
             await ResyncPass(snapshot, lists, mover=self._mover).run_over_arrivals(
-                self._locks[name]
+                self._locks[name], come
             )
         except Superseded:
             again: float | None = AGAIN_SECONDS

@@ -32,6 +32,7 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 NAMESPACES = GroupResource("", "namespaces")
 """Each object of this resource is its own namespace."""
 
+ELSEWHERE: Final = Keep("what it controls in other namespaces moves first")
 LOST: Final = Keep("its last owner may still be working on it")
 
 
@@ -48,6 +49,8 @@ class ResyncPass:
         self._has_lost = False
         """Whether a leading object just lost its owner label.  Its dependents have not moved, so
         this pass assigns no unassigned leading object: the hand-over does."""
+        self._come: frozenset[str] | None = None
+        """The namespaces that were added, None for a pass over all."""
         self._takes = False
         """Whether leading objects are taken from lost shards: only then some are recalled."""
         names = ",".join(sorted(snapshot.members.available))
@@ -71,12 +74,13 @@ class ResyncPass:
         """
         await self._run(lock, self._snapshot.resources, self._relief.run)
 
-    async def run_over_arrivals(self, lock: asyncio.Lock) -> None:
+    async def run_over_arrivals(self, lock: asyncio.Lock, come: frozenset[str]) -> None:
         """Do the same for namespaces that were added to the scope, which `lists` covers.
 
         Cluster-scoped objects are not new, unless they are Namespaces or lead objects in them.
         Full shards are not drained: that depends on all their objects.
         """
+        self._come = come
         alone = [
             resource
             for resource in self._snapshot.resources
@@ -162,6 +166,8 @@ class ResyncPass:
                         owners.leave(self._snapshot, obj)
                     elif self._mover.wait(self._snapshot, resource, obj) > 0:
                         self._has_lost = True
+                    elif self._leads_elsewhere(obj):
+                        owners.note(self._snapshot, obj, ELSEWHERE)
                     else:
                         step = self._reservations.plan(obj)
                         owners.note(self._snapshot, obj, step)
@@ -186,6 +192,16 @@ class ResyncPass:
                     # It has no objects that the main objects could wait for.
                     self._lists.unreadable(controlled.id, error)
 
+    def _leads_elsewhere(self, obj: PartialObject) -> bool:
+        """Return whether an object without a working shard can control what is not listed here.
+
+        The hand-over or a whole pass moves it.
+        """
+        is_listed = self._come is None or obj.metadata.namespace or obj.metadata.name in self._come
+        return (
+            not is_listed and self._snapshot.owner_of(obj) not in self._snapshot.members.available
+        )
+
     def _plan_controlled(self, owners: Owners, obj: PartialObject) -> Step:
         reference = obj.metadata.controller
         if reference is not None and reference.uid in self._lists.left_behind:
@@ -200,6 +216,8 @@ class ResyncPass:
 
     def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
         """Leave an object that was just released to the hand-over: its dependents move first."""
+        if self._leads_elsewhere(obj):
+            return ELSEWHERE
         if owners.waits(obj):
             return Keep("its shard has just released it; its controlled objects move first")
         if self._snapshot.owner_of(obj) is None and self._has_lost:

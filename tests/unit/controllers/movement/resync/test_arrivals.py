@@ -9,7 +9,7 @@ from sharder.controllers.scope import MAX_NAMESPACES
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import Expired, Unavailable
-from sharder.core.names import GroupResource, RingName
+from sharder.core.names import GroupResource, ObjectRef, RingName
 from tests.support.cluster import NAMESPACES, Call, Cluster, on, raising
 from tests.support.movement import patched, without_owner_for_long
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, named, ring
@@ -84,6 +84,24 @@ async def test_what_has_no_namespace_is_not_listed_again_but_namespaces_themselv
 
     assert listed == {NAMESPACES, SECRETS}
     assert (await cluster.owners(NAMESPACES))["default"] == A
+
+
+async def test_an_object_that_leads_others_elsewhere_does_not_move_before_them() -> None:
+    maps = ControlledResource(resource=CONFIGMAPS.resource)
+    cluster = Cluster(ring_of(RingResource(resource="namespaces", controlled_resources=(maps,))))
+
+    async with cluster.watched(A):
+        await cluster.add_namespace("new")
+        await cluster.settle()
+        without_owner_for_long(cluster, NAMESPACES)
+        old = await cluster.store(NAMESPACES).get(ObjectRef("", "default"))
+        await cluster.add(CONFIGMAPS, "c", owner=B, controlled_by=old)
+        passing = arrivals(cluster)
+        passing.add(DEMO, frozenset({"new"}))
+        await passing.reconcile(DEMO)
+
+    assert patched(cluster) == [(NAMESPACES, "new")]
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
 
 
 async def test_namespaces_that_came_and_went_again_need_nothing() -> None:
