@@ -16,6 +16,7 @@ from tests.e2e.trace import Trace, tracing
 from tests.support.eventually import eventually
 from tests.support.figures import show
 
+BREAKING_SECONDS = 0.3
 SLOW_MOVES = {"sharder": {"concurrentMoves": 4}}
 """So that a pass over the ring takes a while, in which its leader can be stopped."""
 OBJECTS = 1000
@@ -50,6 +51,8 @@ async def test_when_the_leader_is_killed_another_leads_and_every_object_is_creat
         first = await replicas.leader(client)
         began = time.monotonic()
         await asyncio.to_thread(replicas.playground.kill, first)
+        # No replica answers a request on a connection that breaks at this moment.
+        await asyncio.sleep(BREAKING_SECONDS)
         async with asyncio.TaskGroup() as group:
             creating = group.create_task(_create_on_and_on(client, born))
             await replicas.until_another_leads(client, first)
