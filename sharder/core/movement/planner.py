@@ -147,6 +147,13 @@ class Reservations:
             return plan_main(self._snapshot, obj)
         return Assign(shard)
 
+    def has_planned(self, obj: PartialObject) -> bool:
+        """Return whether an object that is counted has a reservation: its dependents have moved.
+
+        True where nothing is counted.
+        """
+        return self._snapshot.tally is None or main_key(obj) in self._shards
+
     def recall(self, obj: PartialObject) -> Step:
         """Return the step before anything moves that an object of a lost shard controls.
 

@@ -220,6 +220,8 @@ class ResyncPass:
             return ELSEWHERE
         if owners.waits(obj):
             return Keep("its shard has just released it; its controlled objects move first")
+        if not self._reservations.has_planned(obj):
+            return Keep("it was released, or got room, after what it controls was listed")
         if self._snapshot.owner_of(obj) is None and self._has_lost:
             return LOST
         if obj.metadata.uid in self._lists.left_behind:

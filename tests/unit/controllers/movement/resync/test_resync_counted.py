@@ -252,6 +252,26 @@ async def test_what_is_released_during_the_pass_takes_what_it_controls_along(
     assert (await cluster.owners(CONFIGMAPS))["s"] == (B if owner == B else A)
 
 
+async def test_what_drains_and_is_released_after_the_main_objects_were_listed_is_left() -> None:
+    cluster = Cluster(bounded())
+    async with counted(cluster, A, B):
+        for name in ("x", "y"):
+            await cluster.add(SECRETS, name, owner=A)
+        leaving = await cluster.add(SECRETS, "s", owner=A)
+        await cluster.add(CONFIGMAPS, "s", owner=A, controlled_by=leaving)
+        without_owner_for_long(cluster, SECRETS)
+
+        async def release(_: Call) -> None:
+            await cluster.label(leaving, SECRETS, owner=None)
+            await cluster.settle()
+
+        cluster.objects.before.append(on("stream", CONFIGMAPS, release))
+        await resync(cluster).reconcile(DEMO)
+
+    assert (await cluster.owners(SECRETS))["s"] == ""
+    assert (await cluster.owners(CONFIGMAPS))["s"] == A
+
+
 async def test_a_pass_in_between_does_not_put_off_the_late_one() -> None:
     cluster = Cluster(bounded())
 
