@@ -145,10 +145,9 @@ class ResyncLists:
             self.deferred.add(resource, obj, decide, error)
         except (ApiError, InvalidObject, BackingOff) as error:
             self.stats.failed(error)
-            step = decide(obj)
             if self._snapshot.roles[resource.id] is Role.CONTROLLED:
                 self._keep_owner(resource, obj)
-            elif isinstance(step, Assign):
+            elif isinstance(step := decide(obj), Assign):
                 self.stats.left(obj)
             elif isinstance(step, Recall):
                 self.left_behind[obj.metadata.uid] = obj.metadata.ref
