@@ -149,13 +149,14 @@ def _concerns_owner(
     """Match every create, and updates that the webhook might have to change.
 
     Those are updates without an owner label, and changes of the owner or drain label by a client
-    other than the sharder.  An ordinary update of an owned object costs no call.
+    other than the sharder; of the drain label also its value, which tells a drain from a recall.
+    An ordinary update of an owned object costs no call.
     """
     owner, drain = json.dumps(owner_label(ring.name)), json.dumps(drain_label(ring.name))
     new_owner = f"object.metadata.?labels[{owner}].orValue('')"
     old_owner = f"oldObject.metadata.?labels[{owner}].orValue('')"
-    new_drain = f"object.metadata.?labels[{drain}].hasValue()"
-    old_drain = f"oldObject.metadata.?labels[{drain}].hasValue()"
+    new_drain = f"object.metadata.?labels[{drain}]"
+    old_drain = f"oldObject.metadata.?labels[{drain}]"
     users = json.dumps(sorted(sharders), ensure_ascii=False)
     # An object that enters the scope of an objectSelector can name a shard that is gone.
     enters = (

@@ -150,6 +150,16 @@ async def test_a_stripped_drain_is_put_back(service: Service) -> None:
         assert after.metadata.labels == obj.metadata.labels
 
 
+async def test_another_value_of_a_drain_is_put_back(service: Service) -> None:
+    async with service.scene(CONFIGMAPS) as scene:
+        obj = await scene.drained(CONFIGMAPS)
+
+        for forged in ("recalled", "false", ""):
+            after = await scene.author.label(CONFIGMAPS, obj, {scene.drain: forged})
+
+            assert after.metadata.labels == obj.metadata.labels, forged
+
+
 @pytest.mark.parametrize("forged", ["no-such-shard", None])
 @pytest.mark.parametrize("kind", [PODS, WIDGETS], ids=lambda kind: kind.id.resource)
 async def test_a_write_of_the_status_does_not_change_the_owner(

@@ -299,9 +299,8 @@ def _is_shown_to_the_webhook(old: PartialObject, new: PartialObject, writer: Wri
         return not new.metadata.label(OWNER)
     if not new.metadata.label(OWNER):
         return True
-    return old.metadata.label(OWNER) != new.metadata.label(OWNER) or (
-        old.metadata.has_label(DRAIN) != new.metadata.has_label(DRAIN)
-    )
+    before, after = old.metadata.labels or {}, new.metadata.labels or {}
+    return any(before.get(label) != after.get(label) for label in (OWNER, DRAIN))
 
 
 def _without_additions(old: PartialObject | None, new: PartialObject) -> PartialObject:

@@ -162,7 +162,8 @@ def test_the_expression_names_labels_and_sharders() -> None:
     expression = conditions()["concerns-owner"]
 
     assert f"object.metadata.?labels[\"{OWNER}\"].orValue('') == ''" in expression
-    assert f'object.metadata.?labels["{DRAIN}"].hasValue()' in expression
+    new, old = (f'{obj}.metadata.?labels["{DRAIN}"]' for obj in ("object", "oldObject"))
+    assert f"{new} != {old}" in expression
     assert '!(request.userInfo.username in ["a", "b"])' in expression
 
 
