@@ -13,7 +13,7 @@ from sharder.controllers.movement.controller import Movement, Ports
 from sharder.controllers.movement.resync.resync import AGAIN_SECONDS
 from sharder.controllers.permissions import Watching
 from sharder.controllers.ring_controller import Problems, RingController
-from sharder.controllers.ring_load import Load
+from sharder.controllers.shard_loads import Load
 from sharder.controllers.story import Story
 from sharder.controllers.validating_webhook import ValidationKeeper
 from sharder.core.errors import ApiError, Forbidden

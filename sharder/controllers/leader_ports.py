@@ -8,8 +8,8 @@ from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.controller import MovementMetrics
 from sharder.controllers.ownerless import HandoverMetrics
-from sharder.controllers.ring_load import LoadMetrics
 from sharder.controllers.ring_status import ConditionMetrics
+from sharder.controllers.shard_loads import LoadMetrics
 from sharder.controllers.story import RescueMetrics
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.permissions import Watching
-from sharder.controllers.ring_load import shard_statuses
+from sharder.controllers.shard_loads import shard_statuses
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, LastRebalance, RingStatus
 from sharder.core.errors import NotFound

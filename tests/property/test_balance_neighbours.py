@@ -1,6 +1,6 @@
 """What the objects of one namespace weigh, and where they are, moves no object of another.
 
-Nothing here decides: the moves are those of `sharder.core.movement.balance`, carried out at once.
+Nothing here decides: the moves are those of `sharder.core.rebalance.balance`, carried out at once.
 """
 
 from typing import NamedTuple
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import PlacementSpec, RebalanceSpec, RebalanceStrategy, StrategyName
 from sharder.core.keys import main_key
-from sharder.core.movement.balance import Balance
 from sharder.core.names import CAPACITY_ANNOTATION, LOAD_ANNOTATION, ShardName, pin_label
 from sharder.core.preview.observe import members_of
+from sharder.core.rebalance.balance import Balance
 from sharder.core.rebalance.changes import Settled, namespace_of
 from sharder.core.rebalance.equal_objects import ended
 from sharder.core.ring.build import build

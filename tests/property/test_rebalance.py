@@ -10,7 +10,8 @@ from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.names import ShardName
 from sharder.core.rebalance.equal_objects import ended
 from sharder.core.rebalance.explain import verdict
-from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePolicy
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard
+from sharder.core.rebalance.policy import RebalancePolicy
 from sharder.core.rebalance.run import Outcome, measure_of, rebalancing
 from sharder.core.rebalance.search import ShardSide, load_of
 from tests.support.values_rebalance import after

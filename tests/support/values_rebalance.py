@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.names import ShardName
 from sharder.core.rebalance.equal_objects import Admits, ended
-from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePolicy
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard
+from sharder.core.rebalance.policy import RebalancePolicy
 from sharder.core.rebalance.run import Outcome, rebalancing
 from sharder.core.rebalance.search import Move
 

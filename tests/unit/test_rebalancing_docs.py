@@ -22,8 +22,10 @@ from sharder.core.names import (
 )
 from sharder.core.placement.demand import MAX_MOVE_COST
 from sharder.core.rebalance.equal_objects import ended
-from sharder.core.rebalance.loads import LoadedObject, LoadedShard, Rank, RebalancePolicy, rank_of
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard
 from sharder.core.rebalance.measures import TOLERANCE, fragmentation, mean_and_sigma
+from sharder.core.rebalance.move_order import Rank, rank_of
+from sharder.core.rebalance.policy import RebalancePolicy
 from sharder.core.rebalance.run import Outcome, rebalancing
 from tests.support.documents import blocks, code, section, tables
 

@@ -22,15 +22,10 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.core.rebalance.equal_objects import ended
-from sharder.core.rebalance.loads import (
-    LoadedObject,
-    LoadedShard,
-    RebalancePolicy,
-    object_of,
-    policy_of,
-    rank_of,
-)
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard, object_of
 from sharder.core.rebalance.measures import fragmentation, mean_and_sigma, rates
+from sharder.core.rebalance.move_order import rank_of
+from sharder.core.rebalance.policy import RebalancePolicy, policy_of
 from sharder.core.rebalance.run import measure_of, rebalancing
 from sharder.core.rebalance.search import Move, Search, ShardSide
 from tests.vectors.koordinator_file import (

@@ -23,10 +23,10 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import LastRebalance, PlannedMove, RebalanceSpec, RebalanceStrategy
 from sharder.core.durations import parse_duration
 from sharder.core.errors import ApiError, InvalidObject, NotFound
-from sharder.core.movement.balance import Balance, is_even
 from sharder.core.movement.planner import plan_directed
 from sharder.core.movement.step import Drain
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.rebalance.balance import Balance, is_even
 from sharder.core.rebalance.changes import Settled, namespace_of
 from sharder.core.rebalance.equal_objects import Steps, T
 from sharder.core.rebalance.run import Outcome

@@ -12,12 +12,12 @@ import msgspec
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.keys import main_key
-from sharder.core.movement.balance import Balance
 from sharder.core.movement.desired import objection, reservation_on
 from sharder.core.movement.step import Drain
 from sharder.core.names import ShardName
 from sharder.core.placement.strategy import Choice
 from sharder.core.preview.plan import Planned, tally_after
+from sharder.core.rebalance.balance import Balance
 from sharder.core.rebalance.messages import number
 from sharder.core.rebalance.run import Outcome
 from sharder.core.rebalance.search import Move

@@ -14,7 +14,8 @@ from typing import NamedTuple, TypeAlias
 from sharder.core.names import ShardName
 from sharder.core.rebalance.changes import Settled, namespace_of
 from sharder.core.rebalance.equal_objects import STRIDE, Admits, Steps
-from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePolicy
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard
+from sharder.core.rebalance.policy import RebalancePolicy
 from sharder.core.rebalance.run import (
     Outcome,
     Run,

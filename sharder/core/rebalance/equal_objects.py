@@ -9,6 +9,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from sharder.core.names import ShardName
 from sharder.core.rebalance.loads import LoadedObject
+from sharder.core.rebalance.move_order import sort_by_age
 
 T = TypeVar("T")
 
@@ -96,28 +97,12 @@ def sorts_of(
     for number, ((rank, _), equivalence) in enumerate(found.items(), start=1):
         if not number % STRIDE:
             yield
-        equivalence.members.sort(key=_key)
-        equivalence.members.sort(key=_created, reverse=True)
+        sort_by_age(equivalence.members)
         by_rank.setdefault(rank, []).append(equivalence)
     return [by_rank[rank] for rank in sorted(by_rank)]
-
-
-def is_before(one: LoadedObject, other: LoadedObject) -> bool:
-    """Return whether an object moves before an otherwise equal one: the younger moves first."""
-    if one.created == other.created:
-        return one.key < other.key
-    return one.created > other.created
 
 
 def in_order(sorts: Iterable[Equivalence]) -> list[Equivalence]:
     """Return otherwise equal sorts, ordered by their first objects."""
     by_key = sorted(sorts, key=lambda equivalence: equivalence.first.key)
     return sorted(by_key, key=lambda equivalence: equivalence.first.created, reverse=True)
-
-
-def _key(obj: LoadedObject) -> str:
-    return obj.key
-
-
-def _created(obj: LoadedObject) -> str:
-    return obj.created

@@ -5,9 +5,10 @@ from typing import Final
 
 from sharder.core.plurals import counted
 from sharder.core.rebalance.equal_objects import Admits, ended
-from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePolicy
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard
 from sharder.core.rebalance.measures import TOLERANCE
 from sharder.core.rebalance.messages import number, threshold_in_words, too_weak
+from sharder.core.rebalance.policy import RebalancePolicy
 from sharder.core.rebalance.run import Run, running
 from sharder.core.rebalance.search import Search, ShardSide
 

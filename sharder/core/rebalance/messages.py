@@ -7,8 +7,8 @@ from typing import Final
 from sharder.core.names import ShardName
 from sharder.core.plurals import counted
 from sharder.core.rebalance.equal_objects import ended
-from sharder.core.rebalance.loads import RebalancePolicy
 from sharder.core.rebalance.measures import HighestRate, falls, mean_and_sigma
+from sharder.core.rebalance.policy import RebalancePolicy
 from sharder.core.rebalance.search import Move, Search, ShardSide
 
 OFF: Final = "rebalancing is off: spec.rebalance.strategy is None"

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.names import ShardName
 from sharder.core.rebalance.equal_objects import STRIDE, Admits, Steps
-from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePolicy
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard
 from sharder.core.rebalance.measures import (
     TOLERANCE,
     Fragmentation,
@@ -18,6 +18,7 @@ from sharder.core.rebalance.measures import (
     mean_and_sigma,
 )
 from sharder.core.rebalance.messages import OFF, ONE_SHARD, RunSummary, why
+from sharder.core.rebalance.policy import RebalancePolicy
 from sharder.core.rebalance.search import Move, Search, ShardSide
 
 Numbers: TypeAlias = Mapping[ShardName, float]

@@ -17,11 +17,11 @@ from sharder.core.rebalance.equal_objects import (
     Equivalence,
     Steps,
     in_order,
-    is_before,
     sorts_of,
 )
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard
 from sharder.core.rebalance.measures import TOLERANCE, Measure
+from sharder.core.rebalance.move_order import is_before
 
 DIGITS = 9
 """Digits after the point in which equal numbers agree, as with `TOLERANCE`."""

@@ -12,7 +12,7 @@ from sharder.core.api.ring import (
 )
 from sharder.core.durations import parse_duration
 from sharder.core.placement.strategies.registry import STICKING
-from sharder.core.rebalance.loads import AUTO, policy_of
+from sharder.core.rebalance.policy import AUTO, policy_of
 from sharder.core.validation.refusal import Fault, Refusal
 from sharder.core.validation.selectors import key_refusals
 

@@ -18,7 +18,7 @@ from sharder.core.placement.entries import Entry
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Layout
 from sharder.core.placement.tally import Reservation, Tally
-from sharder.core.rebalance.loads import AUTO
+from sharder.core.rebalance.policy import AUTO
 
 MAX_WARNINGS: Final = 10
 """Warnings in one answer: the API server truncates all of them beyond 4,096 characters."""

@@ -28,7 +28,6 @@ from sharder.core.api.ring import (
 )
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import Forbidden, NotFound, Rejected
-from sharder.core.movement.balance import FOLLOWS, PAUSED, ROLLOUT
 from sharder.core.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,
@@ -39,6 +38,7 @@ from sharder.core.names import (
     RingName,
     ShardName,
 )
+from sharder.core.rebalance.balance import FOLLOWS, PAUSED, ROLLOUT
 from sharder.core.rebalance.messages import ONE_SHARD
 from sharder.sdk.testing.clock import FakeClock
 from tests.support.cluster import Call, Cluster, on, once, raising

@@ -7,7 +7,8 @@ import pytest
 from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.rebalance.equal_objects import Admits
 from sharder.core.rebalance.explain import verdict
-from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePolicy
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard
+from sharder.core.rebalance.policy import RebalancePolicy
 from tests.support.values_rebalance import (
     admits_all,
     balance,

@@ -1,9 +1,9 @@
-"""Facts about `sharder.core.rebalance.loads`."""
+"""Facts about `sharder.core.rebalance.policy`."""
 
 import pytest
 
 from sharder.core.api.ring import RebalanceSpec, RebalanceStrategy
-from sharder.core.rebalance.loads import RebalancePolicy, policy_of
+from sharder.core.rebalance.policy import RebalancePolicy, policy_of
 
 
 def test_a_ring_that_says_nothing_has_the_defaults() -> None:

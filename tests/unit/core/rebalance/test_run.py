@@ -5,8 +5,9 @@ import pytest
 from sharder.core.api.ring import RebalanceSpec, RebalanceStrategy
 from sharder.core.names import ShardName
 from sharder.core.rebalance.equal_objects import ended
-from sharder.core.rebalance.loads import LoadedObject, LoadedShard, RebalancePolicy, policy_of
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard
 from sharder.core.rebalance.measures import TOLERANCE
+from sharder.core.rebalance.policy import RebalancePolicy, policy_of
 from sharder.core.rebalance.run import rebalancing
 from tests.support.values_rebalance import (
     A,

@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.rebalance.loads`: what labels and annotations say."""
+"""Facts about `sharder.core.rebalance.loads` and `move_order`: what labels and annotations say."""
 
 from decimal import Decimal
 
@@ -9,15 +9,14 @@ from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.leases.shard import Shard
 from sharder.core.names import KOORDINATOR_PRIORITY_CLASS_LABEL, KOORDINATOR_QOS_LABEL, ShardName
 from sharder.core.rebalance.loads import (
-    NO_RANK,
     ONE_OBJECT,
     LoadedObject,
     LoadedShard,
     load_of,
     object_of,
-    rank_of,
     shard_of,
 )
+from sharder.core.rebalance.move_order import NO_RANK, rank_of
 from tests.support.values_rebalance import A
 
 LABELS = {KOORDINATOR_PRIORITY_CLASS_LABEL, KOORDINATOR_QOS_LABEL}

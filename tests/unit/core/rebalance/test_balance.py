@@ -1,4 +1,4 @@
-"""Facts about `core.movement.balance`: what of a ring is weighed, and what may be moved where."""
+"""Facts about `core.rebalance.balance`: what of a ring is weighed, and what may be moved where."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -17,8 +17,7 @@ from sharder.core.api.ring import (
     StrategyName,
 )
 from sharder.core.keys import main_key
-from sharder.core.movement import balance
-from sharder.core.movement.balance import Balance
+from sharder.core.rebalance import balance
 from sharder.core.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,
@@ -31,6 +30,7 @@ from sharder.core.names import (
     pin_label,
 )
 from sharder.core.preview.observe import members_of
+from sharder.core.rebalance.balance import Balance
 from sharder.core.rebalance.changes import Settled
 from sharder.core.rebalance.equal_objects import ended
 from sharder.core.rebalance.search import Move

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import pytest
 
-from sharder.controllers.ring_load import (
+from sharder.controllers.shard_loads import (
     MAX_RESOURCES,
     SHOW_SECONDS,
     Load,

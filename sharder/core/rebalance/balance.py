@@ -20,15 +20,9 @@ from sharder.core.rebalance.apart import apart
 from sharder.core.rebalance.changes import Prints, Settled, after, loads_of, namespace_of
 from sharder.core.rebalance.equal_objects import STRIDE, Steps, ended
 from sharder.core.rebalance.explain import verdict
-from sharder.core.rebalance.loads import (
-    LoadedObject,
-    LoadedShard,
-    load_of,
-    object_of,
-    policy_of,
-    shard_of,
-)
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard, load_of, object_of, shard_of
 from sharder.core.rebalance.measures import ObjectsPerWeight, has_capacity
+from sharder.core.rebalance.policy import policy_of
 from sharder.core.rebalance.run import Outcome, rebalancing
 from sharder.core.rebalance.search import Move, resources_of
 from sharder.core.ring.snapshot import RingSnapshot
