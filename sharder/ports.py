@@ -13,7 +13,7 @@ from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.fence.probe import Proof
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.core.status.stats import StatsOf
-from sharder.core.status.story import Transition
+from sharder.core.status.transition_messages import Transition
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

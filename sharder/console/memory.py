@@ -15,7 +15,7 @@ from typing_extensions import override
 from sharder.core.names import NO_RING, GroupResource, RingName, ShardName
 from sharder.core.status.phases import ShardPhase
 from sharder.core.status.stats import StatsOf
-from sharder.core.status.story import Transition, sentence
+from sharder.core.status.transition_messages import Transition, sentence
 from sharder.ports import Backlog, Journal
 from sharder.runtime.clock import Clock
 

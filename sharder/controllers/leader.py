@@ -77,7 +77,7 @@ class Leader:
                 cache=ports.cache,
                 objects=ports.objects,
                 counter=ports.metrics,
-                handovers=ports.story_metrics,
+                handovers=ports.transition_metrics,
                 journal=ports.journal,
                 clock=ports.clock,
                 rng=ports.rng,

@@ -13,13 +13,13 @@ from sharder.controllers.movement.controller import Movement, Ports
 from sharder.controllers.movement.resync.resync import AGAIN_SECONDS
 from sharder.controllers.permissions import Watching
 from sharder.controllers.ring_controller import Problems, RingController
+from sharder.controllers.ring_transitions import RingTransitions
 from sharder.controllers.shard_loads import Load
-from sharder.controllers.story import Story
 from sharder.controllers.validating_webhook import ValidationKeeper
 from sharder.core.errors import ApiError, Forbidden
 from sharder.core.names import NO_RING, ObjectRef, RingName
 from sharder.core.status.stats import Apart, ObjectStats, ResyncReport
-from sharder.core.status.story import Kind, Transition, sentence
+from sharder.core.status.transition_messages import Kind, Transition, sentence
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.error_log import ErrorLog, ignore
 from sharder.runtime.workqueue import K, Worker, WorkQueue
@@ -76,7 +76,7 @@ class LeaderControllers:
             clock=ports.clock,
         )
         self._ring_controller = self._new_ring_controller(watching)
-        self._story = self._new_story()
+        self._transitions = self._new_transitions()
 
     async def run(self) -> None:
         """Run all controllers until cancelled; then show nothing more."""
@@ -112,7 +112,7 @@ class LeaderControllers:
                 group.create_task(movement.run(), name="movement")
                 group.create_task(self._load().run(), name="load")
                 group.create_task(self._record_leader(), name="leader Event")
-                group.create_task(self._story.run(), name="story")
+                group.create_task(self._transitions.run(), name="ring transitions")
                 group.create_task(self._check_configurations(), name="webhook configurations")
                 group.create_task(self._follow_registration(), name="registration")
                 group.create_task(self._validation_keeper().keep(), name="validation")
@@ -145,7 +145,7 @@ class LeaderControllers:
         self._rings.add(ring)
         self._balances.add(ring)
         self._movement.watches.ring_changed(ring)
-        self._story.ring_changed(ring)
+        self._transitions.ring_changed(ring)
 
     def _while_leading(self, reconcile: Worker[K]) -> Worker[K]:
         """Keep a process that was paused from acting on outdated knowledge."""
@@ -212,7 +212,7 @@ class LeaderControllers:
             recorder=ports.recorder,
             annotation_warnings=ports.annotation_warnings,
             metrics=ports.metrics,
-            handovers=ports.story_metrics,
+            handovers=ports.transition_metrics,
             queue_metrics=ports.queue_metrics,
             journal=ports.journal,
             leads=ports.leads,
@@ -241,19 +241,19 @@ class LeaderControllers:
             sync_period=self._apply_period,
             is_moving=self._movement.is_moving,
             fence=self._fence_proofs.of,
-            metrics=ports.story_metrics,
+            metrics=ports.transition_metrics,
         )
 
-    def _new_story(self) -> Story:
+    def _new_transitions(self) -> RingTransitions:
         ports = self._ports
-        return Story(
+        return RingTransitions(
             cache=ports.cache,
             stats=self._stats,
             last_resync=self._last_resync,
             last_rebalance=self._movement.rebalancer.last,
             ownerless=self._movement.ownerless,
             recorder=ports.recorder,
-            metrics=ports.story_metrics,
+            metrics=ports.transition_metrics,
             journal=ports.journal,
             clock=ports.clock,
         )

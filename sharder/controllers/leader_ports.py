@@ -9,8 +9,8 @@ from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.controller import MovementMetrics
 from sharder.controllers.ownerless import HandoverMetrics
 from sharder.controllers.ring_status import ConditionMetrics
+from sharder.controllers.ring_transitions import RescueMetrics
 from sharder.controllers.shard_loads import LoadMetrics
-from sharder.controllers.story import RescueMetrics
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.webhook_configuration import Registration
@@ -51,8 +51,8 @@ class Holder(Protocol):
         ...
 
 
-class StoryMetrics(HandoverMetrics, RescueMetrics, ConditionMetrics, Protocol):
-    """All metrics of the story of rings."""
+class TransitionMetrics(HandoverMetrics, RescueMetrics, ConditionMetrics, Protocol):
+    """All metrics of the transitions of rings."""
 
 
 class LeaderMetrics(MovementMetrics, LoadMetrics, Protocol):
@@ -81,7 +81,7 @@ class LeaderPorts:
     recorder: Recorder
     annotation_warnings: AnnotationWarnings
     metrics: LeaderMetrics
-    story_metrics: StoryMetrics
+    transition_metrics: TransitionMetrics
     queue_metrics: QueueMetrics
     journal: Journal
     holder: Holder

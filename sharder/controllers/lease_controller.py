@@ -190,7 +190,7 @@ class LeaseController:
 
     async def _carry_out(self, care: Care, lease: Lease, now: datetime) -> None:
         meta = lease.metadata
-        # At debug level, because any client can create Leases: the story of the ring sums up.
+        # At debug level, because any client can create Leases: the transitions of the ring sum up.
         fields = {"ring": ring_of(lease), "shard": meta.name}
         match care:
             case TakeOver():

@@ -21,7 +21,7 @@ from sharder.metrics.client_go import ClientGoMetrics
 from sharder.metrics.collectors import Counts, Loads, Times
 from sharder.metrics.replica import ReplicaMetrics
 from sharder.metrics.ring_gauges import RingGauges
-from sharder.metrics.story import Series, StoryMetrics
+from sharder.metrics.transitions import Series, TransitionMetrics
 from sharder.ports import Backlog
 
 PREFIX = "controller_sharding_"
@@ -169,8 +169,8 @@ class Metrics:
             ring,
         )
         self.replica = ReplicaMetrics(gauge, times, version=version)
-        self.story = StoryMetrics(registry, PREFIX)
-        self._series_by_ring += [self._loads, *self.story.series]
+        self.transitions = TransitionMetrics(registry, PREFIX)
+        self._series_by_ring += [self._loads, *self.transitions.series]
         self.client_go = ClientGoMetrics(registry)
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
@@ -187,7 +187,7 @@ class Metrics:
 
     def handed_over(self, ring: RingName) -> None:
         """Count an object whose acknowledgement gave it its new owner: it always had one."""
-        self.story.handed_over(ring, "drained", 0.0)
+        self.transitions.handed_over(ring, "drained", 0.0)
 
     def moved(self, ring: RingName, resource: GroupResource) -> None:
         """Count an object that the leader assigned."""

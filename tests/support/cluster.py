@@ -42,7 +42,7 @@ from sharder.core.names import (
 )
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import ShardLoad
-from sharder.core.status.story import Transition
+from sharder.core.status.transition_messages import Transition
 from sharder.ports import Backlog, Listed, WatchEvent
 from sharder.sdk.testing.clock import FakeClock, settle
 from sharder.sdk.testing.store import FakeStore
@@ -97,7 +97,7 @@ class Tally:
         self.crashes: list[str] = []
         self.handovers: list[tuple[RingName, str, float]] = []
         self.rescues: list[tuple[RingName, float]] = []
-        self.story: list[tuple[RingName, Transition]] = []
+        self.transitions: list[tuple[RingName, Transition]] = []
         self.conditions: dict[RingName, dict[str, str]] = {}
 
     def handed_over(self, ring: RingName, reason: str, seconds: float) -> None:
@@ -113,7 +113,7 @@ class Tally:
         self.conditions.pop(ring, None)
 
     def happened(self, ring: RingName, transition: Transition) -> None:
-        self.story.append((ring, transition))
+        self.transitions.append((ring, transition))
 
     def moved(self, ring: RingName, resource: GroupResource) -> None:
         self.moves += 1

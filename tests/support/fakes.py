@@ -17,7 +17,7 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.core.status.stats import StatsOf
-from sharder.core.status.story import Transition
+from sharder.core.status.transition_messages import Transition
 from sharder.kube.stores import LEASES, RINGS
 from sharder.ports import Backlog
 from sharder.sdk.testing.rules import Tree
@@ -113,7 +113,7 @@ class FakeRecorder:
 
     def __init__(self) -> None:
         self.warnings: list[tuple[ObjectRef, str, str]] = []
-        self.story: list[tuple[ObjectRef, str, str]] = []
+        self.events: list[tuple[ObjectRef, str, str]] = []
         """What happened, each time."""
 
     async def warn(self, about: PartialObject, reason: str, message: str) -> None:
@@ -122,7 +122,7 @@ class FakeRecorder:
     async def record(
         self, about: PartialObject, reason: str, message: str, *, warning: bool
     ) -> None:
-        self.story.append((about.metadata.ref, reason, message))
+        self.events.append((about.metadata.ref, reason, message))
 
 
 class FakeJournal:

@@ -51,7 +51,7 @@ class Replica:
             recorder=self.recorder,
             annotation_warnings=cluster.annotation_warnings,
             metrics=cluster.tally,
-            story_metrics=cluster.tally,
+            transition_metrics=cluster.tally,
             queue_metrics=Unmeasured(),
             journal=cluster.journal,
             holder=self.holder,

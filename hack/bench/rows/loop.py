@@ -148,7 +148,7 @@ class Bench:
             configurations=objects, validations=objects, fences=objects,
             registration=lambda: registration,
             recorder=objects, metrics=metrics, journal=self._console.memory,
-            story_metrics=metrics.story, queue_metrics=metrics.client_go,
+            transition_metrics=metrics.transitions, queue_metrics=metrics.client_go,
             annotation_warnings=AnnotationWarnings(objects, self._clock),
             holder=AlwaysLeader(self._clock), clock=self._clock, rng=rng, limit=100,
             sync_period=300.0,

@@ -57,7 +57,7 @@ def leader_of(
         recorder=recorder,
         annotation_warnings=warnings,
         metrics=metrics,
-        story_metrics=metrics.story,
+        transition_metrics=metrics.transitions,
         queue_metrics=metrics.client_go,
         journal=journal,
         holder=holder_of(

@@ -275,7 +275,7 @@ class Rebalancer:
             return
         state.last = last
         fields = {"ring": snapshot.name, "moves": moves, "why": outcome.why}
-        _log.debug("rebalance finished", extra=fields)  # the story of the ring has the moves
+        _log.debug("rebalance finished", extra=fields)  # the transition of the ring has the moves
         self._on_change(snapshot.name)
 
 

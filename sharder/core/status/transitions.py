@@ -14,7 +14,7 @@ from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import PAUSED, condition_of
 from sharder.core.status.phases import ShardPhase, leases_of, phases_of
-from sharder.core.status.story import Kind, Transition, of_shards
+from sharder.core.status.transition_messages import Kind, Transition, of_shards
 
 _STORED: Final[Mapping[str, ShardPhase]] = {
     ShardState.READY: ShardPhase.READY,
@@ -26,7 +26,7 @@ _STORED: Final[Mapping[str, ShardPhase]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RingView:
-    """A ring at one moment, as far as its story depends on it."""
+    """A ring at one moment, as far as its transitions depend on it."""
 
     phases: Mapping[ShardName, ShardPhase]
     """The shards that own objects, and those of the view before that have not gone earlier."""

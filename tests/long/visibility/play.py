@@ -15,7 +15,7 @@ from hack.ownership import SECRETS, create_secrets
 from hack.playground import RING, SHARDS, Playground
 from sharder.core.leases.state import is_held
 from sharder.core.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION, SHARDER_IDENTITY
-from sharder.core.status.story import Kind
+from sharder.core.status.transition_messages import Kind
 from sharder.kube.client import Client, connect
 from sharder.runtime.clock import SystemClock
 from tests.e2e.trace import Trace

@@ -14,7 +14,7 @@ from sharder.core.api.ring import ControllerRing, PlacementSpec, RingSpec, Strat
 from sharder.core.names import NO_RING, STATE_LABEL, ObjectRef, RingName, ShardName
 from sharder.core.status.conditions import EXHAUSTED, READY, WATCHED
 from sharder.core.status.phases import ShardPhase
-from sharder.core.status.story import Kind, Transition, of_shards, sentence
+from sharder.core.status.transition_messages import Kind, Transition, of_shards, sentence
 from tests.support.cluster import Cluster
 from tests.support.values import DEMO, SECRETS, WIDGETS, A, B, ring
 from tests.unit.console.scene import Scene, phases

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.status.stats import ShardLoad
-from sharder.core.status.story import Kind, Transition
+from sharder.core.status.transition_messages import Kind, Transition
 from sharder.metrics.registry import Metrics
 
 RING, OTHER = RingName("demo"), RingName("other")
@@ -87,10 +87,10 @@ def use_everything(metrics: Metrics) -> None:
     metrics.show_load(RING, objects=3, shards=[load(2, 10)])
     metrics.rings.calculated(RING)
     metrics.resynced(RING, 1)
-    metrics.story.handed_over(RING, "lost", 31)
-    metrics.story.rescued(RING, 32)
-    metrics.story.happened(RING, Transition(kind=Kind.LOST))
-    metrics.story.show_conditions(RING, {"Ready": "True"})
+    metrics.transitions.handed_over(RING, "lost", 31)
+    metrics.transitions.rescued(RING, 32)
+    metrics.transitions.happened(RING, Transition(kind=Kind.LOST))
+    metrics.transitions.show_conditions(RING, {"Ready": "True"})
     show_ring(metrics)
     show_shard(metrics)
 
@@ -275,8 +275,8 @@ def test_resyncs_are_timed_by_ring(registry: CollectorRegistry, metrics: Metrics
 def test_handovers_are_timed_by_ring_and_reason(
     registry: CollectorRegistry, metrics: Metrics
 ) -> None:
-    metrics.story.handed_over(RING, "drained", 0.25)
-    metrics.story.handed_over(RING, "lost", 31)
+    metrics.transitions.handed_over(RING, "drained", 0.25)
+    metrics.transitions.handed_over(RING, "lost", 31)
 
     of_demo = {"controllerring": "demo"}
     assert series(registry, "handover_seconds_sum") == [
@@ -286,7 +286,7 @@ def test_handovers_are_timed_by_ring_and_reason(
 
 
 def test_rescues_are_timed_by_ring(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.story.rescued(RING, 32)
+    metrics.transitions.rescued(RING, 32)
 
     assert series(registry, "rescue_seconds_sum") == [({"controllerring": "demo"}, 32)]
 
@@ -295,15 +295,15 @@ def test_transitions_are_counted_by_the_reason_of_their_events(
     registry: CollectorRegistry, metrics: Metrics
 ) -> None:
     for _ in range(2):
-        metrics.story.happened(RING, Transition(kind=Kind.LOST))
+        metrics.transitions.happened(RING, Transition(kind=Kind.LOST))
 
     labels = {"controllerring": "demo", "reason": "ShardLost"}
     assert series(registry, "transitions_total") == [(labels, 2)]
 
 
 def test_each_condition_has_one_status(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.story.show_conditions(RING, {"Ready": "True", "Covered": "True"})
-    metrics.story.show_conditions(RING, {"Ready": "False"})
+    metrics.transitions.show_conditions(RING, {"Ready": "True", "Covered": "True"})
+    metrics.transitions.show_conditions(RING, {"Ready": "False"})
 
     shown = {
         (labels["condition"], labels["status"]): value
@@ -313,10 +313,10 @@ def test_each_condition_has_one_status(registry: CollectorRegistry, metrics: Met
 
 
 def test_hidden_conditions_are_not_shown(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.story.show_conditions(RING, {"Ready": "True"})
+    metrics.transitions.show_conditions(RING, {"Ready": "True"})
 
-    metrics.story.hide_conditions(RING)
-    metrics.story.hide_conditions(OTHER)
+    metrics.transitions.hide_conditions(RING)
+    metrics.transitions.hide_conditions(OTHER)
 
     assert series(registry, "controllerring_condition") == []
 

@@ -17,7 +17,6 @@ from sharder.core.api.ring import (
     StrategyName,
 )
 from sharder.core.keys import main_key
-from sharder.core.rebalance import balance
 from sharder.core.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,
@@ -30,6 +29,7 @@ from sharder.core.names import (
     pin_label,
 )
 from sharder.core.preview.observe import members_of
+from sharder.core.rebalance import balance
 from sharder.core.rebalance.balance import Balance
 from sharder.core.rebalance.changes import Settled
 from sharder.core.rebalance.equal_objects import ended

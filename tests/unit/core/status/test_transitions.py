@@ -10,7 +10,7 @@ from sharder.core.leases.validity import classify
 from sharder.core.names import SHARDER_IDENTITY, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.phases import ShardPhase
-from sharder.core.status.story import Kind, Transition
+from sharder.core.status.transition_messages import Kind, Transition
 from sharder.core.status.transitions import (
     RingView,
     silence_of,

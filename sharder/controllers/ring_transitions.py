@@ -13,13 +13,13 @@ from typing import Final, NoReturn, Protocol
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.ownerless import Ownerless, Rescue
-from sharder.controllers.story_reports import Listener, StoryReports
+from sharder.controllers.transition_reports import Listener, TransitionReports
 from sharder.core.api.ring import ControllerRing, LastRebalance
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import EXHAUSTED, condition_of
 from sharder.core.status.stats import ReportOf, StatsOf
-from sharder.core.status.story import Kind, Transition, of_shards
+from sharder.core.status.transition_messages import Kind, Transition, of_shards
 from sharder.core.status.transitions import (
     RingView,
     silence_of,
@@ -74,7 +74,7 @@ class _State:
     rebalanced: LastRebalance | None = None
 
 
-class Story:
+class RingTransitions:
     """Finds and reports the transitions of all rings."""
 
     def __init__(
@@ -108,7 +108,7 @@ class Story:
         self._last_resync = last_resync
         self._last_rebalance = last_rebalance
         self._ownerless = ownerless
-        self._reports = StoryReports(
+        self._reports = TransitionReports(
             cache=cache, recorder=recorder, listeners=(metrics, journal), clock=clock
         )
         self._metrics = metrics

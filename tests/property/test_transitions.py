@@ -1,4 +1,4 @@
-"""Whatever happens to the shards of a ring, its story is complete, and short."""
+"""Whatever happens to the shards of a ring, its transitions are complete, and few."""
 
 from collections import Counter
 from itertools import pairwise
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sharder.core.names import ShardName
 from sharder.core.status.phases import ShardPhase
-from sharder.core.status.story import NAMED, Kind, Transition, merge, sentence
+from sharder.core.status.transition_messages import NAMED, Kind, Transition, merge, sentence
 from sharder.core.status.transitions import RingView, transitions
 
 SHARDS = [ShardName(f"shard-{number}") for number in range(12)]

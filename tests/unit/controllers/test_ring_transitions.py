@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from sharder.controllers.story import Story
-from sharder.controllers.story_reports import BURST, PAUSE_SECONDS
+from sharder.controllers.ring_transitions import RingTransitions
+from sharder.controllers.transition_reports import BURST, PAUSE_SECONDS
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import LastRebalance, MovementSpec, RingSpec
 from sharder.core.names import (
@@ -19,7 +19,7 @@ from sharder.core.names import (
     ObjectRef,
     ShardName,
 )
-from sharder.core.status.story import Kind, Transition
+from sharder.core.status.transition_messages import Kind, Transition
 from tests.support.cluster import Call, Cluster, on
 from tests.support.counting import bounded, counted
 from tests.support.replica import LEADER, Replica
@@ -41,10 +41,10 @@ class Reader:
     async def news(self, seconds: float = SOON) -> dict[str, str]:
         """Let time pass, and return the messages of new Events by their reasons."""
         await self._replica.cluster.clock.advance(seconds)
-        story = self._replica.recorder.story[self._seen :]
-        self._seen += len(story)
-        assert {ref for ref, _, _ in story} <= {REFERENCE, LEADER}
-        return {reason: message for ref, reason, message in story if ref == REFERENCE}
+        events = self._replica.recorder.events[self._seen :]
+        self._seen += len(events)
+        assert {ref for ref, _, _ in events} <= {REFERENCE, LEADER}
+        return {reason: message for ref, reason, message in events if ref == REFERENCE}
 
 
 async def started(replica: Replica) -> Reader:
@@ -76,7 +76,7 @@ async def test_a_new_leader_is_one_event_on_the_lease_for_all_rings() -> None:
     async with cluster.watched(A), replica.running():
         await started(replica)
 
-    told = [event for event in replica.recorder.story if event[0] == LEADER]
+    told = [event for event in replica.recorder.events if event[0] == LEADER]
     assert told == [(LEADER, "LeaderElection", "me became leader")]
     assert (NO_RING, Transition(kind=Kind.LEADER, detail="me")) in cluster.journal.transitions
 
@@ -105,7 +105,7 @@ async def test_the_first_shards_of_a_ring_that_is_created_later_are_reported() -
         await cluster.put_ring(ring("other", uid="other-uid"))
         await cluster.clock.advance(SOON)
 
-    told = [(ref.name, reason) for ref, reason, _ in replica.recorder.story]
+    told = [(ref.name, reason) for ref, reason, _ in replica.recorder.events]
     assert ("other", "ShardJoined") in told
 
 
@@ -206,7 +206,7 @@ async def test_many_shards_that_join_at_once_are_one_event() -> None:
         for number in range(300):
             await cluster.join(ShardName(f"shard-{number:04}"), seconds=3600)
         news = await reader.news(10)
-        events = len(replica.recorder.story)
+        events = len(replica.recorder.events)
 
     assert "297 more have joined" in news["ShardJoined"]
     assert events < 10
@@ -217,7 +217,7 @@ async def test_shards_that_come_and_go_all_the_time_cause_few_events() -> None:
 
     async with cluster.watched(A), replica.running():
         await started(replica)
-        before, minutes = len(replica.recorder.story), 1
+        before, minutes = len(replica.recorder.events), 1
         for number in range(minutes * 60):
             name = ShardName(f"forged-{number}")
             await cluster.join(name, seconds=3600)
@@ -226,12 +226,12 @@ async def test_shards_that_come_and_go_all_the_time_cause_few_events() -> None:
             await cluster.clock.advance(0.5)
             if not number % 6:
                 await cluster.renew(A)
-        kinds = {reason for _, reason, _ in replica.recorder.story[before:]}
-        events = len(replica.recorder.story) - before
+        kinds = {reason for _, reason, _ in replica.recorder.events[before:]}
+        events = len(replica.recorder.events) - before
         await annotate(cluster, A, **{CORDONED_ANNOTATION: "true"})
-        after = len(replica.recorder.story)
+        after = len(replica.recorder.events)
         await replica.cluster.clock.advance(SOON)
-        news = {reason for _, reason, _ in replica.recorder.story[after:]}
+        news = {reason for _, reason, _ in replica.recorder.events[after:]}
 
     assert kinds == {"ShardJoined", "ShardLeft"}
     assert events <= 2 * (BURST + minutes * 60 / PAUSE_SECONDS)
@@ -327,7 +327,7 @@ async def test_exhausted_capacity_is_reported_once_and_when_it_is_over() -> None
     assert set(over) == {"CapacitySufficient"}
 
 
-async def test_a_new_leader_does_not_repeat_the_story() -> None:
+async def test_a_new_leader_does_not_repeat_transitions() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A, B):
@@ -375,9 +375,11 @@ async def test_a_quiet_ring_reports_nothing(caplog: pytest.LogCaptureFixture) ->
 
 
 @asynccontextmanager
-async def telling(cluster: Cluster, results: list[LastRebalance]) -> AsyncIterator[Story]:
-    """Tell the story of a ring whose last rebalance is the last of `results`."""
-    story = Story(
+async def reporting(
+    cluster: Cluster, results: list[LastRebalance]
+) -> AsyncIterator[RingTransitions]:
+    """Report the transitions of a ring whose last rebalance is the last of `results`."""
+    transitions = RingTransitions(
         cache=cluster.cache,
         stats=lambda _: None,
         last_resync=lambda _: None,
@@ -389,12 +391,12 @@ async def telling(cluster: Cluster, results: list[LastRebalance]) -> AsyncIterat
         clock=cluster.clock,
     )
     async with cluster.watched(A, B), TaskGroup() as group:
-        story.ring_changed(DEMO)
-        task = group.create_task(story.run())
+        transitions.ring_changed(DEMO)
+        task = group.create_task(transitions.run())
         await cluster.clock.advance(SOON)
-        cluster.recorder.story.clear()
+        cluster.recorder.events.clear()
         try:
-            yield story
+            yield transitions
         finally:
             task.cancel()
 
@@ -407,12 +409,12 @@ def rebalanced(moves: int, *, dry_run: bool = False) -> LastRebalance:
 async def test_a_rebalance_that_moves_objects_is_reported_once() -> None:
     cluster, results = Cluster(), list[LastRebalance]()
 
-    async with telling(cluster, results):
+    async with reporting(cluster, results):
         for result in (rebalanced(12), rebalanced(0), rebalanced(3, dry_run=True)):
             results.append(result)
             await cluster.clock.advance(3 * SOON)
 
-    assert [(reason, message) for _, reason, message in cluster.recorder.story] == [
+    assert [(reason, message) for _, reason, message in cluster.recorder.events] == [
         ("Rebalanced", "rebalance: 12 moves: the load is even"),
         ("Rebalanced", "dry run of a rebalance: 3 moves: the load is even"),
     ]
@@ -421,12 +423,12 @@ async def test_a_rebalance_that_moves_objects_is_reported_once() -> None:
 async def test_nothing_more_is_reported_of_a_deleted_ring() -> None:
     cluster = Cluster()
 
-    async with telling(cluster, []) as story:
+    async with reporting(cluster, []) as transitions:
         cluster.ownerless.ended(DEMO, B, 30)
         await cluster.delete_ring()
         await cluster.settle()
-        story.ring_changed(DEMO)
+        transitions.ring_changed(DEMO)
         await cluster.clock.advance(SOON)
 
-    assert cluster.recorder.story == []
+    assert cluster.recorder.events == []
     assert cluster.ownerless.rescues() == {}

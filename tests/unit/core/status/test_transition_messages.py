@@ -3,7 +3,14 @@
 import pytest
 
 from sharder.core.names import ShardName
-from sharder.core.status.story import Allowance, Kind, Transition, merge, of_shards, sentence
+from sharder.core.status.transition_messages import (
+    Allowance,
+    Kind,
+    Transition,
+    merge,
+    of_shards,
+    sentence,
+)
 from tests.support.values import A, B, C
 
 

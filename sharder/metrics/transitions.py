@@ -1,4 +1,4 @@
-"""The story of rings: handovers, rescues, transitions and conditions."""
+"""Transitions of rings, and how long their objects were without an owner meanwhile."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from sharder.core.names import RingName
-from sharder.core.status.story import Transition
+from sharder.core.status.transition_messages import Transition
 from sharder.metrics.collectors import Counts, Times
 
 HANDOVER_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 45, 60, 120, 300)
@@ -58,7 +58,7 @@ class Conditions(Collector):
         yield family
 
 
-class StoryMetrics:
+class TransitionMetrics:
     """What happens to rings and their objects."""
 
     def __init__(self, registry: CollectorRegistry, prefix: str) -> None:

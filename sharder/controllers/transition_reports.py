@@ -8,7 +8,14 @@ from typing import Final, Protocol
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.ring_status import about
 from sharder.core.names import RingName
-from sharder.core.status.story import Allowance, Kind, Number, Transition, merge, sentence
+from sharder.core.status.transition_messages import (
+    Allowance,
+    Kind,
+    Number,
+    Transition,
+    merge,
+    sentence,
+)
 from sharder.ports import Recorder
 from sharder.runtime.clock import Clock
 from sharder.runtime.task_pool import batch
@@ -41,7 +48,7 @@ class _Pending:
     allowances: dict[Kind, Allowance] = field(default_factory=dict)
 
 
-class StoryReports:
+class TransitionReports:
     """What is to be reported about each ring."""
 
     def __init__(
