@@ -15,7 +15,7 @@ import typer
 
 from sharder import __version__
 from sharder.cli import program
-from sharder.cli.diagnosis_commands import diagnosis_app
+from sharder.cli.check_commands import check_app
 from sharder.cli.group_commands import certs_app, rings_app
 from sharder.cli.options import (
     AddOption,
@@ -254,7 +254,7 @@ def plan(
     output.show(report, form, plan_tables.plan)
 
 
-_app.add_typer(diagnosis_app)
+_app.add_typer(check_app)
 _app.add_typer(steering_app)
 _app.add_typer(certs_app, name="certs")
 _app.add_typer(service_app)

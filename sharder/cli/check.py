@@ -1,4 +1,4 @@
-"""`sharder check`: read what the checks of `sharder.core.diagnosis` need, and print the findings.
+"""`sharder check`: read what the checks of `sharder.core.check` need, and print the findings.
 
 Everything is read once, and nothing is changed: the writes are dry runs of the API server.
 """
@@ -17,15 +17,15 @@ from sharder.core.api.cluster import WebhookConfiguration
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
-from sharder.core.diagnosis.finding import Finding, Unread
-from sharder.core.diagnosis.report import CheckReport, Facts, RingFacts, report
-from sharder.core.diagnosis.rights import service_account
-from sharder.core.diagnosis.webhook import Configuration
+from sharder.core.check.finding import Finding, Unread
+from sharder.core.check.report import CheckReport, Facts, RingFacts, report
+from sharder.core.check.rights import service_account
+from sharder.core.check.webhook import Configuration
 from sharder.core.errors import ConfigError, SharderError
 from sharder.core.leases.membership import ring_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configuration
 from sharder.core.preview.observe import members_of, selected_namespaces
-from sharder.kube import diagnosis
+from sharder.kube import check_requests
 from sharder.kube.client import Client
 from sharder.kube.stores import all_rings, leases, namespaces, webhook_configurations
 from sharder.runtime.clock import SystemClock
@@ -98,14 +98,14 @@ async def _facts(client: Client, where: Installation, names: Collection[str]) ->
     held = secret if isinstance(secret, Unread) else reads.certificates(secret, now)
     shared = await _shared(client, secret)
     selected = [(ring, _selected(ring, shared.namespaces)) for ring in wanted]
-    deployments = await reads.guarded(diagnosis.deployments(client, where.namespace))
+    deployments = await reads.guarded(check_requests.deployments(client, where.namespace))
     account = ObjectRef(where.namespace, reads.account(deployments))
     rules = reads.rules(where.namespace, where.secret, held, selected)
     lease_ref = ObjectRef(where.namespace, Settings().leader_election.resource_name)
     return Facts(
         now=now,
         skew=now - asked_at,
-        schema=await reads.guarded(diagnosis.ring_schema(client)),
+        schema=await reads.guarded(check_requests.ring_schema(client)),
         user=service_account(account)[0],
         asked=sum(len(rule.verbs) for rule in rules),
         denied=await reads.guarded(reads.denied(client, account, rules)),

@@ -9,18 +9,18 @@ from sharder.controllers.scope import MAX_NAMESPACES
 from sharder.core.api.cluster import Deployment, Secret, User
 from sharder.core.api.lease import Lease, parse_time, read_lease
 from sharder.core.api.ring import ControllerRing
-from sharder.core.diagnosis.fence import FenceFacts
-from sharder.core.diagnosis.finding import Unread
-from sharder.core.diagnosis.installation import Certificate, Certificates, is_sharder
-from sharder.core.diagnosis.rights import FOR_ALL, Rule, own_rules, ring_rules, service_account
+from sharder.core.check.fence import FenceFacts
+from sharder.core.check.finding import Unread
+from sharder.core.check.installation import Certificate, Certificates, is_sharder
+from sharder.core.check.rights import FOR_ALL, Rule, own_rules, ring_rules, service_account
 from sharder.core.errors import ApiError, NotFound
 from sharder.core.leases.membership import Members
 from sharder.core.names import ObjectRef
 from sharder.core.status.conditions import condition_of
 from sharder.core.status.fence_condition import FENCED
+from sharder.kube.check_requests import is_user_allowed
+from sharder.kube.check_requests import pod as pod_of
 from sharder.kube.client import Client
-from sharder.kube.diagnosis import is_user_allowed
-from sharder.kube.diagnosis import pod as pod_of
 from sharder.kube.reviews import KubeFences
 from sharder.kube.store import KubeStore
 from sharder.kube.stores import LEASES, secrets

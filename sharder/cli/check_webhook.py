@@ -8,8 +8,8 @@ from typing import Final
 from sharder.core.api.cluster import WebhookConfiguration
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
-from sharder.core.diagnosis.finding import Unread
-from sharder.core.diagnosis.webhook import (
+from sharder.core.check.finding import Unread
+from sharder.core.check.webhook import (
     Answer,
     Configuration,
     answer_of,
@@ -20,7 +20,7 @@ from sharder.core.errors import ApiError
 from sharder.core.names import drain_label, owner_label
 from sharder.core.ring.build import roles_of
 from sharder.core.ring.snapshot import Role
-from sharder.kube import diagnosis
+from sharder.kube import check_requests
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
 from sharder.tls import CertificateBundle, facts_of, issued_by
@@ -71,7 +71,7 @@ async def _by_create(client: Client, ring: ControllerRing, namespace: str) -> An
     resource, body = probe
     try:
         served = await KubeObjects(client).find(resource)
-        obj = await diagnosis.try_create(client, served, namespace, body)
+        obj = await check_requests.try_create(client, served, namespace, body)
     except ApiError as error:
         return str(error)
     return answer_of(ring, f"a dry-run create of a {served.kind} in {namespace}", obj)
@@ -89,7 +89,7 @@ async def _by_update(
             found = await _owned(objects, served, ring, namespaces)
             if found is not None:
                 body, ref = relabelled(ring), found.metadata.ref
-                obj = await diagnosis.try_patch(client, served, ref, body)
+                obj = await check_requests.try_patch(client, served, ref, body)
                 return answer_of(ring, f"a dry-run update of the {served.kind} {ref}", obj)
     except ApiError as error:
         return str(error)

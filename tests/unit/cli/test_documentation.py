@@ -16,7 +16,7 @@ from sharder.cli.reports import (
     VersionReport,
 )
 from sharder.config import load
-from sharder.core.diagnosis.report import CheckReport
+from sharder.core.check.report import CheckReport
 from sharder.core.preview.action import Action
 from sharder.core.preview.report import PlanReport
 from tests.support.documents import blocks, section

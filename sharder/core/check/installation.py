@@ -7,7 +7,7 @@ from typing import Final
 
 from sharder.core.api.cluster import Deployment
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.diagnosis.finding import Finding, Unread, fail, ok, unknown, warn
+from sharder.core.check.finding import Finding, Unread, fail, ok, unknown, warn
 from sharder.core.leases.state import duration_of
 from sharder.core.names import ObjectRef
 

@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.diagnosis.report`: every check is made, and none without its input."""
+"""Facts about `sharder.core.check.report`: every check is made, and none without its input."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -7,16 +7,16 @@ import msgspec
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import Condition, RingStatus, unreadable_ring
-from sharder.core.diagnosis.fence import FenceFacts
-from sharder.core.diagnosis.finding import Level, Unread
-from sharder.core.diagnosis.installation import Certificates
-from sharder.core.diagnosis.report import Facts, RingFacts, report
-from sharder.core.diagnosis.webhook import Answer, Configuration
+from sharder.core.check.fence import FenceFacts
+from sharder.core.check.finding import Level, Unread
+from sharder.core.check.installation import Certificates
+from sharder.core.check.report import Facts, RingFacts, report
+from sharder.core.check.webhook import Answer, Configuration
 from sharder.core.fence.probe import NoFence
 from sharder.core.names import ObjectRef
 from sharder.core.preview.observe import members_of
 from tests.support.values import DEMO, NOW, A, lease, ring
-from tests.unit.core.diagnosis.installed import deployment, released
+from tests.unit.core.check.installed import deployment, released
 
 HERE = "sharding-system"
 UNREAD = Unread("forbidden")

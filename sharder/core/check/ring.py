@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.ring import ControllerRing, UnreadableRing
-from sharder.core.diagnosis.finding import Finding, Level, fail, ok, warn
-from sharder.core.diagnosis.installation import MAX_SKEW
+from sharder.core.check.finding import Finding, Level, fail, ok, warn
+from sharder.core.check.installation import MAX_SKEW
 from sharder.core.leases.membership import Members, ring_of
 from sharder.core.leases.state import ShardState, is_held, state_of
 from sharder.core.names import RingName

@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.diagnosis.ring`: rings by their conditions, shards by their Leases."""
+"""Facts about `sharder.core.check.ring`: rings by their conditions, shards by their Leases."""
 
 from datetime import timedelta
 
@@ -8,9 +8,9 @@ import pytest
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import Condition, ControllerRing, RingStatus, unreadable_ring
-from sharder.core.diagnosis.finding import Finding, Level
-from sharder.core.diagnosis.ring import ring as check_ring
-from sharder.core.diagnosis.ring import shards, strangers
+from sharder.core.check.finding import Finding, Level
+from sharder.core.check.ring import ring as check_ring
+from sharder.core.check.ring import shards, strangers
 from sharder.core.names import RingName
 from sharder.core.preview.observe import members_of
 from tests.support.values import DEMO, NOW, A, B, lease, ring

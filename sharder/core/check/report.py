@@ -9,9 +9,9 @@ import msgspec
 from sharder.core.api.cluster import Deployment, Schema
 from sharder.core.api.lease import Lease
 from sharder.core.api.ring import ControllerRing, UnreadableRing
-from sharder.core.diagnosis import crd, fence, installation, rights, ring, webhook
-from sharder.core.diagnosis.fence import FenceFacts
-from sharder.core.diagnosis.finding import Finding, Level, Unread, fail, unknown, warn
+from sharder.core.check import crd, fence, installation, rights, ring, webhook
+from sharder.core.check.fence import FenceFacts
+from sharder.core.check.finding import Finding, Level, Unread, fail, unknown, warn
 from sharder.core.leases.membership import Members
 from sharder.core.names import ObjectRef, RingName
 

@@ -23,10 +23,10 @@ from sharder.cli.options import (
 from sharder.core.errors import ConfigError
 from sharder.core.names import SYSTEM_NAMESPACE
 
-diagnosis_app = typer.Typer(rich_markup_mode=None)
+check_app = typer.Typer(rich_markup_mode=None)
 
 
-@diagnosis_app.command()
+@check_app.command()
 def check(
     *,
     rings: AnyRingsArgument = None,
@@ -59,7 +59,7 @@ def check(
     checking.require_health(report)
 
 
-@diagnosis_app.command()
+@check_app.command()
 def top(
     *,
     ring: RingArgument,
@@ -83,7 +83,7 @@ def top(
     watching.run(kubeconfig, context, ring, once=once)
 
 
-@diagnosis_app.command()
+@check_app.command()
 def fence(
     *,
     ring: RingArgument,

@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.diagnosis.installation`."""
+"""Facts about `sharder.core.check.installation`."""
 
 from datetime import timedelta
 
@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from sharder.core.api.cluster import Deployment
-from sharder.core.diagnosis.finding import Finding, Level, Unread
-from sharder.core.diagnosis.installation import (
+from sharder.core.check.finding import Finding, Level, Unread
+from sharder.core.check.installation import (
     Certificate,
     Certificates,
     certificates,
@@ -18,7 +18,7 @@ from sharder.core.diagnosis.installation import (
 )
 from sharder.core.names import ObjectRef
 from tests.support.values import NOW, lease
-from tests.unit.core.diagnosis.installed import deployment
+from tests.unit.core.check.installed import deployment
 
 LEASE = ObjectRef("sharding-system", "sharder")
 SECRET = ObjectRef("sharding-system", "sharder-certificates")

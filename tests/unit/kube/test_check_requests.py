@@ -1,16 +1,16 @@
-"""Facts about `sharder.kube.diagnosis`: nothing that it sends is stored."""
+"""Facts about `sharder.kube.check_requests`: nothing that it sends is stored."""
 
 from sharder.core.api.cluster import User
 from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.kube.client import Client
-from sharder.kube.diagnosis import (
+from sharder.kube.check_requests import (
     deployments,
     is_user_allowed,
     ring_schema,
     try_create,
     try_patch,
 )
+from sharder.kube.client import Client
 from sharder.kube.stores import LEASES, RINGS, SECRETS
 from tests.unit.kube.conftest import Script
 
