@@ -17,10 +17,10 @@ from hack.bench.secrets_ring import stored
 from sharder.core.names import RingName, ShardName
 from sharder.ports import Changed
 from sharder.runtime.clock import SystemClock
-from sharder.sdk.cache import ObjectCache, whole
-from sharder.sdk.objects import OwnObject
-from sharder.sdk.owned import Identity, OwnedObjects
-from sharder.sdk.progress import Progress
+from sharder.sdk.reads.cache import ObjectCache, whole
+from sharder.sdk.reads.objects import OwnObject
+from sharder.sdk.reads.owned import Identity, OwnedObjects
+from sharder.sdk.reads.progress import Progress
 
 OBJECTS: Final = 20_000
 CASES: Final = (0, 100, 1000, 10_000)

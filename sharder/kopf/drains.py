@@ -17,7 +17,7 @@ from sharder.ports import Changed, Listed, Removed, Store
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import follow
-from sharder.sdk.objects import guarded
+from sharder.sdk.reads.objects import guarded
 
 POLL_SECONDS: Final = 1.0
 """Between two looks at the draining objects."""

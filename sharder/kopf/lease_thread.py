@@ -27,15 +27,15 @@ from sharder.kube.stores import leases
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.cluster import KubeCluster
-from sharder.sdk.exposition import process_metrics
 from sharder.sdk.lifecycle import lease_holder, serve_until_stopped
-from sharder.sdk.owned import Identity
-from sharder.sdk.permissions import needed_rights
-from sharder.sdk.preparation import Preparation, alone_on
-from sharder.sdk.probes import Readiness, probes
+from sharder.sdk.observability.exposition import process_metrics
+from sharder.sdk.observability.probes import Readiness, probes
+from sharder.sdk.reads.owned import Identity
 from sharder.sdk.reconciler import Handled
-from sharder.sdk.ring_check import RingCheck
-from sharder.sdk.settings import Settings
+from sharder.sdk.startup.permissions import needed_rights
+from sharder.sdk.startup.preparation import Preparation, alone_on
+from sharder.sdk.startup.ring_check import RingCheck
+from sharder.sdk.startup.settings import Settings
 
 _EMPTY_POLL_SECONDS: Final = 0.2
 _REMEDY: Final = "name all resources in one call of sharder.kopf.join"

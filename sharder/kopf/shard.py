@@ -16,9 +16,9 @@ from sharder.core.errors import ConfigError, SharderError
 from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.kopf.lease_thread import LeaseThread
 from sharder.kopf.work import Work
-from sharder.sdk.owned import Identity
-from sharder.sdk.settings import Settings, local_settings
-from sharder.sdk.workplace import parse_resource
+from sharder.sdk.reads.collection import parse_resource
+from sharder.sdk.reads.owned import Identity
+from sharder.sdk.startup.settings import Settings, local_settings
 
 _ID: Final = "sharder"
 _JOINED: Final = WeakSet[kopf.OperatorRegistry]()

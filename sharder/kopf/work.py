@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import kopf
 
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.sdk.owned import Identity
+from sharder.sdk.reads.owned import Identity
 
 if TYPE_CHECKING:
     from kopf._core.actions.execution import Handler, LifeCycleFn

@@ -26,10 +26,8 @@ from sharder.core.errors import (
 from sharder.core.leases.election import LeaseTiming
 from sharder.logs import configure_logs
 from sharder.runtime.backoff import Backoff
-from sharder.sdk.handlers import OnDelete, PermanentError, Reconcile, Requeue
+from sharder.sdk.handlers import OnDelete, Reconcile
 from sharder.sdk.leader import Leadership, LeaderTask
-from sharder.sdk.objects import Document, OwnMeta
-from sharder.sdk.owned import NotOwned
 from sharder.sdk.predicates import (
     Predicate,
     annotations_changed,
@@ -37,9 +35,12 @@ from sharder.sdk.predicates import (
     generation_changed,
     labels_changed,
 )
+from sharder.sdk.reads.objects import Document, OwnMeta
+from sharder.sdk.reads.owned import NotOwned
 from sharder.sdk.request import Request
-from sharder.sdk.settings import Settings, local_settings
+from sharder.sdk.retries import PermanentError, Requeue
 from sharder.sdk.shard import Shard
+from sharder.sdk.startup.settings import Settings, local_settings
 
 __all__ = [
     "ApiError",

@@ -7,21 +7,22 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.names import GroupResource
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.sdk.cache import ObjectCache, everything
 from sharder.sdk.cluster import Cluster
-from sharder.sdk.events import EVENTS, EventRecorder
-from sharder.sdk.handoff import Cached, Handoff
-from sharder.sdk.measures import Measures, ShardMetrics
-from sharder.sdk.owned import Identity, OwnedObjects
-from sharder.sdk.progress import Progress
+from sharder.sdk.observability.measures import Measures, ShardMetrics
+from sharder.sdk.observability.watchdog import Activity
+from sharder.sdk.reads.cache import ObjectCache, everything
+from sharder.sdk.reads.collection import Collected
+from sharder.sdk.reads.handoff import Cached, Handoff
+from sharder.sdk.reads.owned import Identity, OwnedObjects
+from sharder.sdk.reads.progress import Progress
+from sharder.sdk.reads.strays import Strays
 from sharder.sdk.reconciler import Reconciler
-from sharder.sdk.recorded import RecordedDocuments
 from sharder.sdk.runner import Runner
-from sharder.sdk.settings import Settings
-from sharder.sdk.strays import Strays
-from sharder.sdk.watchdog import Activity
+from sharder.sdk.startup.settings import Settings
 from sharder.sdk.work import OwnObjects, Work
-from sharder.sdk.workplace import Collected, Workplace
+from sharder.sdk.workplace import Workplace
+from sharder.sdk.writes.events import EVENTS, EventRecorder
+from sharder.sdk.writes.recorded import RecordedDocuments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,12 +14,12 @@ from sharder.kube.reviews import may_i
 from sharder.kube.store import KubeStore
 from sharder.kube.stores import leases, rings
 from sharder.runtime.lease_record import Leases
-from sharder.sdk.cache import Whole, whole
-from sharder.sdk.children import api_version
-from sharder.sdk.objects import OwnObject
-from sharder.sdk.permissions import Right
+from sharder.sdk.reads.cache import Whole, whole
+from sharder.sdk.reads.collection import Documents
+from sharder.sdk.reads.objects import OwnObject
+from sharder.sdk.startup.permissions import Right
 from sharder.sdk.work import OwnObjects
-from sharder.sdk.workplace import Documents
+from sharder.sdk.writes.children import api_version
 
 
 class Cluster(Protocol):

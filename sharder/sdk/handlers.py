@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from math import inf, isfinite
 from typing import Final, TypeAlias
 
-from sharder.core.errors import ConfigError, Conflict, InvalidObject, NotFound, SharderError
+from sharder.core.errors import ConfigError, Conflict, InvalidObject, NotFound
 from sharder.core.names import ObjectRef, is_label_key
 from sharder.runtime.backoff import Backoff
 from sharder.sdk.request import Request
+from sharder.sdk.retries import BACKOFF, check_backoff
 
 Reconcile: TypeAlias = Callable[[Request], Awaitable[float | timedelta | None]]
 """Brings one object into its wanted state; it can run at any time, any number of times.
@@ -31,43 +31,8 @@ OnDelete: TypeAlias = Callable[[Request], Awaitable[None]]
 The object is gone when it returns.  It raises `Requeue` if it is not done yet.
 """
 
-BACKOFF: Final = Backoff(base=0.1, cap=300.0)
-"""Seconds between failures; the cap is what the sharder uses for objects that fail."""
-
 _ATTEMPTS: Final = 3
 """Writes of a finalizer: other controllers write theirs at the same time."""
-
-
-class PermanentError(SharderError):
-    """The object cannot be handled as it is: do not retry until the object changes.
-
-    A change is a new resourceVersion that this reconcile has not seen or written; a change of a
-    child is none.  A shard that starts, or that gets the object from another one, tries it once.
-    """
-
-
-class Requeue(Exception):  # noqa: N818 - an outcome, not an error
-    """The object is not done yet, and nothing is wrong: end here, and start again later.
-
-    Unlike a failure it is not logged as a warning, and it resets the back-off.
-    """
-
-    def __init__(self, *, after: float | timedelta) -> None:
-        """`after` is the time until then, in seconds or as a timedelta.
-
-        Raises:
-            ValueError: it is negative or not finite.
-        """
-        self.seconds = seconds_of(after)
-        super().__init__(f"requeue after {self.seconds:g}s")
-
-
-def seconds_of(after: float | timedelta) -> float:
-    """Return the time in seconds; `ValueError` if it is negative or not finite."""
-    seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
-    if not isfinite(seconds) or seconds < 0:
-        raise ValueError(f"the time until the next reconcile must be 0 s or more, not {after}")
-    return seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +56,7 @@ class Handlers:
             raise ConfigError(
                 f"finalizer {self.finalizer!r} must be a domain and a name: example.com/cleanup"
             )
-        if not 0 < self.backoff.base <= self.backoff.cap < inf:
-            raise ConfigError(
-                f"the back-off must have 0 < base <= cap, but has {self.backoff.base:g} s and "
-                f"{self.backoff.cap:g} s"
-            )
+        check_backoff(self.backoff)
 
 
 class Handling:

@@ -9,12 +9,13 @@ from typing_extensions import deprecated
 from sharder.core.api.meta import PartialObject
 from sharder.core.errors import LeaseLost
 from sharder.core.names import ObjectRef, RingName, ShardName
-from sharder.sdk.child_writes import ChildWriter, delete_seen
-from sharder.sdk.children import api_version
-from sharder.sdk.conditions import with_condition
-from sharder.sdk.objects import Body, Document, OwnMeta, OwnObject, decode, document, guarded
-from sharder.sdk.owned import NotOwned, Ownership
-from sharder.sdk.workplace import Documents, Workplace, parse_resource
+from sharder.sdk.reads.collection import Documents, parse_resource
+from sharder.sdk.reads.objects import Body, Document, OwnMeta, OwnObject, decode, document, guarded
+from sharder.sdk.reads.owned import NotOwned, Ownership
+from sharder.sdk.workplace import Workplace
+from sharder.sdk.writes.child_writes import ChildWriter, delete_seen
+from sharder.sdk.writes.children import api_version
+from sharder.sdk.writes.conditions import with_condition
 
 T = TypeVar("T")
 

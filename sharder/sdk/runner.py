@@ -15,10 +15,11 @@ from sharder.core.errors import SharderError
 from sharder.core.names import ObjectRef
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.sdk.handlers import Handlers, Handling, PermanentError, Requeue, seconds_of
-from sharder.sdk.measures import Ending, Measures
+from sharder.sdk.handlers import Handlers, Handling
+from sharder.sdk.observability.measures import Ending, Measures
+from sharder.sdk.observability.watchdog import Activity
 from sharder.sdk.request import Request
-from sharder.sdk.watchdog import Activity
+from sharder.sdk.retries import PermanentError, Requeue, seconds_of
 from sharder.sdk.workplace import Workplace
 
 BLOCKED_SECONDS: Final = 2.0

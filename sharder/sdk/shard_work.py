@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from sharder.sdk.leader import Campaign
-from sharder.sdk.ring_check import RingCheck
+from sharder.sdk.startup.ring_check import RingCheck
 from sharder.sdk.work import Work
 
 

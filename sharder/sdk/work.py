@@ -21,13 +21,14 @@ from sharder.ports import Changed, Listed, Removed, Watchable
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.workqueue import WorkQueue
-from sharder.sdk.handoff import Handoff
-from sharder.sdk.label_reverted import RevertedDrains
-from sharder.sdk.measures import Measures
-from sharder.sdk.objects import OwnObject
-from sharder.sdk.owned import Ownership
+from sharder.sdk.observability.measures import Measures
+from sharder.sdk.reads.collection import Collected
+from sharder.sdk.reads.handoff import Handoff
+from sharder.sdk.reads.objects import OwnObject
+from sharder.sdk.reads.owned import Ownership
 from sharder.sdk.runner import Runner
-from sharder.sdk.workplace import Collected, Workplace
+from sharder.sdk.workplace import Workplace
+from sharder.sdk.writes.label_reverted import RevertedDrains
 
 DRAINS_AT_ONCE: Final = 10
 """How many drains are acknowledged at a time."""

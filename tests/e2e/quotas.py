@@ -31,7 +31,7 @@ from sharder.core.names import (
 )
 from sharder.kube.client import Client, connect
 from sharder.kube.stores import NAMESPACES
-from sharder.sdk.objects import OwnObject
+from sharder.sdk.reads.objects import OwnObject
 from tests.e2e.story import CHECKSUM, install_chart
 from tests.support.eventually import eventually
 from tests.support.users import CONFIGMAPS, User, path_of

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from sharder.core.api.meta import ObjectMeta, OwnerReference
 from sharder.core.names import ObjectRef
-from sharder.sdk.versions import Writes, is_reached, newest
+from sharder.sdk.reads.versions import Writes, is_reached, newest
 
 NUMBERS = st.integers(min_value=1, max_value=2**64)
 WRITES = st.lists(st.tuples(st.sampled_from("abcd"), NUMBERS), max_size=20)

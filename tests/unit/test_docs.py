@@ -21,7 +21,7 @@ from sharder.core.placement.hashing import ConsistentHash
 from sharder.core.status import conditions, fence_condition
 from sharder.metrics.registry import Metrics
 from sharder.metrics.shard import PrometheusShardMetrics
-from sharder.sdk.permissions import CHILD_VERBS, LEASE_VERBS, MAIN_VERBS
+from sharder.sdk.startup.permissions import CHILD_VERBS, LEASE_VERBS, MAIN_VERBS
 from tests.support.documents import (
     DOCUMENTS,
     ROOT,
@@ -381,7 +381,7 @@ def test_the_map_is_in_the_order_that_the_import_contract_demands(
 
 
 def test_the_variables_of_the_sdk_are_those_in_the_code() -> None:
-    source = (ROOT / "sharder/sdk/settings.py").read_text()
+    source = (ROOT / "sharder/sdk/startup/settings.py").read_text()
     text = section(SDK, "Settings")
 
     assert set(re.findall(r"SHARD_[A-Z_]+", text)) == set(re.findall(r"SHARD_[A-Z_]+", source))

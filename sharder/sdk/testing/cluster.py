@@ -11,15 +11,15 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError, NotFound, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.stores import LEASES
-from sharder.sdk.objects import Document, OwnObject, decode
-from sharder.sdk.permissions import Right
+from sharder.sdk.reads.collection import parse_resource
+from sharder.sdk.reads.objects import Document, OwnObject, decode
+from sharder.sdk.startup.permissions import Right
 from sharder.sdk.testing.clock import FakeClock, settle
 from sharder.sdk.testing.documents import FakeDocuments, WholeStore
 from sharder.sdk.testing.resources import BUILT_IN
 from sharder.sdk.testing.rules import Rules, Tree, as_tree, meta_of, owner_uids, rules_of
 from sharder.sdk.testing.store import FakeStore, Versions
 from sharder.sdk.work import OwnObjects
-from sharder.sdk.workplace import parse_resource
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from typing_extensions import override
 
 from sharder.core.api.meta import Json, Resource
 from sharder.core.names import ObjectRef
-from sharder.sdk.cache import Whole, whole
-from sharder.sdk.objects import OwnObject
+from sharder.sdk.reads.cache import Whole, whole
+from sharder.sdk.reads.objects import OwnObject
 from sharder.sdk.testing.rules import Tree
 from sharder.sdk.testing.store import FakeStore
 

@@ -10,9 +10,9 @@ from sharder.core.api.ring import ControlledResource, ControllerRing, RingResour
 from sharder.core.errors import SharderError
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import SHARDER_IDENTITY, ObjectRef, drain_label, owner_label
-from sharder.sdk.objects import Document
-from sharder.sdk.settings import Settings
+from sharder.sdk.reads.objects import Document
 from sharder.sdk.shard import Shard
+from sharder.sdk.startup.settings import Settings
 from sharder.sdk.testing.clock import FixedRng, settle
 from sharder.sdk.testing.cluster import FakeCluster
 from sharder.sdk.testing.rules import as_tree, meta_of

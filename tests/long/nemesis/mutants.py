@@ -15,13 +15,13 @@ PACKAGES: Final = ("sharder", "webhook")
 MUTANTS: Final = {
     "handoff": Mutant(
         name="works before its cache has the children of the last owner",
-        module="sharder/sdk/handoff.py",
+        module="sharder/sdk/reads/handoff.py",
         old="while ref in self._arrivals or self._doubted():",
         new="while self._doubted():",
     ),
     "own-writes": Mutant(
         name="reads its cache before that has its own writes",
-        module="sharder/sdk/cache.py",
+        module="sharder/sdk/reads/cache.py",
         old="await self._progress.until_children_shown(uid)",
         new="pass",
     ),

@@ -9,7 +9,7 @@ from sharder.core.names import RingName, ShardName
 from sharder.kopf.lease_thread import LeaseThread
 from sharder.kopf.work import Work
 from sharder.sdk import Settings
-from sharder.sdk.owned import Identity
+from sharder.sdk.reads.owned import Identity
 
 IDENTITY = Identity(ring=RingName("demo"), shard=ShardName("shard-a"))
 BLOCKED_SECONDS = 0.2

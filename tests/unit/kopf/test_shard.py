@@ -14,7 +14,7 @@ from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.names import ObjectRef
 from sharder.kopf.shard import touch
 from sharder.sdk import ConfigError, Settings
-from sharder.sdk.preparation import alone_on
+from sharder.sdk.startup.preparation import alone_on
 from tests.support.values import OWNER
 
 SETTINGS = Settings(name="shard-a", namespace="default", kubeconfig="/absent")

@@ -9,7 +9,7 @@ import kopf
 import pytest
 
 from sharder.kopf.work import Work
-from sharder.sdk.owned import Identity
+from sharder.sdk.reads.owned import Identity
 from sharder.sdk.testing.clock import settle
 from tests.support.values import DEMO, DRAIN, OWNER, SECRETS, A, B
 

@@ -9,14 +9,15 @@ from typing_extensions import override
 from sharder.core.api.meta import Json, Resource
 from sharder.core.names import ObjectRef, ShardName
 from sharder.sdk import Request
-from sharder.sdk.events import EVENTS, EventRecorder
-from sharder.sdk.objects import OwnMeta, OwnObject
-from sharder.sdk.owned import Identity, OwnedObjects
-from sharder.sdk.progress import Progress
-from sharder.sdk.strays import Strays
+from sharder.sdk.reads.collection import Collected
+from sharder.sdk.reads.objects import OwnMeta, OwnObject
+from sharder.sdk.reads.owned import Identity, OwnedObjects
+from sharder.sdk.reads.progress import Progress
+from sharder.sdk.reads.strays import Strays
 from sharder.sdk.testing.documents import FakeDocuments
 from sharder.sdk.testing.rules import Tree
-from sharder.sdk.workplace import Collected, Workplace
+from sharder.sdk.workplace import Workplace
+from sharder.sdk.writes.events import EVENTS, EventRecorder
 from tests.unit.sdk.scene import CONFIGMAPS, ME, RING, SECRETS, Scene
 
 CHILD: Mapping[str, Json] = {

@@ -23,14 +23,14 @@ from sharder.core.names import (
 )
 from sharder.ports import Listed, WatchEvent
 from sharder.sdk import LeaseTiming, Reconcile, Request, Settings, Shard, testing
-from sharder.sdk.events import EVENTS
-from sharder.sdk.measures import ShardMetrics
-from sharder.sdk.objects import OwnObject
-from sharder.sdk.permissions import Right
+from sharder.sdk.observability.measures import ShardMetrics
+from sharder.sdk.reads.objects import OwnObject
+from sharder.sdk.startup.permissions import Right
 from sharder.sdk.testing import FakeClock, FakeStore, settle
 from sharder.sdk.testing.documents import FakeDocuments
 from sharder.sdk.testing.rules import Tree
 from sharder.sdk.work import OwnObjects
+from sharder.sdk.writes.events import EVENTS
 
 RING = RingName("demo")
 ME, OTHER = "shard-a", "shard-b"

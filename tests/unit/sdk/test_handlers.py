@@ -11,9 +11,9 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import Conflict, NotFound, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.sdk import Backoff, PermanentError, Request, Requeue
-from sharder.sdk.exposition import NoShardMetrics
 from sharder.sdk.handlers import Handlers
-from sharder.sdk.measures import Measures
+from sharder.sdk.observability.exposition import NoShardMetrics
+from sharder.sdk.observability.measures import Measures
 from sharder.sdk.runner import Runner
 from sharder.sdk.testing.rules import Tree
 from tests.unit.sdk.bench import CHILD, Bench

@@ -4,8 +4,6 @@ import msgspec
 import pytest
 
 from sharder.core.names import ShardName
-from sharder.sdk.objects import OwnMeta, OwnObject
-from sharder.sdk.owned import Identity, OwnedObjects
 from sharder.sdk.predicates import (
     Predicate,
     annotations_changed,
@@ -14,6 +12,8 @@ from sharder.sdk.predicates import (
     labels_changed,
     safe,
 )
+from sharder.sdk.reads.objects import OwnMeta, OwnObject
+from sharder.sdk.reads.owned import Identity, OwnedObjects
 from tests.unit.sdk.scene import DRAIN, ME, OWNER, RING
 
 OLD = OwnMeta(

@@ -17,7 +17,7 @@ from sharder.sdk import (
     generation_changed,
 )
 from sharder.sdk.handlers import OnDelete
-from sharder.sdk.permissions import LEASES, Right
+from sharder.sdk.startup.permissions import LEASES, Right
 from sharder.sdk.testing.clock import FakeClock, settle
 from tests.unit.sdk.scene import (
     LEASE,

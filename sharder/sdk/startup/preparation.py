@@ -18,8 +18,8 @@ from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, ignore
 from sharder.sdk.cluster import Cluster
-from sharder.sdk.permissions import Right, advice
-from sharder.sdk.ring_check import RingCheck
+from sharder.sdk.startup.permissions import Right, advice
+from sharder.sdk.startup.ring_check import RingCheck
 
 BACKOFF: Final = Backoff(base=2.0, cap=30.0)
 """Seconds between two checks of what keeps a shard from working."""

@@ -9,9 +9,9 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Listed, Removed
-from sharder.sdk.objects import OwnMeta, OwnObject
-from sharder.sdk.progress import Progress
-from sharder.sdk.versions import is_reached
+from sharder.sdk.reads.objects import OwnMeta, OwnObject
+from sharder.sdk.reads.progress import Progress
+from sharder.sdk.reads.versions import is_reached
 
 Event: TypeAlias = Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from sharder.core.api.meta import Json
-from sharder.sdk.children import difference
+from sharder.sdk.writes.children import difference
 
 Body = Mapping[str, Json]
 

@@ -1,4 +1,4 @@
-"""Facts about `sharder.sdk.conditions`: one condition is set, all others stay."""
+"""Facts about `sharder.sdk.writes.conditions`: one condition is set, all others stay."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sharder.core.api.meta import Json
-from sharder.sdk.conditions import with_condition
+from sharder.sdk.writes.conditions import with_condition
 
 EARLIER, NOW = "2026-03-01T12:00:00Z", datetime(2026, 3, 1, 13, tzinfo=UTC)
 READY: Mapping[str, Json] = {

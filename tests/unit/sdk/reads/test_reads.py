@@ -16,8 +16,8 @@ from sharder.core.names import ObjectRef
 from sharder.ports import Bookmark, Listed, WatchEvent
 from sharder.sdk import Request, Shard
 from sharder.sdk.assembly import controlled_by
-from sharder.sdk.handoff import Cached, Handoff
-from sharder.sdk.progress import WAIT_SECONDS, Progress
+from sharder.sdk.reads.handoff import Cached, Handoff
+from sharder.sdk.reads.progress import WAIT_SECONDS, Progress
 from sharder.sdk.testing.clock import FakeClock, settle
 from sharder.sdk.testing.documents import FakeDocuments
 from sharder.sdk.testing.rules import apply_merge_patch

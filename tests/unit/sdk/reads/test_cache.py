@@ -6,8 +6,8 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Listed, Removed
-from sharder.sdk.cache import ObjectCache, Whole, whole
-from sharder.sdk.progress import Progress
+from sharder.sdk.reads.cache import ObjectCache, Whole, whole
+from sharder.sdk.reads.progress import Progress
 from sharder.sdk.testing.clock import FakeClock
 
 

@@ -11,7 +11,7 @@ from aiohttp import web
 from sharder.config.settings import Address
 from sharder.core.errors import ConfigError
 from sharder.runtime.clock import Clock
-from sharder.sdk.measures import ShardMetrics
+from sharder.sdk.observability.measures import ShardMetrics
 
 METRICS_MISSING: Final = "the Python package prometheus-client is not installed\n"
 

@@ -8,7 +8,7 @@ from sharder.core.api.meta import ObjectMeta
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.runtime.clock import Clock
-from sharder.sdk.versions import Writes, is_reached
+from sharder.sdk.reads.versions import Writes, is_reached
 
 WAIT_SECONDS: Final = 30.0
 """A watch that shows nothing for so long is broken: the reconcile fails, and is retried."""

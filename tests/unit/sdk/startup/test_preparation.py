@@ -20,8 +20,8 @@ from sharder.core.errors import (
 )
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.sdk import Shard
-from sharder.sdk.permissions import LEASES, Right, advice, needed_rights
-from sharder.sdk.ring_check import mismatches
+from sharder.sdk.startup.permissions import LEASES, Right, advice, needed_rights
+from sharder.sdk.startup.ring_check import mismatches
 from tests.unit.sdk.scene import (
     CONFIGMAPS,
     LEASE,

@@ -9,9 +9,9 @@ from typing import Protocol
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.runtime.clock import Clock
 from sharder.runtime.workqueue import QueueMetrics
-from sharder.sdk.handlers import PermanentError, Requeue
-from sharder.sdk.owned import Ownership
-from sharder.sdk.watchdog import Activity
+from sharder.sdk.observability.watchdog import Activity
+from sharder.sdk.reads.owned import Ownership
+from sharder.sdk.retries import PermanentError, Requeue
 
 
 class Result(StrEnum):

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 from sharder.core.names import GroupResource, RingName
 from sharder.runtime.workqueue import Unmeasured
-from sharder.sdk.measures import ShardMetrics
+from sharder.sdk.observability.measures import ShardMetrics
 
 
 class NoShardMetrics(Unmeasured):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from sharder.core.api.meta import Json, ObjectMeta, Resource
 from sharder.core.errors import InvalidObject
 from sharder.core.names import ObjectRef
-from sharder.sdk.objects import Body
-from sharder.sdk.owned import Identity, NotOwned, Ownership
+from sharder.sdk.reads.objects import Body
+from sharder.sdk.reads.owned import Identity, NotOwned, Ownership
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ import pytest
 
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.errors import Forbidden, LeaseLost, NotFound, Unavailable
-from sharder.sdk.events import MAX_SERIES, REFRESH_SECONDS
 from sharder.sdk.testing.rules import Tree
+from sharder.sdk.writes.events import MAX_SERIES, REFRESH_SECONDS
 from tests.unit.sdk.bench import Bench
 from tests.unit.sdk.scene import ME, RING
 

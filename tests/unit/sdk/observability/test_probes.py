@@ -15,9 +15,9 @@ from sharder.config.settings import Address
 from sharder.core.errors import ConfigError
 from sharder.metrics.shard import PrometheusShardMetrics
 from sharder.sdk import Shard
-from sharder.sdk.exposition import NoShardMetrics
-from sharder.sdk.permissions import Right
-from sharder.sdk.probes import METRICS_MISSING, Readiness, probes
+from sharder.sdk.observability.exposition import NoShardMetrics
+from sharder.sdk.observability.probes import METRICS_MISSING, Readiness, probes
+from sharder.sdk.startup.permissions import Right
 from sharder.sdk.testing.clock import FakeClock, FixedRng
 from tests.support.eventually import eventually
 from tests.unit.sdk.scene import SECRETS, SETTINGS, Controller, Scene
@@ -90,7 +90,7 @@ def test_a_shard_runs_without_the_library_of_the_metrics() -> None:
         "import sys; sys.modules['prometheus_client'] = None\n"
         "from sharder.kube.lean import skip_unused; skip_unused()\n"
         "import sharder.sdk\n"
-        "from sharder.sdk.exposition import process_metrics\n"
+        "from sharder.sdk.observability.exposition import process_metrics\n"
         "print(process_metrics().render())"
     )
 
@@ -103,7 +103,7 @@ def test_the_metrics_of_a_process_are_beside_those_of_the_author() -> None:
     program = (
         "from sharder.kube.lean import skip_unused; skip_unused()\n"
         "import prometheus_client, sharder.sdk\n"
-        "from sharder.sdk.exposition import process_metrics\n"
+        "from sharder.sdk.observability.exposition import process_metrics\n"
         "prometheus_client.Counter('mine', 'help').inc()\n"
         "process_metrics().requested('GET', '200')\n"
         "print(process_metrics().render()[0].decode())"

@@ -14,8 +14,8 @@ from itertools import count
 from sharder.core.api.meta import PartialObject
 from sharder.core.names import ObjectRef
 from sharder.ports import Watchable
-from sharder.sdk.progress import Progress
-from sharder.sdk.versions import newest
+from sharder.sdk.reads.progress import Progress
+from sharder.sdk.reads.versions import newest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

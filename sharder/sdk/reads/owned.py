@@ -11,8 +11,8 @@ from enum import Enum, auto
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.errors import SharderError
 from sharder.core.names import ObjectRef, RingName, ShardName, drain_label, owner_label
-from sharder.sdk.objects import OwnMeta, OwnObject
 from sharder.sdk.predicates import Predicate, any_change
+from sharder.sdk.reads.objects import OwnMeta, OwnObject
 
 
 class NotOwned(SharderError):  # noqa: N818 - reads as a fact, like its siblings

@@ -4,8 +4,8 @@ import pytest
 
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import ObjectRef, ShardName
-from sharder.sdk.objects import OwnMeta, OwnObject
-from sharder.sdk.owned import Identity, OwnedObjects, Ownership
+from sharder.sdk.reads.objects import OwnMeta, OwnObject
+from sharder.sdk.reads.owned import Identity, OwnedObjects, Ownership
 from tests.unit.sdk.scene import DRAIN, ME, OTHER, OWNER, RING
 
 IDENTITY = Identity(ring=RING, shard=ShardName(ME))

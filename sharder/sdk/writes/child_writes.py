@@ -4,9 +4,10 @@ from collections.abc import Callable, Collection
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.errors import NotFound
-from sharder.sdk.children import Parent, difference
-from sharder.sdk.objects import Body, Document, decode, document, guarded
-from sharder.sdk.workplace import Documents, Workplace
+from sharder.sdk.reads.collection import Documents
+from sharder.sdk.reads.objects import Body, Document, decode, document, guarded
+from sharder.sdk.workplace import Workplace
+from sharder.sdk.writes.children import Parent, difference
 
 
 class ChildWriter:

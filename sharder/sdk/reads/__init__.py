@@ -1,0 +1,1 @@
+"""What a shard knows of its objects and their children, and how far that has come."""

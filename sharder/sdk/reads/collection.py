@@ -1,0 +1,88 @@
+"""One resource and its objects, as a shard reads, writes and follows them."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.names import GroupResource, ObjectRef
+from sharder.ports import Changed, Listed, Removed, Watchable
+from sharder.runtime.backoff import Rng
+from sharder.runtime.clock import Clock
+from sharder.runtime.reflector import follow
+from sharder.sdk.reads.cache import ObjectCache
+from sharder.sdk.reads.progress import Progress
+from sharder.sdk.reads.strays import Strays
+
+T = TypeVar("T", bound=PartialObject)
+
+
+class Documents(Protocol):
+    """Whole objects of one resource, undecoded."""
+
+    async def get(self, ref: ObjectRef) -> msgspec.Raw:
+        """Return the object as it is now (a quorum read)."""
+        ...
+
+    async def create(self, namespace: str, body: Json) -> msgspec.Raw:
+        """Create an object; `Conflict` if the name is taken."""
+        ...
+
+    async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
+        """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
+        ...
+
+    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
+        """Delete exactly this object in exactly this state; `Conflict` if it is another."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """A resource and its objects."""
+
+    resource: Resource
+    documents: Documents
+    progress: Progress
+    """How far the shard's watch of them has come."""
+    strays: Strays
+    cache: ObjectCache | None = None
+    """This shard's objects as the watch last showed them, if they are kept in memory."""
+
+    async def read(self, ref: ObjectRef) -> msgspec.Raw:
+        """Return the object from the cache; as it is now, if that does not have it."""
+        known = None if self.cache is None else await self.cache.get(ref)
+        return await self.documents.get(ref) if known is None else known
+
+    async def follow(
+        self, source: Watchable[T], *, doing: str, clock: Clock, rng: Rng
+    ) -> AsyncGenerator[Listed[T] | Changed[T] | Removed[T], None]:
+        """Yield what happens to the objects; each event is in the cache when it is yielded.
+
+        Those who wait for the position run after the caller has handled the event.
+        """
+        move = self.progress.move
+        events = follow(source, doing=doing, clock=clock, rng=rng, on_bookmark=move)
+        async with aclosing(events):
+            async for event in events:
+                if self.cache is not None:
+                    self.cache.update(event)
+                move(_version(event))
+                yield event
+
+
+def parse_resource(text: str) -> GroupResource:
+    """Return what `secrets` or `deployments.apps` names."""
+    resource, _, group = text.partition(".")
+    return GroupResource(group, resource)
+
+
+def _version(event: Listed[T] | Changed[T] | Removed[T]) -> str:
+    match event:
+        case Listed(_, version):
+            return version
+        case Changed(obj) | Removed(obj):
+            return obj.metadata.resource_version

@@ -1,0 +1,52 @@
+"""When an object is reconciled again: after a failure, later, or not until it changes."""
+
+from datetime import timedelta
+from math import inf, isfinite
+from typing import Final
+
+from sharder.core.errors import ConfigError, SharderError
+from sharder.runtime.backoff import Backoff
+
+BACKOFF: Final = Backoff(base=0.1, cap=300.0)
+"""Seconds between failures; the cap is what the sharder uses for objects that fail."""
+
+
+class PermanentError(SharderError):
+    """The object cannot be handled as it is: do not retry until the object changes.
+
+    A change is a new resourceVersion that this reconcile has not seen or written; a change of a
+    child is none.  A shard that starts, or that gets the object from another one, tries it once.
+    """
+
+
+class Requeue(Exception):  # noqa: N818 - an outcome, not an error
+    """The object is not done yet, and nothing is wrong: end here, and start again later.
+
+    Unlike a failure it is not logged as a warning, and it resets the back-off.
+    """
+
+    def __init__(self, *, after: float | timedelta) -> None:
+        """`after` is the time until then, in seconds or as a timedelta.
+
+        Raises:
+            ValueError: it is negative or not finite.
+        """
+        self.seconds = seconds_of(after)
+        super().__init__(f"requeue after {self.seconds:g}s")
+
+
+def seconds_of(after: float | timedelta) -> float:
+    """Return the time in seconds; `ValueError` if it is negative or not finite."""
+    seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
+    if not isfinite(seconds) or seconds < 0:
+        raise ValueError(f"the time until the next reconcile must be 0 s or more, not {after}")
+    return seconds
+
+
+def check_backoff(backoff: Backoff) -> None:
+    """Raise `ConfigError` unless the delays grow from a base to a cap, both finite."""
+    if not 0 < backoff.base <= backoff.cap < inf:
+        raise ConfigError(
+            f"the back-off must have 0 < base <= cap, but has {backoff.base:g} s and "
+            f"{backoff.cap:g} s"
+        )

@@ -1,0 +1,1 @@
+"""Settings, and the checks before a shard takes its Lease."""
