@@ -10,7 +10,7 @@ from sharder.cli.cleanup_sweep import Sweep, Tally
 from sharder.cli.lookup import ring_named
 from sharder.cli.progress import Progress, progress
 from sharder.cli.reports import CleanupFailure, CleanupReport, CleanupRow
-from sharder.cli.shortfalls import shortfalls
+from sharder.cli.tables import shortfalls
 from sharder.cli.words import the_one
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Resource

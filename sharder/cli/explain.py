@@ -13,9 +13,9 @@ from sharder.core.leases.membership import Standing
 from sharder.core.leases.state import ShardState
 from sharder.core.movement.desired import demand_of
 from sharder.core.movement.planner import Owners
+from sharder.core.movement.step import Action
 from sharder.core.names import ObjectRef, ShardName, pin_label
 from sharder.core.placement.distribution import Distribution
-from sharder.core.preview.action import Action
 from sharder.core.preview.balance import balanced, is_rebalanced
 from sharder.core.preview.observe import states_of
 from sharder.core.preview.plan import (

@@ -8,8 +8,8 @@ from sharder.cli.reports import Explanation, PlacementView, ShardView
 from sharder.cli.tables import PAUSED
 from sharder.cli.words import named_by
 from sharder.core.leases.shard import OBJECTS
+from sharder.core.movement.step import Action
 from sharder.core.plurals import counted
-from sharder.core.preview.action import Action
 from sharder.core.preview.balance import BalanceReport
 from sharder.core.preview.report import PlanReport, ShardLoad
 from sharder.core.rebalance.messages import number

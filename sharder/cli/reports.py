@@ -7,8 +7,8 @@ import msgspec
 
 from sharder.core.api.ring import StrategyName
 from sharder.core.leases.state import ShardState
+from sharder.core.movement.step import Action
 from sharder.core.names import RingName, ShardName
-from sharder.core.preview.action import Action
 
 
 class RingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

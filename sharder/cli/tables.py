@@ -1,5 +1,8 @@
 """Lists and results as tables for people, which can change at any time."""
 
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
 import msgspec
 
 from sharder.cli.output import Table, table, write
@@ -16,7 +19,6 @@ from sharder.cli.reports import (
     ShardsReport,
     VersionReport,
 )
-from sharder.cli.shortfalls import shortfalls
 from sharder.core.names import API_GROUP
 from sharder.core.plurals import counted
 
@@ -189,3 +191,38 @@ def _age(shard: ShardRow) -> str:
     """Return how long ago it renewed its Lease; by a clock that is ahead that is not negative."""
     ago = shard.renewed_seconds_ago
     return "never" if ago is None else f"{max(0.0, ago):.0f}s"
+
+
+class Shortfall(NamedTuple):
+    """What a clean-up could not do, and why."""
+
+    what: str
+    why: str
+
+
+def shortfalls(report: CleanupReport) -> list[Shortfall]:
+    """Return what a clean-up could not do; a right that is missing for many objects comes once."""
+    unread = [
+        (Shortfall(row.resource, row.problem), row.forbidden)
+        for row in report.resources
+        if row.problem is not None
+    ]
+    unwritten = [
+        (Shortfall(f"{row.resource} {failure.object}", failure.why), failure.forbidden)
+        for row in report.resources
+        for failure in row.failures
+    ]
+    return [
+        *_missing("list", "resource", [each for each, right in unread if right]),
+        *_missing("write", "object", [each for each, right in unwritten if right]),
+        *(each for each, right in [*unread, *unwritten] if not right),
+    ]
+
+
+def _missing(verb: str, things: str, found: Sequence[Shortfall]) -> Iterator[Shortfall]:
+    if len(found) == 1:
+        yield found[0]
+    elif found:
+        yield Shortfall(
+            f"no right to {verb} {len(found)} {things}s, such as {found[0].what}", found[0].why
+        )

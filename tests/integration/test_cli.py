@@ -10,9 +10,9 @@ import pytest
 
 from hack.control_plane import ControlPlane
 from sharder.cli.reports import Explanation, RingsReport, ShardsReport, VersionReport
+from sharder.core.movement.step import Action
 from sharder.core.names import RingName
 from sharder.core.placement.hashing import ConsistentHash
-from sharder.core.preview.action import Action
 from sharder.core.preview.report import PlanReport
 from sharder.tls import Policy, new_bundle
 from tests.support.documented_ring import SHARDS, Manifest, Ring, install, secret

@@ -6,6 +6,7 @@ moment (docs/protocol.md, "Moving objects").
 """
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TypeAlias
 
 from sharder.core.api.meta import PartialObject
@@ -107,3 +108,18 @@ def next_step(position: Position, members: Members, role: Role = Role.MAIN) -> S
     if position.draining:
         return Keep("waiting for its shard to acknowledge the drain")
     return Drain(position.current, position.desired)
+
+
+class Action(StrEnum):
+    """A step as a plan shows it to people and programs."""
+
+    KEEP = "keep"
+    """It stays where it is."""
+    ASSIGN = "assign"
+    """It is assigned at once: no shard works on it."""
+    DRAIN = "drain"
+    """It is or will be draining, and moves once its shard has released it."""
+    RELABEL = "relabel"
+    """A controlled object: it moves after its controller."""
+    NONE = "none"
+    """It has no shard and gets none: it has no controller, or no shard can have it."""

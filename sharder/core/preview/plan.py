@@ -15,6 +15,7 @@ from sharder.core.leases.membership import Members
 from sharder.core.movement.desired import choose, directed_of
 from sharder.core.movement.planner import Owners, plan_controlled, plan_main, stands_still
 from sharder.core.movement.step import (
+    Action,
     Assign,
     Drain,
     Keep,
@@ -30,7 +31,6 @@ from sharder.core.names import ShardName
 from sharder.core.placement.distribution import Distribution, Placed, distribute
 from sharder.core.placement.strategy import Choice
 from sharder.core.placement.tally import Tally
-from sharder.core.preview.action import Action
 from sharder.core.preview.observe import is_unowned
 from sharder.core.ring.snapshot import RingSnapshot, Role
 

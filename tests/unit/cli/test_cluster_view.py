@@ -17,6 +17,7 @@ from sharder.core.api.ring import (
     StrategyName,
 )
 from sharder.core.errors import ConfigError, Forbidden, NotFound
+from sharder.core.movement.step import Action
 from sharder.core.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,
@@ -32,7 +33,6 @@ from sharder.core.names import (
     ObjectRef,
     pin_label,
 )
-from sharder.core.preview.action import Action
 from sharder.core.preview.what_if import WhatIf
 from tests.support.read_cluster import RESOURCES, ReadCluster, as_body
 from tests.support.values import (

@@ -17,7 +17,7 @@ from sharder.cli.reports import (
 )
 from sharder.config import load
 from sharder.core.check.report import CheckReport
-from sharder.core.preview.action import Action
+from sharder.core.movement.step import Action
 from sharder.core.preview.report import PlanReport
 from tests.support.documents import blocks, section
 

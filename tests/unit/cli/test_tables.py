@@ -29,8 +29,8 @@ from sharder.cli.reports import (
 from sharder.core.api.ring import RebalanceStrategy, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.leases.state import ShardState
+from sharder.core.movement.step import Action
 from sharder.core.names import RingName, ShardName
-from sharder.core.preview.action import Action
 from sharder.core.preview.balance import BalanceMove, BalanceReport, ShardMeasure
 from sharder.core.preview.report import PlanReport, ShardLoad, Summary
 

@@ -2,23 +2,25 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from functools import partial
+from typing import Generic, TypeVar
 
 from sharder.controllers.movement.watches.object_backlog import ObjectBacklog
-from sharder.controllers.movement.watches.picked import Picked
 from sharder.controllers.permissions import Watching
 from sharder.controllers.scope import WHOLE, ListRequest, ResourceKey, Watch
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import Role
-from sharder.ports import Objects
+from sharder.ports import Listed, Objects, Watchable, WatchEvent
 from sharder.runtime.backoff import UNSERVED, Rng, failures_after
 from sharder.runtime.clock import Clock
-from sharder.runtime.reflector import Polled, follow
+from sharder.runtime.reflector import Polled, closing, follow
 from sharder.runtime.task_pool import batch
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -121,6 +123,38 @@ class WatchRunner:
                 }
                 _log.warning("watch forbidden, polling instead", extra=fields)
             self._on_change(resource_key.ring)
+
+
+class Picked(Generic[T]):
+    """Lists what `pick` returns of each object, page by page; watches everything.
+
+    A list of the unassigned objects of a new ring can have all objects of the cluster.
+    """
+
+    def __init__(self, inner: Watchable[T], pick: Callable[[T], T | None]) -> None:
+        """`pick` returns what to keep of a listed object, None to skip it."""
+        self._inner = inner
+        self._pick = pick
+
+    async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
+        """Return what was picked of all objects, or of those for which `keep` holds."""
+        picked = list[T]()
+
+        def visit(obj: T) -> bool:
+            if keep is None or keep(obj):
+                part = self._pick(obj)
+                if part is not None:
+                    picked.append(part)
+            return False
+
+        listed = await self._inner.list(visit)
+        return Listed(picked, listed.resource_version)
+
+    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
+        """Yield the events as they are."""
+        async with closing(self._inner.watch(resource_version)) as events:
+            async for event in events:
+                yield event
 
 
 def _never() -> bool:

@@ -15,8 +15,8 @@ from sharder.core.api.ring import (
     RebalanceStrategy,
     StrategyName,
 )
+from sharder.core.movement.step import Action
 from sharder.core.names import CAPACITY_ANNOTATION, LOAD_ANNOTATION, ShardName, pin_label
-from sharder.core.preview.action import Action
 from sharder.core.preview.balance import Balanced, balanced, is_rebalanced
 from sharder.core.preview.observe import members_of, states_of
 from sharder.core.preview.plan import Planned, plan_ring, tally_after, why

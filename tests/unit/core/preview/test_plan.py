@@ -9,9 +9,8 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.movement.planner import Owners
-from sharder.core.movement.step import Keep, Withdraw
+from sharder.core.movement.step import Action, Keep, Withdraw
 from sharder.core.names import ShardName
-from sharder.core.preview.action import Action
 from sharder.core.preview.plan import (
     Planned,
     followed,

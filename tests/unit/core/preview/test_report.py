@@ -8,8 +8,8 @@ from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.membership import Standing
 from sharder.core.leases.state import ShardState
 from sharder.core.movement.planner import Owners
+from sharder.core.movement.step import Action
 from sharder.core.names import ShardName
-from sharder.core.preview.action import Action
 from sharder.core.preview.plan import Planned, plan_object, plan_ring
 from sharder.core.preview.report import report
 from sharder.core.ring.build import build

@@ -6,7 +6,7 @@ import pytest
 
 from sharder.controllers.movement.waiting.backlog import Limit
 from sharder.controllers.movement.watches.object_backlog import Limits, ObjectBacklog
-from sharder.controllers.movement.watches.picked import Picked
+from sharder.controllers.movement.watches.watch_runner import Picked
 from sharder.controllers.scope import WHOLE, ResourceKey
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.ring.snapshot import Role
