@@ -84,7 +84,9 @@ def after(place: Place, outcome: Outcome[V]) -> Place:
         case Changed(obj) | Removed(obj):
             return replace(place, version=obj.metadata.resource_version)
         case Ended(lasted):
-            return replace(place, failures=place.failures + 1 if lasted < _SHORT_SECONDS else 0)
+            # Without a version the watch has ended to request a list.
+            is_short = lasted < _SHORT_SECONDS and bool(place.version)
+            return replace(place, failures=place.failures + 1 if is_short else 0)
         case Failed(error, lasted):
             return Place(
                 version="" if isinstance(error, Expired) else place.version,
@@ -162,8 +164,12 @@ async def closing(events: AsyncIterator[E]) -> AsyncGenerator[AsyncIterator[E], 
 POLL_SECONDS = 30.0
 """Between two lists (docs/protocol.md, "Fewer rights")."""
 
-HURRY_SECONDS = 1.1
-"""The same while changes are expected; longer than a watch that counts as failed."""
+HURRY_SECONDS = 0.5
+"""The same while changes are expected."""
+
+RESTS = 2
+"""Polls wait for at least so many times as long as the last list took: large collections take the
+API server seconds."""
 
 T = TypeVar("T")
 
@@ -191,13 +197,18 @@ class Polled(Generic[T]):
             is_expecting: Whether something is expected, so that the next list is not delayed.
         """
         self._is_expecting = is_expecting
+        self._least = HURRY_SECONDS
+        """The shortest pause between two lists."""
         self._inner = inner
         self._clock = clock
         self._on_access = on_access
 
     async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
         """Return all objects, or those for which `keep` holds."""
-        return await self._inner.list(keep)
+        began = self._clock.monotonic()
+        listed = await self._inner.list(keep)
+        self._least = max(HURRY_SECONDS, RESTS * (self._clock.monotonic() - began))
+        return listed
 
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
         """Yield events; without the right to watch, wait and request a new list."""
@@ -214,6 +225,6 @@ class Polled(Generic[T]):
     async def _wait(self) -> None:
         until = self._clock.monotonic() + POLL_SECONDS
         while (left := until - self._clock.monotonic()) > 0:
-            await self._clock.sleep(min(HURRY_SECONDS, left))
+            await self._clock.sleep(min(self._least, left))
             if self._is_expecting():
                 return

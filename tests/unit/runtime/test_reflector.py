@@ -35,6 +35,12 @@ def test_a_watch_that_closes_at_once_is_a_failure() -> None:
     assert after(Place(version="5"), Ended(0.5)) == Place(version="5", failures=1)
 
 
+def test_a_watch_that_requested_a_list_has_not_failed() -> None:
+    asked = after(Place(version="5"), Bookmark(""))
+
+    assert after(asked, Ended(0.5)) == Place()
+
+
 def test_a_broken_watch_resumes_later() -> None:
     assert after(Place(version="5", failures=1), Failed(DOWN, 3)) == Place(version="5", failures=2)
 

@@ -1,7 +1,7 @@
 """Facts about polling what it is not allowed to watch."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from typing_extensions import override
@@ -10,7 +10,7 @@ from sharder.core.api.lease import Lease
 from sharder.core.errors import Forbidden
 from sharder.kube.stores import LEASES
 from sharder.ports import Changed, Listed, Removed, WatchEvent
-from sharder.runtime.reflector import POLL_SECONDS, Polled, follow
+from sharder.runtime.reflector import HURRY_SECONDS, POLL_SECONDS, RESTS, Polled, follow
 from sharder.sdk.testing.clock import FakeClock, FixedRng, settle
 from sharder.sdk.testing.store import FakeStore
 
@@ -21,6 +21,17 @@ class Guarded(FakeStore[Lease]):
     """May be watched, or not."""
 
     allowed = False
+    seconds = 0.0
+    """How long a list takes."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(Lease, LEASES)
+        self._clock = clock
+
+    @override
+    async def list(self, keep: Callable[[Lease], bool] | None = None) -> Listed[Lease]:
+        await self._clock.sleep(self.seconds)
+        return await super().list(keep)
 
     @override
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[Lease], None]:
@@ -33,7 +44,8 @@ class Guarded(FakeStore[Lease]):
 class Follower:
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.store = Guarded(Lease, LEASES)
+        self.store = Guarded(self.clock)
+        self.expects = False
         self.told: list[Forbidden | None] = []
         self.seen: list[str] = []
 
@@ -46,7 +58,12 @@ class Follower:
             task.cancel()
 
     async def _run(self) -> None:
-        source = Polled(self.store, clock=self.clock, on_access=self.told.append)
+        source = Polled(
+            self.store,
+            clock=self.clock,
+            on_access=self.told.append,
+            is_expecting=lambda: self.expects,
+        )
         events = follow(
             source,
             doing="watch",
@@ -105,3 +122,28 @@ async def test_a_right_that_is_granted_is_used_at_the_next_list() -> None:
 
     assert follower.seen == ["", "", "+a"]
     assert follower.told == [DENIED, None, None]
+
+
+async def test_while_changes_are_expected_lists_follow_each_other_without_a_back_off() -> None:
+    follower = Follower()
+    follower.expects = True
+
+    async with follower.following():
+        for _ in range(6):
+            await follower.clock.advance(HURRY_SECONDS)
+
+    assert len(follower.seen) == 1 + 6
+
+
+async def test_a_list_that_takes_long_is_not_repeated_at_once() -> None:
+    follower = Follower()
+    follower.expects, follower.store.seconds = True, 3.0
+
+    async with follower.following():
+        await follower.clock.advance(3.0)
+        await follower.clock.advance(RESTS * 3.0 - 0.1)
+        resting = len(follower.seen)
+        await follower.clock.advance(0.1)
+        await follower.clock.advance(3.0)
+
+    assert (resting, len(follower.seen)) == (1, 2)
