@@ -103,7 +103,7 @@ def _of_ring(snapshot: RingSnapshot) -> Iterator[Fault]:
         yield Fault(
             severity=Severity.CRITICAL,
             what="No shard has room for more objects",
-            why=f"{why}; start more shards, or raise their capacity",
+            why=why,
             run=(f"sharder shards {ring}", f"sharder plan {ring} --add 1"),
         )
     if (why := _holds(status, WATCHED, "False")) is not None:

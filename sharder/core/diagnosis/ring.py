@@ -40,7 +40,7 @@ _FAULTS: Final = (
         READY, "False", Level.FAIL, "do what the message says; docs/troubleshooting.md has more"
     ),
     _Fault(COVERED, "False", Level.WARN, "see why: sharder plan {ring}, sharder shards {ring}"),
-    _Fault(EXHAUSTED, "True", Level.WARN, "add shards, or raise their capacity"),
+    _Fault(EXHAUSTED, "True", Level.WARN, "see how full they are: sharder shards {ring}"),
     _Fault(WATCHED, "False", Level.WARN, "grant the rule; until then objects are assigned late"),
     _Fault(PAUSED, "True", Level.WARN, "continue: sharder resume {ring}"),
 )
