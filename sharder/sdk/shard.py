@@ -280,7 +280,7 @@ class Shard:
                 if self._stop.is_set() or not settings.reacquire:
                     raise
                 fields = {**self._fields(), "error": str(error)}
-                _log.warning("joining again: %s", error, extra=fields)
+                _log.warning("rejoining ring %s: %s", self._ring, error, extra=fields)
             else:
                 return
 
