@@ -66,7 +66,7 @@ def seconds_of(after: float | timedelta) -> float:
     """Return the time in seconds; `ValueError` if it is negative or not finite."""
     seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
     if not isfinite(seconds) or seconds < 0:
-        raise ValueError(f"the time until the next reconcile must be 0 s or more, not {after}")
+        raise ValueError(f"the time until the next reconcile must be 0s or more, not {after}")
     return seconds
 
 
@@ -93,8 +93,8 @@ class Handlers:
             )
         if not 0 < self.backoff.base <= self.backoff.cap < inf:
             raise ConfigError(
-                f"the back-off must have 0 < base <= cap, but has {self.backoff.base:g} s and "
-                f"{self.backoff.cap:g} s"
+                f"the back-off must have 0 < base <= cap, but has base {self.backoff.base:g}s and "
+                f"cap {self.backoff.cap:g}s"
             )
 
 
