@@ -93,7 +93,7 @@ def strangers(leases: Iterable[Lease], rings: Mapping[RingName, ControllerRing])
     unknown = [
         warn(
             SHARDS,
-            f"Lease {lease.metadata.ref} is of the ring {ring_of(lease)}, which does not exist",
+            f"Lease {lease.metadata.ref} names the ring {ring_of(lease)}, which does not exist",
             "create the ring, or correct the name of the ring in the shard's settings",
         )
         for lease in sorted(leases, key=lambda lease: lease.metadata.ref)

@@ -228,7 +228,7 @@ def test_a_plan_is_printed_with_load_and_what_keeps_objects_from_shards(
         "shard-b dead 0 0 0 -",
         "",
         "2 unowned: no shard can take the object",
-        "would be refused: spec: no",
+        "the API server would reject the ring: spec: no",
         "BoundedLoad: 6 objects, 0 moves, 1 unassigned, 2 unowned; imbalance 1.00, then -",
     ]
 
