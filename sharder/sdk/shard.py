@@ -151,7 +151,9 @@ class Shard:
         self._settings.check(self._ring)
         leader = self._leader.lease(self._settings.namespace)
         if leader and leader.name == self._settings.name:
-            raise ConfigError(f"shard name {leader.name!r} is that of the leader's Lease")
+            raise ConfigError(
+                f"shard name {leader.name!r} is taken by the leader's Lease: choose another"
+            )
         return self._settings
 
     @property
