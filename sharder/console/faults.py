@@ -293,6 +293,6 @@ def _empty(snapshot: RingSnapshot, shards: Shards) -> Iterator[Fault]:
         yield Fault(
             severity=Severity.INFO,
             what=NONE_COUNTED,
-            why="new ones get an owner when they are created, and are counted within 30 s",
+            why="new ones get an owner when they are created, and are counted within 30s",
             run=(f"sharder plan {ring}",),
         )
