@@ -40,6 +40,7 @@ class Listener:
     ) -> None:
         """Accept on listening sockets, up to `room` connections."""
         self._sockets = sockets
+        self._port = next((each.getsockname()[1] for each in sockets), 0)
         self._connection = connection
         self._room = room
         self._tls = tls
@@ -73,11 +74,12 @@ class Listener:
     def _accept(self, listening: socket.socket) -> None:
         """Take in one connection; others get their turn before the next."""
         try:
-            accepted, _ = listening.accept()
+            accepted, peer = listening.accept()
         except BlockingIOError:  # it went away meanwhile
             return
         except OSError as error:
-            log.warning("cannot accept connections", extra={"error": str(error)})
+            fields = {"port": self._port, "error": str(error)}
+            log.warning("cannot accept connections", extra=fields)
             self._loop.remove_reader(listening)
             self._loop.call_later(ACCEPT_PAUSE_SECONDS, self._resume, listening)
             return
@@ -86,14 +88,15 @@ class Listener:
             accepted.close()
             return
         connection = self._connection()
-        self._open[connection] = self._loop.create_task(self._keep(connection, accepted))
+        self._open[connection] = self._loop.create_task(self._keep(connection, accepted, peer[0]))
 
     def _resume(self, listening: socket.socket) -> None:
         if listening in self._sockets:
             self._loop.add_reader(listening, self._accept, listening)
 
-    async def _keep(self, connection: Connection, accepted: socket.socket) -> None:
+    async def _keep(self, connection: Connection, accepted: socket.socket, peer: str) -> None:
         """Serve a connection until it is over."""
+        fields = {"port": self._port, "peer": peer}
         try:
             await self._loop.connect_accepted_socket(
                 lambda: connection,
@@ -104,14 +107,15 @@ class Listener:
             )
             await connection.is_over.wait()
         except OSError as error:
-            log.warning("connection failed", extra={"error": str(error)})
+            log.warning("connection failed", extra={**fields, "error": str(error)})
         except Exception:
-            log.exception("connection failed")
+            log.exception("connection failed", extra=fields)
         finally:
             self._open.pop(connection, None)
 
     def _make_room(self) -> bool:
-        log.warning("too many connections, closing some", extra={"limit": self._room})
+        fields = {"port": self._port, "limit": self._room}
+        log.warning("too many connections, closing some", extra=fields)
         victim = next((each for each in self._open if not each.is_trusted), None)
         if victim is None:
             idle = [each for each in self._open if each.is_idle]

@@ -154,8 +154,9 @@ def explain(
 ) -> None:
     """Explain where an object is, where it belongs, and why.
 
-    The output names the next step, and the verdict on every shard.  Like plan it reads the Leases
-    once: a shard without a Lease counts as gone, while the service waits until it is certain.
+    The output names the next step, and the verdict on every shard.  Like plan, the command reads
+    the Leases once, so a shard without a Lease counts as gone; the service waits until the shard
+    has surely stopped.
 
     \b
     sharder explain my-ring secret/my-secret -n default
@@ -262,7 +263,7 @@ _app.add_typer(service_app)
 
 @_app.command()
 def init(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the controller.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the controller.")],
 ) -> None:
     """Write a new controller on the SDK, with tests and manifests.
 

@@ -64,15 +64,15 @@ def top(
     *,
     ring: RingArgument,
     once: Annotated[
-        bool, typer.Option("--once", help="Print once; a pipe gets one picture anyway.")
+        bool, typer.Option("--once", help="Print once and exit, as in a pipe.")
     ] = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
     """Show the shards of a ring by their load, and what is moving.
 
-    Shows them again every 2 s until Ctrl-C.  The numbers are those of the ring's status, which the
-    leader counts.
+    Refreshes every 2s until Ctrl-C.  The numbers are those of the ring's status, which the leader
+    counts.
 
     \b
     sharder top my-ring
@@ -100,8 +100,8 @@ def fence(
 ) -> None:
     """Print the policy that lets a shard write only its own objects.
 
-    The API server refuses all others.  Apply it with kubectl; with the chart, name the accounts in
-    its value rings instead.
+    The API server rejects its other writes.  Apply the policy with kubectl; with the chart, set
+    rings[].serviceAccounts instead.
 
     \b
     sharder fence my-ring --service-account my-controller/my-controller > fence.yaml

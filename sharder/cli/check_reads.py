@@ -38,8 +38,8 @@ _ACCOUNT: Final = "sharder"
 """The chart's ServiceAccount, unless a Deployment names another."""
 
 _NOT_FOUND: Final = (
-    "name the Secret of the certificates with --secret, sharder-cert-manager if the chart uses "
-    "cert-manager; a running sharder restores its own"
+    "set --secret to the Secret of the certificates (sharder-cert-manager if the chart uses "
+    "cert-manager); a running sharder restores its own Secret"
 )
 
 

@@ -21,7 +21,7 @@ def accounts_in(words: Sequence[str]) -> list[ObjectRef]:
     pairs = [word.split("/") for word in words]
     for word, pair in zip(words, pairs, strict=True):
         if len(pair) != 2 or not all(pair):
-            raise ConfigError(f"{word} names no ServiceAccount; use NAMESPACE/NAME")
+            raise ConfigError(f"{word} is not a ServiceAccount; use NAMESPACE/NAME")
     return [ObjectRef(namespace, name) for namespace, name in pairs]
 
 

@@ -80,7 +80,7 @@ def cleanup(
         typer.Option(
             "--resource",
             metavar="RESOURCE",
-            help="Such as secrets or deployments.apps; repeat for several; default: all.",
+            help="Resource, such as deployments.apps; repeat for several; default: all.",
         ),
     ] = None,
     dry_run: DryRunOption = False,

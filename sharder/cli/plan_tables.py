@@ -91,7 +91,7 @@ def plan(report: PlanReport) -> None:
         write(f"and {len(moving) - _SHOWN_MOVES} more: see -o json")
     reasons = Counter(report.reasons.values()).most_common(_SHOWN_REASONS)
     write(*(f"{many} unowned: {reason}" for reason, many in reasons))
-    write(*(f"would be refused: {refusal}" for refusal in report.refusals))
+    write(*(f"the API server would reject the ring: {refusal}" for refusal in report.refusals))
     write(*[f"{report.ring}: {report.problem}"] * (report.problem is not None))
     if report.rebalance is not None:
         write(_balance(report.rebalance))

@@ -43,7 +43,7 @@ def run(
     log_level: Annotated[LogLevel | None, typer.Option(help="Overrides logging.level.")] = None,
     log_format: Annotated[LogFormat | None, typer.Option(help="Overrides logging.format.")] = None,
 ) -> None:
-    """Run the webhook, and the controllers while it leads.
+    """Run the webhook, and the controllers while this replica leads.
 
     Every field of the configuration can be set by a variable: controller.sharder.syncPeriod by
     SHARDER_CONTROLLER_SHARDER_SYNC_PERIOD.  Flags override variables, which override the file.

@@ -57,7 +57,7 @@ def targets_of(words: Sequence[str], namespace: str | None) -> list[Target]:
     else:
         pairs = [(words[0], "/", word) for word in words[1:]]
     if not pairs or not all(resource and name for resource, _, name in pairs):
-        raise ConfigError(f"{' '.join(words)} names no object; {_FORM}")
+        raise ConfigError(f"{' '.join(words)} is not an object; {_FORM}")
     return [Target(resource, _within(name, namespace)) for resource, _, name in pairs]
 
 
@@ -65,7 +65,7 @@ def _within(name: str, namespace: str | None) -> str:
     if namespace is None:
         return name
     if not namespace:
-        raise ConfigError("--namespace names no namespace")
+        raise ConfigError("--namespace is empty")
     given, slash, _ = name.rpartition("/")
     if slash and given != namespace:
         raise ConfigError(f"{name} is not in the namespace {namespace} of --namespace")

@@ -70,8 +70,8 @@ def _addresses(settings: Settings) -> Iterator[str]:
             continue
         if name == "console" and found is not None and not _is_loopback(found.host):
             yield (
-                f"console.bindAddress: must be on the loopback, such as 127.0.0.1:8082, because "
-                f"this port asks for no token, but is {address!r}"
+                "console.bindAddress: must be on the loopback, such as 127.0.0.1:8082, but is "
+                f"{address!r}: this port asks for no token"
             )
 
 

@@ -103,7 +103,7 @@ def _of_ring(snapshot: RingSnapshot) -> Iterator[Fault]:
         yield Fault(
             severity=Severity.CRITICAL,
             what="No shard has room for more objects",
-            why=f"{why}; start more shards, or raise their capacity",
+            why=why,
             run=(f"sharder shards {ring}", f"sharder plan {ring} --add 1"),
         )
     if (why := _holds(status, WATCHED, "False")) is not None:
@@ -115,7 +115,7 @@ def _of_ring(snapshot: RingSnapshot) -> Iterator[Fault]:
         ref, why = min(problems.items())
         yield Fault(
             severity=Severity.WARNING,
-            what=f"{counted(len(problems), 'Lease')} of the ring not valid",
+            what=f"{counted(len(problems), 'invalid Lease')} of the ring",
             why=f"{ref}: {why}",
             run=(f"kubectl get lease -n {quote(ref.namespace)} {quote(ref.name)} -o yaml",),
         )
@@ -154,7 +154,7 @@ def _lost(
     yield Fault(
         severity=Severity.CRITICAL if remaining else Severity.WARNING,
         what=f"{_are([each.shard for each in lost])} gone{_what_became_of(lost, remaining)}",
-        why=f"the Lease was not renewed, and was taken at {lost[0].at:%H:%M:%S} UTC",
+        why=f"the Lease was not renewed; the sharder took it over at {lost[0].at:%H:%M:%S} UTC",
         run=tuple(
             f"kubectl describe pod -n {quote(each.namespace)} {quote(each.shard)}"
             for each in lost[:MAX_NAMED]
@@ -188,7 +188,7 @@ def _of_phases(snapshot: RingSnapshot, listed: Sequence[Shard]) -> Iterator[Faul
     for phase, what, why, command in (
         (
             ShardPhase.LATE,
-            "late with renewing the Lease",
+            "late to renew the Lease",
             "the objects move after two Lease durations of silence",
             "logs",
         ),
@@ -293,6 +293,6 @@ def _empty(snapshot: RingSnapshot, shards: Shards) -> Iterator[Fault]:
         yield Fault(
             severity=Severity.INFO,
             what=NONE_COUNTED,
-            why="new ones get an owner when they are created, and are counted within 30 s",
+            why="new ones get an owner when they are created, and are counted within 30s",
             run=(f"sharder plan {ring}",),
         )

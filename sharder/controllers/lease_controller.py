@@ -177,8 +177,8 @@ class LeaseController:
         if not self._reported.is_new(ref, problem):
             return
         fields = {"ring": ring_of(lease), "object": str(ref), "why": problem}
-        _log.warning("lease ignored as a shard", extra=fields)
-        await self._recorder.warn(lease, "InvalidLease", f"ignored as a shard: {problem}")
+        _log.warning("ignoring invalid lease", extra=fields)
+        await self._recorder.warn(lease, "InvalidLease", f"Lease ignored: {problem}")
 
     async def _report_annotations(self, lease: Lease) -> None:
         """Report invalid shard annotations once."""

@@ -176,8 +176,9 @@ class RingController:
     async def _report_unreadable(self, ring: UnreadableRing) -> None:
         """Report a ring that cannot be decoded: its status must not be written blindly."""
         problem = (
-            f"this version of the sharder cannot decode the ring: {ring.problem}; its last "
-            "readable state and its webhook configuration stay in force; correct it or upgrade"
+            f"this version of the sharder cannot decode the ring: {ring.problem}; the last "
+            "readable spec and the webhook configuration stay in force; correct the ring, or "
+            "upgrade the sharder"
         )
         if self._problems.found(ring.name, "unreadable", problem):
             _log.warning("cannot decode ring", extra={"ring": ring.name, "error": ring.problem})

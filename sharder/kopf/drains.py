@@ -84,7 +84,7 @@ class Drains:
 
     async def _follow(self) -> None:
         events = follow(
-            self._objects, doing="follow draining objects", clock=self._clock, rng=self._rng
+            self._objects, doing="watch draining objects", clock=self._clock, rng=self._rng
         )
         async with aclosing(events):
             async for event in events:
@@ -126,8 +126,8 @@ class Drains:
         if drain.touches == 3:
             # Not a constant message: an operator's log may show no fields.
             _log.warning(
-                "%s still drains: a daemon has not stopped, or the write that acknowledges the "
-                "drain fails or is reverted by a webhook",
+                "%s is still draining: a daemon has not stopped, the acknowledgement fails, "
+                "or a webhook reverts it",
                 ref,
             )
         patch = self._touch(drain.obj, self._clock.now().isoformat())

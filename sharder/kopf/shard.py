@@ -52,7 +52,9 @@ def join(
     """
     registry = registry or kopf.get_default_registry()
     if not resources:
-        raise ConfigError("join needs the ring's resources for which there are handlers")
+        raise ConfigError(
+            "sharder.kopf.join needs resources: name those of the ring that have handlers"
+        )
     if registry in _JOINED:
         raise ConfigError(
             "this operator has joined a ring already: name all resources in one call"

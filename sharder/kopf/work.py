@@ -196,7 +196,7 @@ class Work:
             except TimeoutError:
                 if not scope.expired():
                     raise
-                text = "cancelled, because the object drains; its next owner continues"
+                text = "cancelled, because the object is draining; the next owner continues"
                 raise kopf.TemporaryError(text, delay=0) from None
 
         return replace(handler, fn=run_async)

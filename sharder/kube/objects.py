@@ -77,7 +77,7 @@ class KubeObjects:
         )
 
     async def _discover(self, resource: GroupResource) -> Resource:
-        missing = f"the API server does not serve {resource}: install its CRD or fix the name"
+        missing = f"the API server does not serve {resource}: install its CRD, or correct the name"
         if not resource.group:
             group = _Group(versions=(_Version(_CORE_VERSION),))
             root = "/api"

@@ -57,6 +57,27 @@ class _Event(msgspec.Struct, frozen=True):
 _METADATA_DECODER = msgspec.json.Decoder(PartialObject)
 
 
+class _Name(msgspec.Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Named(msgspec.Struct, frozen=True):
+    metadata: _Name = _Name()
+
+
+_NAME_DECODER = msgspec.json.Decoder(_Named)
+
+
+def _name_in(raw: msgspec.Raw) -> str:
+    """Return the name of an object that cannot be decoded, empty if that cannot be either."""
+    try:
+        found = _NAME_DECODER.decode(cut(bytes(raw))).metadata
+    except msgspec.DecodeError:
+        return ""
+    return str(ObjectRef(found.namespace, found.name))
+
+
 class KubeStore(Generic[T]):
     """The objects of a resource, decoded as the struct `of`.
 
@@ -245,6 +266,7 @@ class KubeStore(Generic[T]):
         except msgspec.DecodeError as error:
             fields = {"resource": str(self._resource.id), "error": str(error)}
             if self._unreadable is None:
+                fields["object"] = _name_in(raw)
                 _log.warning("skipping undecodable object", extra=fields)
                 return None
             problem = str(error)

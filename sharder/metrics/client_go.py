@@ -47,7 +47,7 @@ class ClientGoMetrics:
         )
         self._longest = Readings(
             "workqueue_longest_running_processor_seconds",
-            "Seconds for which the oldest key in work is handled, 0 without any",
+            "Seconds since the oldest key in work was taken from the queue; 0 without any",
             ("name",),
         )
         for collector in (

@@ -68,16 +68,14 @@ class Metrics:
         )
         self._movements = counts(
             "movements_total",
-            "Objects that the leader assigned: unassigned ones, those of lost shards, and "
-            "acknowledged drains",
+            "Objects that the leader assigned: unassigned and drained objects, and objects of "
+            "lost shards",
             resource,
         )
-        self._drains = counts(
-            "drains_total", "Requests of the leader to a shard to release an object", resource
-        )
+        self._drains = counts("drains_total", "Drains that the leader requested", resource)
         self._failures = counts(
             "object_failures_total",
-            "Writes of objects that failed, or whose label another webhook removed again",
+            "Writes of objects that failed, or that another webhook reverted",
             resource,
         )
         self._withheld = counts(
@@ -114,7 +112,7 @@ class Metrics:
             ),
             gauge(
                 "draining_objects",
-                "Objects whose shard was asked to release them and has not; shown by the leader",
+                "Draining objects, which their shard has not released yet; shown by the leader",
                 resource,
             ),
             gauge(
@@ -125,8 +123,8 @@ class Metrics:
         ]
         self._answers = counts(
             "admission_answers_total",
-            "Requests to this replica's webhook for objects, by outcome; the ring is empty if it "
-            "is unknown",
+            "Admission requests that this replica received, by outcome; controllerring is empty "
+            "if the ring is unknown",
             (*ring, "outcome"),
         )
         self._crashes = counts(
@@ -157,8 +155,8 @@ class Metrics:
 
         self._answer_seconds = times(
             "admission_duration_seconds",
-            "Seconds that this replica took to receive and answer an admission request; the ring "
-            "is empty if it is unknown",
+            "Seconds that this replica took to receive and answer an admission request; "
+            "controllerring is empty if the ring is unknown",
             ANSWER_BUCKETS,
             (*ring, "outcome"),
         )

@@ -56,7 +56,7 @@ class RingGauges:
         )
         self._invalid_leases = gauge(
             "invalid_leases",
-            "Leases with the ring's label that are no shards; an Event on each says why",
+            "Invalid Leases of the ring, which are ignored; an Event on each says why",
             ring,
         )
         self._shard_info = gauge(

@@ -46,7 +46,7 @@ class PrometheusShardMetrics(ClientGoMetrics):
             Counts(
                 "controller_runtime_reconcile_total",
                 "Reconciles by result: `success`, `requeue_after`, `error`, or `cancelled` when "
-                "the object or the shard had to go",
+                "the object was drained or deleted, or the shard stopped",
                 (*_CONTROLLER, "result"),
             )
         )

@@ -48,7 +48,7 @@ class Conditions(Collector):
         """Return what is shown at a scrape."""
         family = GaugeMetricFamily(
             self._name,
-            "1 for the status that the condition of the ring has, on the leader",
+            "1 for the present status of the ring's condition, else 0; shown by the leader",
             labels=(_RING, "condition", "status"),
         )
         for ring, conditions in list(self._shown.items()):
@@ -64,21 +64,21 @@ class TransitionMetrics:
     def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
         self._handovers = Times(
             prefix + "handover_seconds",
-            "Time that an object has no live owner: drained is from the acknowledgement of the "
-            "drain, lost from the last renewal or the release of the shard's Lease, to the write "
-            "of the new owner",
+            "Time from when an object had no live owner until its new owner was written: "
+            "for drained from the acknowledgement, for lost from the last renewal or the release "
+            "of the shard's Lease",
             HANDOVER_BUCKETS,
             (_RING, "reason"),
         )
         self._rescues = Times(
             prefix + "rescue_seconds",
-            "Time from the end of a shard to the last of its objects on another one",
+            "Time from the end of a shard until the last of its objects was reassigned",
             HANDOVER_BUCKETS,
             (_RING,),
         )
         self._transitions = Counts(
             prefix + "transitions_total",
-            "Sentences about the ring by the reason of their Events",
+            "Transitions of the ring that the leader reported, by the reason of their Events",
             (_RING, "reason"),
         )
         self._conditions = Conditions(prefix)

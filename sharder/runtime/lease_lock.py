@@ -165,11 +165,10 @@ class LeaseHolder:
                 self._logged_holder = holder
                 left = runs_out_at(self._record.seen, self._timing) - self._clock.monotonic()
                 until = self._clock.now() + timedelta(seconds=left)
-                own = " (our own name: a killed predecessor or another process)"
+                own = " (our own name: a killed predecessor, or another process)"
                 # Not a constant message: a program that uses the SDK may show no fields.
                 _log.info(
-                    "waiting for lease %s, held by %r%s, "
-                    "until %s at the latest unless it is renewed",
+                    "waiting for lease %s: held by %r%s, expires at %s unless renewed",
                     self._ref,
                     holder,
                     own if holder == self.identity else "",

@@ -39,7 +39,7 @@ def seconds_of(after: float | timedelta) -> float:
     """Return the time in seconds; `ValueError` if it is negative or not finite."""
     seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
     if not isfinite(seconds) or seconds < 0:
-        raise ValueError(f"the time until the next reconcile must be 0 s or more, not {after}")
+        raise ValueError(f"the time until the next reconcile must be 0s or more, not {after}")
     return seconds
 
 
@@ -47,6 +47,6 @@ def check_backoff(backoff: Backoff) -> None:
     """Raise `ConfigError` unless the delays grow from a base to a cap, both finite."""
     if not 0 < backoff.base <= backoff.cap < inf:
         raise ConfigError(
-            f"the back-off must have 0 < base <= cap, but has {backoff.base:g} s and "
-            f"{backoff.cap:g} s"
+            f"the back-off must have 0 < base <= cap, but has base {backoff.base:g}s and "
+            f"cap {backoff.cap:g}s"
         )

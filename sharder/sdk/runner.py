@@ -106,11 +106,11 @@ class Runner:
 
     def _log_block(self, ref: ObjectRef, seconds: float) -> None:
         rounded = f"{seconds:.1f}"
-        what = f"reconcile of {ref} blocked the event loop for {rounded} s"
+        what = f"reconcile of {ref} blocked the event loop for {rounded}s"
         self._block = (what, self._clock.monotonic())
         # Not a constant message, as in `_warn`.
         _log.warning(
-            "reconcile of %s blocked the event loop for %s s: the Lease is not renewed meanwhile",
+            "reconcile of %s blocked the event loop for %ss: the Lease was not renewed meanwhile",
             ref,
             rounded,
             extra=self._workplace.fields(ref),

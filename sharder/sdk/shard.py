@@ -152,7 +152,9 @@ class Shard:
         self._settings.check(self._ring)
         leader = self._leader.lease(self._settings.namespace)
         if leader and leader.name == self._settings.name:
-            raise ConfigError(f"shard name {leader.name!r} is that of the leader's Lease")
+            raise ConfigError(
+                f"shard name {leader.name!r} is taken by the leader's Lease: choose another"
+            )
         return self._settings
 
     @property
@@ -281,7 +283,7 @@ class Shard:
                 if self._stop.is_set() or not settings.reacquire:
                     raise
                 fields = {**self._fields(), "error": str(error)}
-                _log.warning("joining again: %s", error, extra=fields)
+                _log.warning("rejoining ring %s: %s", self._ring, error, extra=fields)
             else:
                 return
 

@@ -165,7 +165,7 @@ class Work:
 
     async def _follow_objects(self) -> None:
         main, clock, rng = self._workplace.main, self._clock, self._rng
-        events = main.follow(self._objects, doing="follow own objects", clock=clock, rng=rng)
+        events = main.follow(self._objects, doing="watch own objects", clock=clock, rng=rng)
         async with aclosing(events):
             async for event in events:
                 for ref in self._update(event):
@@ -194,7 +194,7 @@ class Work:
 
     async def _follow_children(self, source: Watchable[PartialObject], kind: Collected) -> None:
         clock, rng = self._clock, self._rng
-        events = kind.follow(source, doing="follow children", clock=clock, rng=rng)
+        events = kind.follow(source, doing="watch children", clock=clock, rng=rng)
         async with aclosing(events):
             async for event in events:
                 match event:

@@ -43,4 +43,4 @@ def _ends_soon(pair: KeyPair, now: datetime) -> str | None:
     facts = facts_of(pair.certificate)[0]
     if not ends_soon(facts.not_before, facts.not_after, now):
         return None
-    return f"the serving certificate ends at {facts.not_after:%Y-%m-%dT%H:%M:%SZ}"
+    return f"the serving certificate expires at {facts.not_after:%Y-%m-%dT%H:%M:%SZ}"

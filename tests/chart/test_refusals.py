@@ -28,14 +28,14 @@ def stop(duration: str, seconds: int, key: str = "gracefulShutDown") -> Mapping[
     [
         (
             {"shardedResources": [{"group": "", "resources": ["secrets"]}]},
-            "shardedResources is gone: list the resources in rings",
+            "shardedResources was removed: list the resources in rings",
         ),
         (
             {
                 "certManager": {"enabled": True},
                 "config": {"certificates": {"mode": "SelfManaged"}},
             },
-            r"certManager\.enabled needs config\.certificates\.mode Files: remove one",
+            r"certManager\.enabled needs config\.certificates\.mode Files: remove the mode",
         ),
         (
             {"certManager": {"issuerRef": ISSUER}},

@@ -112,7 +112,7 @@ def test_a_coroutine_is_cancelled_after_the_drain_grace(observed: Observed) -> N
     (first, *_) = observed.of("patient", "shard-0", "secrets")
 
     assert first.ended - first.began < 30
-    assert "cancelled, because the object drains" in observed.logs
+    assert "cancelled, because the object is draining" in observed.logs
 
 
 def test_an_object_deleted_while_it_drains_is_cleaned_up_once_by_its_next_owner(

@@ -61,7 +61,7 @@ def endings(
         ("no CRD", ("controllerrings", "CRD is installed")),
         ("no right on rings", ("cannot list", "controllerrings", "right to list and watch")),
         ("no right on Leases", ("cannot list", "leases", "right to list and watch")),
-        ("no right on the Secret", ("secrets", "grant it to the sharder's ServiceAccount")),
+        ("no right on the Secret", ("secrets", "grant the right to the sharder's ServiceAccount")),
         ("no kubeconfig", ("absent", "set its path")),
         ("broken kubeconfig", ("broken", "fix it")),
         ("bad config", ("leaderElection.leaseDuration", "'soon'")),

@@ -217,7 +217,7 @@ def selecting(**requirement: object) -> dict[str, object]:
         ({"resources": [{"resource": "*"}]}, r'"\*": .*should match'),
         ({"resources": [{"group": "apps/v1", "resource": "a"}]}, r'"apps/v1": .*should match'),
         (selecting(operator="in"), 'supported values: "In", "NotIn", "Exists", "DoesNotExist"'),
-        (selecting(operator="In"), "In and NotIn need at least one of values"),
+        (selecting(operator="In"), "In and NotIn need at least one value"),
         (
             selecting(operator="Exists", values=["b"]),
             "Exists and DoesNotExist take no values",

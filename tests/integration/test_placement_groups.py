@@ -99,7 +99,7 @@ async def test_required_anti_affinity_leaves_what_has_no_shard_of_its_own_unassi
         new = await scene.join("d")
         after = await scene.until_owned(CONFIGMAPS, surplus, new)
 
-        why = "every shard that can take it (3) holds a member of its group"
+        why = "every shard that can take the object (3) holds a member of its group"
         assert sorted(owners.values()) == sorted(map(scene.shard, "abc"))
         assert scene.owner_of(surplus) == ""
         assert f"antiAffinity Required: {why}" in warning

@@ -336,7 +336,7 @@ def test_a_strategy_that_follows_the_hash_may_have_the_hash_key_namespace(
         ({"groupBy": {"selectors": [{}] * 4}}, "selectors: Too many: 4: must have at most 3"),
         (
             {"groupBy": {"selectors": [{"matchExpressions": [{"key": "a", "operator": "In"}]}]}},
-            "In and NotIn need at least one of values",
+            "In and NotIn need at least one value",
         ),
     ],
     ids=str,

@@ -475,9 +475,9 @@ async def _says_that_rights_are_missing(shard: Process) -> None:
     (told,) = [r["message"] for r in shard.records() if "rights are missing" in r["message"]]
     assert (
         '{apiGroups: [""], resources: [secrets], verbs: [get, list, watch, patch]} '
-        "to its ClusterRole" in told
+        "to the shard's ClusterRole" in told
     )
-    assert f"verbs: [get, create, patch]}} to its Role in namespace {NAMESPACE}" in told
+    assert f"verbs: [get, create, patch]}} to the shard's Role in namespace {NAMESPACE}" in told
 
 
 async def _says(bench: Bench, ref: ObjectRef, data: dict[str, str]) -> bool:

@@ -258,8 +258,8 @@ certificates: {mode: Magic}
         ),
         (
             "console: {bindAddress: ':8082'}",
-            "console.bindAddress: must be on the loopback, such as 127.0.0.1:8082, because this "
-            "port asks for no token, but is ':8082'",
+            "console.bindAddress: must be on the loopback, such as 127.0.0.1:8082, but is "
+            "':8082': this port asks for no token",
         ),
         (
             "controller: {sharder: {syncPeriod: -1s}}",

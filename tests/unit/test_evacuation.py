@@ -64,7 +64,7 @@ def test_a_drain_is_withdrawn_where_no_other_shard_can_have_the_object(
 
     assert plan_main(ring, known(ring, obj(owner=A, drain="true"))) == Withdraw()
     assert plan_main(ring, known(ring, obj(owner=A))) == Keep(
-        "no shard can take it: shard-a: it is being evacuated"
+        "no shard can take the object: shard-a: it is being evacuated"
     )
 
 

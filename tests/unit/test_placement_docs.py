@@ -148,7 +148,7 @@ def test_the_reason_that_is_shown_is_the_one_that_is_given() -> None:
         Demand("key", 100), tally
     )
 
-    assert choice.reason == block("text", "no shard can take it").strip()
+    assert choice.reason == block("text", "no shard can take the object").strip()
 
 
 def test_the_cuts_of_least_loaded_are_those_in_the_code() -> None:

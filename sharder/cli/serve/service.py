@@ -141,7 +141,7 @@ class Service:
             )
             if not self._sharders:
                 name = await self._deadline.retry(
-                    "ask the API server who we are", partial(whoami, self._client)
+                    "look up the sharder's user name", partial(whoami, self._client)
                 )
                 self._sharders = frozenset({name})
             source = await self._deadline.retry(

@@ -82,7 +82,7 @@ def advice(error: ApiError) -> str:
     """Return the error with what the operator can do about it."""
     match error:
         case Forbidden():
-            return f"{error}; grant it to the sharder's ServiceAccount, as the chart does"
+            return f"{error}; grant the right to the sharder's ServiceAccount, as the chart does"
         case NotFound():
             return f"{error}; install the CRD and the namespace, as the chart does"
         case Unavailable():

@@ -246,8 +246,8 @@ class Rebalancer:
         except NotFound:
             return
         except (ApiError, InvalidObject, BackingOff) as error:
-            why = f"{ref}: {error}"
-            _log.info("rebalance skipped object", extra={"ring": snapshot.name, "why": why})
+            fields = {"object": f"{resource.id} {ref}", "error": str(error)}
+            _log.info("rebalance skipped object", extra={"ring": snapshot.name, **fields})
             return
         if isinstance(step, Drain):
             state.moved[move.key] = self._clock.monotonic()

@@ -35,7 +35,7 @@ def fence(ring: ControllerRing, facts: FenceFacts) -> Iterator[Finding]:
     elif not isinstance(proof, Fence):
         yield warn(FENCE, "the API server enforces no fence", advice, ring=ring.name)
     elif proof.digest != (expected := digest_of(ring)):
-        message = f"the fence has the rules {proof.digest}, but the ring needs {expected}"
+        message = f"the fence is outdated, with rules {proof.digest} instead of {expected}"
         yield warn(FENCE, message, advice, ring=ring.name)
     elif isinstance(facts.users, Unread):
         yield unknown(FENCE, facts.users, ring=ring.name)
@@ -57,7 +57,7 @@ def _coverage(
         message = f"the fence does not cover the shard of Lease {ref}: {reason}"
         yield warn(FENCE, message, advice, ring=ring.name)
     if len(outside) > _SHOWN:
-        more = f"it does not cover {len(outside) - _SHOWN} more shards"
+        more = f"the fence does not cover {len(outside) - _SHOWN} more shards"
         yield warn(FENCE, more, "correct these, and check again", ring=ring.name)
     if not outside:
         message = f"the API server enforces the fence; it covers {counted(len(users), 'shard')}"

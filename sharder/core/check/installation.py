@@ -112,10 +112,10 @@ def certificates(found: Certificates | Unread, now: datetime) -> Iterator[Findin
         yield fail(CERTIFICATES, message, repair)
     ending = [each for each in found.certificates if each.ends_soon and now < each.not_after]
     for each in ending:
-        message = f"the {each.role} certificate ends in {_left(each, now)}"
+        message = f"the {each.role} certificate expires in {_left(each, now)}"
         yield warn(CERTIFICATES, message, repair)
     if not faults and not ending:
-        ends = (f"{each.role} ends in {_left(each, now)}" for each in found.certificates)
+        ends = (f"{each.role} expires in {_left(each, now)}" for each in found.certificates)
         yield ok(CERTIFICATES, f"Secret {found.secret}: {', '.join(ends)}")
 
 
@@ -137,7 +137,7 @@ def _faults(found: Certificates, now: datetime) -> Iterator[str]:
         return
     for each in found.certificates:
         if now >= each.not_after:
-            yield f"the {each.role} certificate ended at {each.not_after:%Y-%m-%dT%H:%M:%SZ}"
+            yield f"the {each.role} certificate expired at {each.not_after:%Y-%m-%dT%H:%M:%SZ}"
         elif now < each.not_before:
             start = f"{each.not_before:%Y-%m-%dT%H:%M:%SZ}"
             yield f"the {each.role} certificate is not valid before {start}"

@@ -140,7 +140,7 @@ def _missing(rule: Rule, verbs: list[str], user: str) -> Finding:
     where = f" in the namespace {rule.namespace}" if rule.namespace else ""
     names = f", resourceNames: [{rule.name}]" if rule.name else ""
     role = f"Role in {rule.namespace}" if rule.namespace else "ClusterRole"
-    chart = " (in the chart: rings)" if "watch" in rule.useful else ""
+    chart = " (chart value rings)" if "watch" in rule.useful else ""
     advice = (
         f'add {{apiGroups: ["{group}"], resources: [{resource}]{names}, '
         f"verbs: [{', '.join(verbs)}]}} to the sharder's {role}{chart}"

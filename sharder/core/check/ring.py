@@ -40,7 +40,7 @@ _FAULTS: Final = (
         READY, "False", Level.FAIL, "do what the message says; docs/troubleshooting.md has more"
     ),
     _Fault(COVERED, "False", Level.WARN, "see why: sharder plan {ring}, sharder shards {ring}"),
-    _Fault(EXHAUSTED, "True", Level.WARN, "add shards, or raise their capacity"),
+    _Fault(EXHAUSTED, "True", Level.WARN, "see how full they are: sharder shards {ring}"),
     _Fault(WATCHED, "False", Level.WARN, "grant the rule; until then objects are assigned late"),
     _Fault(PAUSED, "True", Level.WARN, "continue: sharder resume {ring}"),
 )
@@ -93,7 +93,7 @@ def strangers(leases: Iterable[Lease], rings: Mapping[RingName, ControllerRing])
     unknown = [
         warn(
             SHARDS,
-            f"Lease {lease.metadata.ref} is of the ring {ring_of(lease)}, which does not exist",
+            f"Lease {lease.metadata.ref} names the ring {ring_of(lease)}, which does not exist",
             "create the ring, or correct the name of the ring in the shard's settings",
         )
         for lease in sorted(leases, key=lambda lease: lease.metadata.ref)

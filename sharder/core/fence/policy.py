@@ -46,7 +46,7 @@ def policy_name(ring: RingName) -> str:
 
 def how_to_apply(ring: RingName) -> str:
     """Return what to do where the fence of a ring is missing or old."""
-    return f"apply it: sharder fence {ring}, or serviceAccounts in the chart's value rings"
+    return f'apply the output of "sharder fence {ring}", or the chart with rings[].serviceAccounts'
 
 
 def fence_of(ring: ControllerRing, accounts: Iterable[ObjectRef]) -> tuple[Json, Json]:

@@ -64,7 +64,7 @@ def classify(
         (own if local else foreign).append(lease)
     own.sort(key=lambda lease: (lease.metadata.creation_timestamp or "", lease.metadata.ref))
     problems = _problems(own, problem)
-    elsewhere = f"spec.shardNamespaces allows only {', '.join(sorted(namespaces))}"
+    elsewhere = f"the ring's spec.shardNamespaces allows only {', '.join(sorted(namespaces))}"
     problems |= {lease.metadata.ref: elsewhere for lease in foreign}
     held = Counter(lease.metadata.name for lease in own if is_held(lease))
     return LeaseValidity(

@@ -36,7 +36,9 @@ from sharder.core.placement.tally import Reservation
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 PAUSED: Final = Keep("movement is paused")
-AWAITED: Final = Keep("its controlled objects were moved: its shard, which is back, releases it")
+AWAITED: Final = Keep(
+    "its shard is back, but its controlled objects were moved: the shard releases it first"
+)
 
 
 class Owners:

@@ -227,7 +227,7 @@ class Placer:
                 f"{many} shard{'' if many == 1 else 's'}: {why}"
                 for why, many in shards.most_common(MAX_NAMED)
             ]
-        return "no shard can take it: " + "; ".join(each)
+        return "no shard can take the object: " + "; ".join(each)
 
 
 def choose(

@@ -222,7 +222,7 @@ def why(planned: Planned) -> str:
 def _why_drained(planned: Planned, owner: ShardName) -> str:
     if planned.displaced:
         goal = f"it goes to {planned.desired}" if planned.desired else planned.choice.reason
-        return f"{owner} exceeds its ceiling and has to release it; {goal}"
+        return f"{owner} exceeds its ceiling and has to release the object; {goal}"
     goal = f"it belongs on {planned.desired}"
     if planned.balance:
         goal = f"{planned.balance}, so it goes to {planned.desired}"

@@ -69,7 +69,7 @@ def _judged(run: Run, obj: LoadedObject) -> str:
         wanted = "rise" if after > source.number + TOLERANCE else "not fall"
         return f"stays: without it the {measure.noun} of {source.name} would {wanted} ({fall})"
     if source.name in run.summary.weak:
-        return f"stays: {too_weak(run.summary, source.name, source.name)}"
+        return f"stays: {too_weak(run.summary, source.name)}"
     others = [side for side in search.sides.values() if side is not source]
     found = [f"{side.name} {_objection(search, source, side, obj)}" for side in others[:_SHOWN]]
     more = len(others) - len(found)

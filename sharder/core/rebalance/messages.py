@@ -57,11 +57,11 @@ def threshold_in_words(summary: RunSummary) -> str:
     return f"the threshold {number(mean + sigma)} ({origin})"
 
 
-def too_weak(summary: RunSummary, name: ShardName, whom: str) -> str:
+def too_weak(summary: RunSummary, name: ShardName) -> str:
     """Return why no object leaves a shard although moves would help it."""
     gain = number(summary.weak[name])
     less = f"less than minGain {number(summary.policy.min_gain)}"
-    return f"the moves that would help {whom} would gain {gain} together, {less}"
+    return f"all useful moves from {name} together would gain {gain}, {less}"
 
 
 def number(value: float) -> str:
@@ -86,14 +86,14 @@ def _no_source(summary: RunSummary, above: str) -> str:
     worst = max(summary.before, key=lambda name: (summary.before[name], name))
     highest = summary.before[worst]
     if summary.policy.threshold is None and highest > _WORTH_A_WORD:
-        return f'no shard is {above}; write a number, e.g. "0.15"'
+        return f'no shard is {above}; set rebalance.threshold to a number, such as "0.15"'
     return f"no shard is {above}: the worst is {worst} with {number(highest)}"
 
 
 def _stuck(summary: RunSummary, search: Search, source: ShardSide, above: str) -> str:
     stays = f"{source.name} is {above} with {number(source.number)}"
     if source.name in summary.weak:
-        return f"{stays}, but {too_weak(summary, source.name, 'it')}"
+        return f"{stays}, but {too_weak(summary, source.name)}"
     return f"{stays}, but none of its objects can leave: {_breakdown(search, source)}"
 
 

@@ -34,6 +34,9 @@ INSUFFICIENT, SUFFICIENT = "InsufficientCapacity", "SufficientCapacity"
 PAUSED: Final = "Paused"
 STOPPED, ACTIVE = "MovementPaused", "MovementActive"
 
+AT_CAPACITY: Final = "all shards are at capacity; add shards, or raise the capacity"
+"""Why objects cannot be assigned, and what to do about it."""
+
 VERBS: Final = "get, list, watch, patch"
 """The verbs that the sharder needs on the objects of a ring."""
 
@@ -90,7 +93,7 @@ def ready(fault: Fault | None) -> DesiredCondition:
 def stalled(fault: Fault | None) -> DesiredCondition:
     """Return whether a person has to act before the ring is ready (kstatus)."""
     if fault is None or fault.reason == FAILED:
-        message = "nothing needs the help of a person"
+        message = "no action is required"
         return DesiredCondition(type=STALLED, holds=False, reason=SUCCEEDED, message=message)
     return DesiredCondition(type=STALLED, holds=True, reason=fault.reason, message=fault.message)
 
@@ -154,7 +157,7 @@ def advice(resources: Sequence[GroupResource]) -> str:
         f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [{VERBS}]}}'
         for group, resource in resources
     )
-    return f"add {rules} to the sharder's ClusterRole (with the chart: its value rings)"
+    return f"add {rules} to the sharder's ClusterRole (chart value rings)"
 
 
 def paused(before: RingStatus, movement: MovementSpec) -> DesiredCondition | None:
@@ -202,7 +205,7 @@ def covered(
         is_one = apart.count == 1
         message = (
             f"{counted(apart.count, 'controlled object')} {'is' if is_one else 'are'} not on the "
-            f"shard of {'its owner' if is_one else 'their owners'}, e.g. {apart.first}"
+            f"shard of the controller{_such_as(apart.count, apart.first)}; see the object's Events"
         )
         return DesiredCondition(
             type=COVERED, holds=False, reason=APART, message=message, counted=True
@@ -234,7 +237,7 @@ def exhausted(stats: ObjectStats | None, *, available: int) -> DesiredCondition 
         type=EXHAUSTED,
         holds=True,
         reason=INSUFFICIENT,
-        message=f"{many} cannot be assigned: all shards are at capacity",
+        message=f"{many} cannot be assigned: {AT_CAPACITY}",
         counted=True,
     )
 
@@ -247,4 +250,12 @@ def condition_of(status: RingStatus, name: str) -> Condition | None:
 def _late(overdue: Overdue) -> str:
     exceed = "exceeds" if overdue.count == 1 else "exceed"
     many = counted(overdue.count, "drain")
-    return f"{many} {exceed} spec.movement.drainTimeout, e.g. {overdue.first}"
+    return (
+        f"{many} {exceed} spec.movement.drainTimeout{_such_as(overdue.count, overdue.first)}; "
+        "see the object's Events"
+    )
+
+
+def _such_as(count: int, first: str) -> str:
+    """Name the first of `count` objects: the only one, or an example."""
+    return f": {first}" if count == 1 else f", e.g. {first}"

@@ -52,7 +52,7 @@ def fenced(
             advice = how_to_apply(ring.name)
             return _false(NOT_INSTALLED, f"the API server no longer enforces the fence; {advice}")
         case UnknownFence(why) if known is not None:
-            return _unknown(f"cannot try whether the fence stands: {why}")
+            return _unknown(f"cannot verify the fence: {why}")
         case _:
             return None
 
@@ -70,23 +70,23 @@ def _by(fence: Fence, ring: ControllerRing, members: Members) -> DesiredConditio
     if fence.digest != expected:
         return _false(
             OUTDATED,
-            f"the fence has the rules {fence.digest}, but the resources of the ring and this "
-            f"version need {expected}; {how_to_apply(ring.name)}",
+            f"the fence is outdated, with rules {fence.digest} instead of {expected}; "
+            f"{how_to_apply(ring.name)}",
         )
     strangers = _strangers(fence, members)
     if strangers:
         first = f"e.g. Lease {strangers[0]}" if len(strangers) > 1 else f"Lease {strangers[0]}"
         return _unknown(
-            f"the fence cannot be shown to cover {counted(len(strangers), 'shard')}, {first}: it "
-            "has the name of no pod, or is in a namespace without an account of the fence"
+            f"cannot verify that the fence covers {counted(len(strangers), 'shard')}, {first}: "
+            "the name is not valid for a pod, or the namespace has no ServiceAccount of the fence"
         )
     more = f" and {len(fence.users) - _SHOWN} more" if len(fence.users) > _SHOWN else ""
     return DesiredCondition(
         type=FENCED,
         holds=True,
         reason=ENFORCED,
-        message="the API server refuses writes to objects of other shards by "
-        f"{', '.join(fence.users[:_SHOWN])}{more}",
+        message=f"the API server rejects writes by {', '.join(fence.users[:_SHOWN])}{more} "
+        "to objects of other shards",
     )
 
 

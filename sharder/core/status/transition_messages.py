@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from sharder.core.names import ShardName
 from sharder.core.plurals import counted
+from sharder.core.status.conditions import AT_CAPACITY
 
 NAMED: Final = 3
 """Shards that a sentence names; the others are counted."""
@@ -129,8 +130,8 @@ def merge(first: Transition, second: Transition) -> Transition:
 
 _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.LOST: "{who} {was} lost{having}{rest}",
-    Kind.EXHAUSTED: "{objects} cannot be assigned: all shards are at capacity",
-    Kind.MISSING: "{who} {has} no Lease, but might be working: no object is taken for now",
+    Kind.EXHAUSTED: f"{{objects}} cannot be assigned: {AT_CAPACITY}",
+    Kind.MISSING: "{who} {has} no Lease, but might still be working: the objects stay for now",
     Kind.INVALID: "{who} {has} an invalid Lease: the objects are drained",
     Kind.LEFT: "{who} {has} left{having}{rest}",
     Kind.REASSIGNED: "{objects} of {who} reassigned; without an owner for up to {seconds:.1f}s",

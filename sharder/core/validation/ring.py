@@ -93,7 +93,7 @@ def _duplicates(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
         field = f"spec.resources[{index}]"
         first = mains.setdefault(main.id, field)
         if first != field:
-            advice = f"{first} lists it already: write all of it there, and remove this one"
+            advice = f"{first} lists it already: merge this entry into that one, and remove it"
             yield _duplicate(field, main.id, advice)
     for index, main in enumerate(resources):
         controlled: dict[GroupResource, str] = {}

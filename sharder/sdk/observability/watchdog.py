@@ -73,8 +73,8 @@ class Watchdog:
         frames = sys._current_frames()  # noqa: SLF001 - it has no other name
         # Not a constant message: an author's program may show no fields.
         _log.warning(
-            "event loop blocked for %s s by %s: the Lease is not renewed meanwhile, "
-            "%s s are left; now at %s",
+            "event loop blocked for %ss by %s: the Lease is not renewed meanwhile "
+            "and is lost in %ss; now at %s",
             f"{seconds:.1f}",
             what,
             f"{left:.1f}",

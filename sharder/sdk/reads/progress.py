@@ -69,7 +69,7 @@ class Progress:
             timer.cancel()
         if showing.cancelled():
             raise Unavailable(
-                f"the watch has not shown this shard's writes for {WAIT_SECONDS:.0f} s"
+                f"the watch has not shown this shard's writes for {WAIT_SECONDS:.0f}s"
             )
 
     async def _moves_until(self, holds: Callable[[], bool]) -> None:

@@ -59,7 +59,7 @@ def advice(missing: Sequence[Right]) -> str:
         verbs.setdefault((right.resource, right.namespace), []).append(right.verb)
     rules = [
         f'{{apiGroups: ["{resource.group}"], resources: [{resource.resource}], '
-        f"verbs: [{', '.join(allowed)}]}} to its "
+        f"verbs: [{', '.join(allowed)}]}} to the shard's "
         + (f"Role in namespace {namespace}" if namespace else "ClusterRole")
         for (resource, namespace), allowed in verbs.items()
     ]

@@ -79,12 +79,16 @@ def _log_unreadable(ring: RingName, error: ApiError | InvalidObject) -> None:
     # No constant messages, as above.
     match error:
         case NotFound():
-            _log.warning("there is no ControllerRing %s: the shard gets no objects yet", ring)
+            _log.warning(
+                "there is no ControllerRing %s, so the shard gets no objects: create it, or "
+                "correct the name",
+                ring,
+            )
         case Forbidden():
             _log.info(
                 "cannot compare ControllerRing %s with this shard: %s; add {apiGroups: "
                 '["sharding.timebertt.dev"], resources: [controllerrings], verbs: [get]} '
-                "to its ClusterRole",
+                "to the shard's ClusterRole",
                 ring,
                 error,
             )
@@ -99,7 +103,7 @@ def unhandled(resources: Sequence[RingResource], handled: Handled, remedy: str) 
         return ""
     return (
         f"{', '.join(foreign)}, which this shard would neither reconcile nor release: {remedy}, "
-        "or create a ring with shards of its own"
+        "or list them in another ring"
     )
 
 
@@ -110,14 +114,12 @@ def mismatches(resources: Sequence[RingResource], handled: Handled) -> list[str]
     problems: list[str] = []
     for main, children in handled.items():
         if main not in listed:
-            problems.append(
-                f"it does not list {main} as a resource, so the shard gets no objects of it"
-            )
+            problems.append(f"spec.resources lacks {main}, so the shard gets none")
         elif unlisted := sorted(
             str(child) for child in children if child not in controlled.get(main, ())
         ):
             problems.append(
-                f"it does not list {', '.join(unlisted)} in the controlledResources of {main}, so "
-                "children do not move with their owners"
+                f"the controlledResources of {main} lack {', '.join(unlisted)}, so children do "
+                "not move with their owners"
             )
     return problems

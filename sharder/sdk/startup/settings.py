@@ -144,14 +144,14 @@ class Settings:
         duration, limits = self.lease.lease_duration, (MIN_DURATION_SECONDS, MAX_DURATION_SECONDS)
         if not limits[0] <= duration <= limits[1]:
             problems.append(
-                f"the lease must last {limits[0]} to {limits[1]} s, but lasts {duration}"
+                f"the lease duration must be {limits[0]}s to {limits[1]}s, but is {duration}s"
             )
         if self.workers < 1:
             problems.append(f"workers must be at least 1, but is {self.workers}")
         if not 0 <= self.drain_on_stop_seconds < inf:
             problems.append(
-                "drain_on_stop must be a finite time of 0 s or more, "
-                f"but is {self.drain_on_stop_seconds:g} s"
+                "drain_on_stop must be a finite time of 0s or more, "
+                f"but is {self.drain_on_stop_seconds:g}s"
             )
         try:
             address_of(self.http_address)

@@ -23,7 +23,8 @@ MAX_SERIES: Final = 4096
 """Events whose count can still be raised (client-go v0.36.3, tools/record/events_cache.go)."""
 
 _RULE: Final = (
-    'add {apiGroups: [""], resources: [events], verbs: [create, patch]} to its ClusterRole'
+    'add {apiGroups: [""], resources: [events], verbs: [create, patch]} to the '
+    "shard's ClusterRole"
 )
 
 _log = logging.getLogger(__name__)

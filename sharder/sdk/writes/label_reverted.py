@@ -16,9 +16,9 @@ BACKOFF: Final = Backoff(base=1.0, cap=60.0)
 """Seconds; each retry is a write that calls every webhook."""
 
 _CAUSES: Final = (
-    "either the sharder does not recognize this writer as the shard (name the pod like the shard, "
-    "or use a ServiceAccount of its Lease's namespace), or another webhook changes labels in the "
-    "same write"
+    "either the sharder does not recognize the writer as the shard (give the pod the name of the "
+    "shard, or use a ServiceAccount in the namespace of its Lease), or another webhook changes "
+    "labels in the same write"
 )
 
 _log = logging.getLogger(__name__)

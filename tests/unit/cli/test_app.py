@@ -135,13 +135,13 @@ def test_an_invalid_call_names_the_help_of_its_command(capsys: pytest.CaptureFix
             (["plan", "x", "--add", text], f"'{text}' is not a whole number from 0 to 1000")
             for text in ("-1", "1001", "two", "1.5", "")
         ),
-        (["explain", "demo", "secrets"], "secrets names no object"),
+        (["explain", "demo", "secrets"], "secrets is not an object"),
         (["explain", "demo", "secrets", "a", "b"], "name one object"),
         (["pin", "demo", "secret/a"], "Missing argument 'OBJECT'"),
-        (["unpin", "demo", "secret/a", "-n", ""], "names no namespace"),
+        (["unpin", "demo", "secret/a", "-n", ""], "--namespace is empty"),
         (["rings", "--watch", "-o", "name"], "--watch cannot be combined with -o name"),
         (["fence", "demo"], "Missing option '--service-account'"),
-        (["fence", "demo", "--service-account", "a"], "a names no ServiceAccount"),
+        (["fence", "demo", "--service-account", "a"], "a is not a ServiceAccount"),
         (["completion", "csh"], "'csh' is not one of 'bash', 'zsh', 'fish'"),
         (["rings", "cleanup"], "Missing argument 'NAME'"),
         (["rings", "--context", "x", "cleanup", "y"], "give options after cleanup, not before"),

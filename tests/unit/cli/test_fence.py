@@ -37,5 +37,5 @@ def test_accounts_have_a_namespace() -> None:
 
 @pytest.mark.parametrize("word", ["a", "a/", "/b", "a/b/c", ""])
 def test_another_form_is_refused(word: str) -> None:
-    with pytest.raises(ConfigError, match="names no ServiceAccount; use NAMESPACE/NAME"):
+    with pytest.raises(ConfigError, match="is not a ServiceAccount; use NAMESPACE/NAME"):
         fence.accounts_in(["a/b", word])

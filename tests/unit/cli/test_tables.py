@@ -215,7 +215,7 @@ def test_a_plan_is_printed_with_load_and_what_keeps_objects_from_shards(
             assignments=(),
             unassigned=unowned[:1],
             unowned=unowned,
-            reasons=dict.fromkeys(unowned, "no shard can take it"),
+            reasons=dict.fromkeys(unowned, "no shard can take the object"),
             refusals=("spec: no",),
             rebalance=None,
             summary=Summary(objects=6, moves=0, imbalance_before=1.0, imbalance_after=None),
@@ -227,8 +227,8 @@ def test_a_plan_is_printed_with_load_and_what_keeps_objects_from_shards(
         "shard-a ready 0 4 3 3",
         "shard-b dead 0 0 0 -",
         "",
-        "2 unowned: no shard can take it",
-        "would be refused: spec: no",
+        "2 unowned: no shard can take the object",
+        "the API server would reject the ring: spec: no",
         "BoundedLoad: 6 objects, 0 moves, 1 unassigned, 2 unowned; imbalance 1.00, then -",
     ]
 

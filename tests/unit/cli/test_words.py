@@ -85,10 +85,10 @@ def test_objects_are_named_as_for_kubectl(
 @pytest.mark.parametrize(
     ("words", "namespace", "message"),
     [
-        (["secrets"], "n", "secrets names no object"),
-        (["secret/"], "n", "secret/ names no object"),
-        (["secret/a", "b"], "n", "secret/a b names no object"),
-        (["secrets", ""], "n", "names no object"),
+        (["secrets"], "n", "secrets is not an object"),
+        (["secret/"], "n", "secret/ is not an object"),
+        (["secret/a", "b"], "n", "secret/a b is not an object"),
+        (["secrets", ""], "n", "is not an object"),
         (["secrets", "m/a"], "n", "m/a is not in the namespace n of --namespace"),
     ],
 )

@@ -208,9 +208,9 @@ async def _empty(scene: Scene) -> None:
 
 
 FAULTS = {
-    "late": (_late, "warning Shard shard-a is late with renewing the Lease"),
+    "late": (_late, "warning Shard shard-a is late to renew the Lease"),
     "missing": (_missing, "warning Shard shard-a is without a Lease"),
-    "invalid": (_invalid, "warning 1 Lease of the ring not valid"),
+    "invalid": (_invalid, "warning 1 invalid Lease of the ring"),
     "alone": (_alone, "critical No shard is running"),
     "paused": (_paused, "warning Movement is paused"),
     "evacuated": (_evacuated, "info Shard shard-a is being evacuated, 2 objects left"),

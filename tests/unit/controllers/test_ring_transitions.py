@@ -192,8 +192,8 @@ async def test_a_deleted_lease_is_a_warning_long_before_its_objects_are_taken() 
         late = await reader.news()
 
     assert soon == {
-        "ShardMissing": "shard shard-b has no Lease, but might be working: "
-        "no object is taken for now"
+        "ShardMissing": "shard shard-b has no Lease, but might still be working: "
+        "the objects stay for now"
     }
     assert late == {"ShardLost": "shard shard-b was lost with 0 objects; 1 shard is available"}
 
@@ -322,7 +322,10 @@ async def test_exhausted_capacity_is_reported_once_and_when_it_is_over() -> None
         await cluster.delete(first, WIDGETS)
         over = await reader.news(4)
 
-    assert full == {"CapacityExhausted": "1 object cannot be assigned: all shards are at capacity"}
+    assert full == {
+        "CapacityExhausted": "1 object cannot be assigned: all shards are at capacity; "
+        "add shards, or raise the capacity"
+    }
     assert still == {}
     assert set(over) == {"CapacitySufficient"}
 

@@ -549,4 +549,4 @@ def test_a_missing_shard_and_an_invalid_annotation_cause_one_warning_each() -> N
 
     assert decision.outcome == "no_shard"
     assert LOAD_ANNOTATION in decision.warning
-    assert "; no shard can take it: " in decision.warning
+    assert "; no shard can take the object: " in decision.warning

@@ -159,4 +159,4 @@ async def test_a_drain_that_does_not_end_is_logged_once(
 
     warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert len(warnings) == 1
-    assert warnings[0].startswith("default/x still drains")
+    assert warnings[0].startswith("default/x is still draining")

@@ -174,7 +174,7 @@ async def test_a_draining_handler_is_cancelled_and_left_to_the_next_owner(scene:
     scene.work.cancel(UID)
     scene.work.cancel(UID)
 
-    with pytest.raises(kopf.TemporaryError, match="the object drains") as raised:
+    with pytest.raises(kopf.TemporaryError, match="the object is draining") as raised:
         await asyncio.wait_for(running, timeout=5)
     assert raised.value.delay == 0
 

@@ -228,15 +228,25 @@ async def test_a_whole_object_that_is_too_deep_cannot_be_got(
         await leases(client).get(ObjectRef("ns", "a"))
 
 
-async def test_what_cannot_be_decoded_is_left_out_of_a_list(
-    script: Script, client: Client, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("metadata", "name"),
+    [({"name": 7}, ""), ({"name": "a", "namespace": "ns", "labels": 7}, "ns/a")],
+    ids=["without a name", "with a name"],
+)
+async def test_what_cannot_be_decoded_is_left_out_of_a_list_and_named_in_the_log(
+    script: Script,
+    client: Client,
+    caplog: pytest.LogCaptureFixture,
+    metadata: Json,
+    name: str,
 ) -> None:
-    script.then(page(NO_LEASE, lease("b")))
+    script.then(page({"metadata": metadata}, lease("b")))
 
     listed = await leases(client).list()
 
     assert [item.metadata.name for item in listed.items] == ["b"]
     assert caplog.messages == ["skipping undecodable object"]
+    assert vars(caplog.records[0])["object"] == name
 
 
 async def test_what_cannot_be_decoded_is_left_out_of_a_watch(

@@ -45,15 +45,15 @@ async def test_a_candidate_logs_the_holder_once_and_until_when_it_waits(
 
     async with cache.running(cache.holder().acquire()):
         assert messages(caplog, "waiting") == [
-            "waiting for lease ns/shard-a, held by 'shardlease-controller', "
-            "until 2026-03-01T12:00:30+00:00 at the latest unless it is renewed"
+            "waiting for lease ns/shard-a: held by 'shardlease-controller', "
+            "expires at 2026-03-01T12:00:30+00:00 unless renewed"
         ]
         await cache.clock.advance(20)
         assert len(messages(caplog, "waiting")) == 1
         await cache.give("another-client", 10)
         await cache.clock.advance(2)
 
-        assert "'another-client', until 2026-03-01T12:00:3" in messages(caplog, "waiting")[1]
+        assert "'another-client', expires at 2026-03-01T12:00:3" in messages(caplog, "waiting")[1]
 
 
 async def test_a_process_that_finds_its_own_name_in_the_lease_says_so_at_once(
@@ -64,7 +64,7 @@ async def test_a_process_that_finds_its_own_name_in_the_lease_says_so_at_once(
 
     async with cache.running(cache.holder().acquire()):
         (told,) = messages(caplog, "waiting")
-        assert "held by 'me' (our own name: a killed predecessor or another process)" in told
+        assert "held by 'me' (our own name: a killed predecessor, or another process)" in told
 
 
 async def test_a_lease_that_was_lost_because_nothing_could_run_says_for_how_long(

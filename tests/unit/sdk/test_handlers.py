@@ -280,7 +280,7 @@ async def test_a_requeue_is_no_failure(caplog: pytest.LogCaptureFixture) -> None
 
 @pytest.mark.parametrize("after", [-1.0, float("nan"), float("inf"), timedelta(seconds=-1)])
 def test_a_requeue_at_no_time_is_refused(after: float | timedelta) -> None:
-    with pytest.raises(ValueError, match="0 s or more"):
+    with pytest.raises(ValueError, match="0s or more"):
         Requeue(after=after)
 
 
@@ -291,7 +291,7 @@ async def test_a_function_that_returns_no_time_has_failed(
     stage.author.outcome = float("nan")
 
     assert await stage.run() == pytest.approx(0.075)
-    assert "0 s or more" in caplog.text
+    assert "0s or more" in caplog.text
 
 
 async def test_a_permanent_error_is_not_retried_until_the_object_changes(

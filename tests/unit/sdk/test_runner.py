@@ -122,12 +122,12 @@ async def test_a_shard_that_lost_its_lease_to_a_blocking_reconcile_says_which_an
         assert isinstance(lost, LeaseLost)
         assert str(lost) == (
             "the lease was not renewed in time "
-            "(reconcile of default/slow blocked the event loop for 13.0 s)"
+            "(reconcile of default/slow blocked the event loop for 13.0s)"
         )
     told = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert told == [
-        "reconcile of default/slow blocked the event loop for 13.0 s: "
-        "the Lease is not renewed meanwhile"
+        "reconcile of default/slow blocked the event loop for 13.0s: "
+        "the Lease was not renewed meanwhile"
     ]
 
 

@@ -54,7 +54,7 @@ def test_an_end_is_reported_a_week_before_or_after_nine_tenths_of_a_short_life(
     Expiry(FakeClock()).check(pair(life=life, left=left))
 
     end = f"{NOW + left:%Y-%m-%dT%H:%M:%SZ}"
-    assert told(caplog) == [(MESSAGE, f"the serving certificate ends at {end}")] * is_reported
+    assert told(caplog) == [(MESSAGE, f"the serving certificate expires at {end}")] * is_reported
 
 
 async def test_it_is_reported_once_and_again_after_an_hour(
@@ -82,6 +82,6 @@ async def test_the_end_itself_is_reported_at_once(caplog: pytest.LogCaptureFixtu
     expiry.check(last)
 
     assert [why.split(" certificate ")[1].split()[0] for _, why in told(caplog)] == [
-        "ends",
+        "expires",
         "expired",
     ]

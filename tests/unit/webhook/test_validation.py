@@ -112,7 +112,7 @@ async def test_a_ring_without_faults_is_allowed() -> None:
 async def test_a_refusal_names_field_value_and_what_to_write_instead() -> None:
     response = await judged(body_of(TWICE))
 
-    advice = "spec.resources[0] lists it already: write all of it there, and remove this one"
+    advice = "spec.resources[0] lists it already: merge this entry into that one, and remove it"
     message = f'Duplicate value: "secrets": {advice}'
     assert response == Response(
         uid="uid-1",

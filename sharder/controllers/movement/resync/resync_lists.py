@@ -180,7 +180,7 @@ class ResyncLists:
 
     def unreadable(self, resource: GroupResource, error: ApiError) -> None:
         """Record the first problem."""
-        hint = "; correct spec.resources, or install it" if isinstance(error, NotFound) else ""
+        hint = "; see spec.resources" if isinstance(error, NotFound) else ""
         self.problem = self.problem or f"cannot read {resource}: {error}{hint}"
 
     async def find(self, resource: GroupResource) -> Resource:

@@ -166,9 +166,11 @@ class OverdueDrains:
             return
         text = (
             f"ring {snapshot.name}: shard {shard} has not acknowledged the drain "
-            f"for {seconds:.0f}s (drainTimeout {snapshot.ring.spec.movement.drain_timeout})"
+            f"for {seconds:.0f}s (drainTimeout {snapshot.ring.spec.movement.drain_timeout}); "
+            "inspect the shard, and restart it if it is stuck"
         )
-        fields = {"ring": snapshot.name, "object": str(key.ref), "shard": shard}
+        what = f"{key.resource} {key.ref}"
+        fields = {"ring": snapshot.name, "object": what, "shard": shard}
         _log.warning("drain is overdue", extra=fields)
         await self._recorder.warn(obj, OVERDUE, text)
 

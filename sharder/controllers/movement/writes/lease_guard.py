@@ -138,7 +138,8 @@ class LeaseGuard:
                     await self._release(ref, held_lease)
         except TimeoutError:
             # Raised here, it would replace the cancellation.
-            _log.info("leases not released before shutdown", extra={"why": "stopping"})
+            fields = {"object": ", ".join(map(str, self._held)), "why": "no answer in time"}
+            _log.info("leases not released before shutdown, will expire", extra=fields)
 
     def _check(self, ref: ObjectRef, held_lease: _HeldLease) -> None:
         if held_lease.until - self._clock.monotonic() <= REQUEST_SECONDS:

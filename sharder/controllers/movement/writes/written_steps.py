@@ -94,5 +94,5 @@ class WrittenSteps:
 def _undone(label: str, key: ObjectKey, result: PartialObject) -> LabelReverted:
     return LabelReverted(
         f"another webhook removed the label {label} of {key.resource} {result.metadata.ref} "
-        "during our write: check the admission webhooks and policies that change labels"
+        "during the sharder's write: check the admission webhooks and policies that change labels"
     )

@@ -149,7 +149,7 @@ class FilterChain:
         kept = tuple(s for s in shards if not self._members.here(s))
         if kept:
             return FilterResult(name, kept, "it holds a member of the group")
-        every = f"every shard that can take it ({len(shards)}) holds a member of its group"
+        every = f"every shard that can take the object ({len(shards)}) holds a member of its group"
         return FilterResult(name, kept, f"antiAffinity Required: {every}")
 
     def _in_region_of_members(self, shards: Shards) -> FilterResult:
@@ -160,7 +160,7 @@ class FilterChain:
         where = f"the group is in the region {', '.join(sorted(regions))}"
         if kept:
             return FilterResult(name, kept, where)
-        none = f"no shard that can take it ({len(shards)}) is there"
+        none = f"but no shard that can take the object ({len(shards)}) is there"
         return FilterResult(name, kept, f"{where}, {none}")
 
     def _with_enough_zones(self, shards: Shards) -> FilterResult:

@@ -177,7 +177,7 @@ async def test_certificate_files_that_expire_are_reported_without_a_change(
 
     assert before == 0
     assert [vars(record)["why"].split(" at ")[0] for record in caplog.records] == [
-        "the serving certificate ends",
+        "the serving certificate expires",
         "the serving certificate expired",
     ]
 

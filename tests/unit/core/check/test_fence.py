@@ -47,7 +47,7 @@ def test_the_first_of_many_shards_outside_the_fence_are_named() -> None:
     found = findings(STANDS, users)
 
     assert len(found) == 11
-    assert found[-1] == ("WARN", "it does not cover 3 more shards")
+    assert found[-1] == ("WARN", "the fence does not cover 3 more shards")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_first_of_many_shards_outside_the_fence_are_named() -> None:
         (NoFence(), "the API server enforces no fence"),
         (
             Fence(digest="0123456789ab", users=(USER,)),
-            f"the fence has the rules 0123456789ab, but the ring needs {digest_of(ring())}",
+            f"the fence is outdated, with rules 0123456789ab instead of {digest_of(ring())}",
         ),
         (UnknownFence("frozen"), "not checked: frozen"),
         (Unread("forbidden"), "not checked: forbidden"),

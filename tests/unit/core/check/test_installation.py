@@ -99,13 +99,13 @@ def test_certificates_that_last_are_fine_and_their_ends_are_told() -> None:
     (found,) = certificates(held(timedelta(days=89, hours=3), timedelta(days=1)), NOW)
 
     assert found.level is Level.OK
-    assert "serving ends in 89 days, issuing ends in 1 day" in found.message
+    assert "serving expires in 89 days, issuing expires in 1 day" in found.message
 
 
 def test_a_certificate_that_ends_soon_is_a_warning() -> None:
     (found,) = certificates(held(timedelta(hours=5), soon=True), NOW)
 
-    assert (found.level, found.message) == (Level.WARN, "the serving certificate ends in 5h")
+    assert (found.level, found.message) == (Level.WARN, "the serving certificate expires in 5h")
 
 
 def test_a_certificate_that_has_ended_fails() -> None:

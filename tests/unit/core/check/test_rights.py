@@ -84,7 +84,7 @@ def test_a_missing_right_on_objects_names_the_rule_and_the_value_of_the_chart() 
     assert found.message == f"{USER} is not allowed to list, patch configmaps"
     assert found.advice == (
         'add {apiGroups: [""], resources: [configmaps], verbs: [list, patch]} to the sharder\'s '
-        "ClusterRole (in the chart: rings)"
+        "ClusterRole (chart value rings)"
     )
 
 

@@ -145,4 +145,4 @@ def test_a_held_lease_of_a_ring_that_does_not_exist_is_named() -> None:
     (found,) = strangers(others, {RingName(DEMO): ring()})
 
     assert found.level is Level.WARN
-    assert f"default/{B} is of the ring gone" in found.message
+    assert f"default/{B} names the ring gone" in found.message

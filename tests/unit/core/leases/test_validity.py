@@ -23,7 +23,7 @@ def test_a_lease_outside_the_ring_s_namespaces_makes_no_shard() -> None:
 
     assert named(validity.valid) == [A]
     assert validity.problems == {
-        ObjectRef("another", B): "spec.shardNamespaces allows only default"
+        ObjectRef("another", B): "the ring's spec.shardNamespaces allows only default"
     }
 
 

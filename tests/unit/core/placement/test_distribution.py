@@ -66,7 +66,7 @@ def test_a_displaced_object_without_room_has_a_reason_and_no_shard() -> None:
     weakest, strongest = by_score(of, A, "x", "y")
     assert owners(found, strongest) == [A]
     assert found.choices[identity_of(weakest)] == Choice(
-        None, "no shard can take it: shard-a: it is full: 1 of 1 objects"
+        None, "no shard can take the object: shard-a: it is full: 1 of 1 objects"
     )
 
 
@@ -119,7 +119,7 @@ def test_an_object_stays_while_there_is_no_room_where_it_is_pinned_to() -> None:
 
     assert found.choices[identity_of("x")] == Choice(
         A,
-        "no shard can take it: shard-a: the object is pinned to shard-b; "
+        "no shard can take the object: shard-a: the object is pinned to shard-b; "
         "shard-b: it is full: 1 of 1 objects",
     )
 
@@ -253,7 +253,8 @@ def test_what_is_on_a_shard_that_is_evacuated_has_no_other_when_no_shard_has_roo
 
     assert owners(found, "x", "y") == [B, None]
     assert found.choices[identity_of("y")].reason == (
-        "no shard can take it: shard-a: it is being evacuated; shard-b: it is full: 1 of 1 objects"
+        "no shard can take the object: shard-a: it is being evacuated; "
+        "shard-b: it is full: 1 of 1 objects"
     )
 
 

@@ -172,7 +172,7 @@ def test_the_reason_names_a_few_shards_each(spec: PlacementSpec) -> None:
     of = placer(shard(A, cordoned=True), shard(B), shard(C, zone="z1"), spec=spec)
 
     assert of.place(demand(zone="z2"), NO_COUNTS).reason == (
-        "no shard can take it: shard-a: it is cordoned; "
+        "no shard can take the object: shard-a: it is cordoned; "
         "shard-b: the object asks for the zone z2; shard-c: the object asks for the zone z2"
     )
 
@@ -182,7 +182,8 @@ def test_the_reason_counts_many_shards() -> None:
     counts = tally({one.name: 3 for one in full})
 
     assert placer(*full, spec=bounded(per_shard=3)).place(demand(), counts).reason == (
-        "no shard can take it: 4 shards: it is full: 3 of 3 objects; 1 shard: it is cordoned"
+        "no shard can take the object: 4 shards: it is full: 3 of 3 objects; "
+        "1 shard: it is cordoned"
     )
 
 

@@ -167,7 +167,9 @@ def test_what_a_shard_has_too_many_is_drained_and_the_rest_stays() -> None:
 def test_a_displaced_object_is_explained_by_the_excess_of_its_shard() -> None:
     moving = next(p for p in whole(sticking(), *on(A, 6)).values() if p.action is Action.DRAIN)
 
-    assert why(moving) == ("shard-a exceeds its ceiling and has to release it; it goes to shard-b")
+    assert why(moving) == (
+        "shard-a exceeds its ceiling and has to release the object; it goes to shard-b"
+    )
 
 
 @pytest.mark.parametrize("drain", [None, "true"])
@@ -178,7 +180,9 @@ def test_a_displaced_object_is_drained_although_no_shard_has_room(drain: str | N
 
     (gone,) = (planned for planned in plan.values() if planned.displaced)
     assert (gone.action, gone.to) == (Action.DRAIN, None)
-    assert gone.choice.reason == "no shard can take it: shard-a: it is full: 1 of 1 objects"
+    assert (
+        gone.choice.reason == "no shard can take the object: shard-a: it is full: 1 of 1 objects"
+    )
 
 
 def test_a_displaced_object_is_drained_once() -> None:
@@ -304,7 +308,8 @@ def test_a_plan_says_why_an_object_stays_on_a_shard_that_is_evacuated() -> None:
 
     assert (plan["on-shard-a-0"].action, plan["on-shard-a-0"].to) == (Action.KEEP, A)
     assert why(plan["on-shard-a-0"]) == (
-        "no shard can take it: shard-a: it is being evacuated; shard-b: it is full: 1 of 1 objects"
+        "no shard can take the object: shard-a: it is being evacuated; "
+        "shard-b: it is full: 1 of 1 objects"
     )
 
 

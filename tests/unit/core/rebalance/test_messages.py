@@ -93,8 +93,8 @@ def test_what_would_bring_too_little_is_reported() -> None:
     objects = [obj(str(number), "a", 1, 0) for number in range(32)]
 
     assert run(balance(0.15), PAIR, objects).why == (
-        "a is above the threshold 0.15 with 0.16, but the moves that would help it "
-        "would gain 0.01 together, less than minGain 0.02"
+        "a is above the threshold 0.15 with 0.16, but all useful moves from a "
+        "together would gain 0.01, less than minGain 0.02"
     )
 
 
@@ -206,7 +206,7 @@ def test_an_object_whose_leaving_brings_too_little_stays() -> None:
     objects = [obj("x", "a", 2, 0), obj("y", "a", 50, 0, kept="is pinned")]
 
     assert told(balance(), PAIR, objects) == (
-        "stays: the moves that would help a would gain 0.01 together, less than minGain 0.02"
+        "stays: all useful moves from a together would gain 0.01, less than minGain 0.02"
     )
 
 

@@ -45,7 +45,7 @@ def test_auto_finds_no_source_among_two_equally_bad_shards() -> None:
     assert outcome.threshold == pytest.approx(0.2)
     assert outcome.why == (
         "no shard is above the threshold 0.2 (Auto: mean 0.2 + sigma 0); "
-        'write a number, e.g. "0.15"'
+        'set rebalance.threshold to a number, such as "0.15"'
     )
 
 

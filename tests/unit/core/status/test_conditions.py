@@ -127,7 +127,8 @@ def test_controlled_objects_that_are_not_with_their_owners_are_reported(stats: i
     assert said(covered(counted, None, available=1, apart=apart)) == (
         "False",
         "ControlledObjectsApart",
-        "2 controlled objects are not on the shard of their owners, e.g. configmaps default/c",
+        "2 controlled objects are not on the shard of the controller, e.g. configmaps default/c; "
+        "see the object's Events",
     )
 
 
@@ -145,7 +146,7 @@ def test_a_missing_right_to_watch_is_reported() -> None:
         "not allowed to watch, polling every 30s; "
         'add {apiGroups: [""], resources: [secrets], verbs: [get, list, watch, patch]} and '
         '{apiGroups: ["example.com"], resources: [widgets], verbs: [get, list, watch, patch]} '
-        "to the sharder's ClusterRole (with the chart: its value rings)",
+        "to the sharder's ClusterRole (chart value rings)",
     )
 
 
@@ -208,17 +209,23 @@ def test_the_conditions_of_counts_stay_until_objects_are_counted() -> None:
     assert exhausted(None, available=2) is None
 
 
-@pytest.mark.parametrize(("number", "drains"), [(1, "1 drain exceeds"), (3, "3 drains exceed")])
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (1, "1 drain exceeds spec.movement.drainTimeout: secrets default/slow"),
+        (3, "3 drains exceed spec.movement.drainTimeout, e.g. secrets default/slow"),
+    ],
+)
 @pytest.mark.parametrize("known", [figures(), None], ids=["counted", "not counted"])
 def test_a_ring_is_not_covered_while_drains_are_overdue(
-    known: ObjectStats | None, number: int, drains: str
+    known: ObjectStats | None, number: int, says: str
 ) -> None:
     condition = covered(known, Overdue(count=number, first=LATE.first), available=2)
 
     assert said(condition) == (
         "False",
         "DrainOverdue",
-        f"{drains} spec.movement.drainTimeout, e.g. secrets default/slow",
+        f"{says}; see the object's Events",
     )
 
 
@@ -236,7 +243,7 @@ def test_objects_without_an_owner_are_reported_before_overdue_drains() -> None:
         "False",
         "ObjectsUnassigned",
         "3 objects without an available owner; 1 drain exceeds"
-        " spec.movement.drainTimeout, e.g. secrets default/slow",
+        " spec.movement.drainTimeout: secrets default/slow; see the object's Events",
     )
 
 
@@ -274,7 +281,8 @@ def test_capacity_is_exhausted_when_objects_wait_and_no_shard_has_room(
     assert said(condition) == (
         "True",
         "InsufficientCapacity",
-        f"{objects} cannot be assigned: all shards are at capacity",
+        f"{objects} cannot be assigned: all shards are at capacity; "
+        "add shards, or raise the capacity",
     )
 
 

@@ -62,8 +62,8 @@ def test_a_ring_without_resources_is_accepted() -> None:
 
 def test_a_resource_that_is_main_twice_is_refused_where_it_stands_again() -> None:
     assert said(ring_with(resources=[SECRETS, CONFIGMAPS, SECRETS])) == [
-        'spec.resources[2]: Duplicate value: "secrets": spec.resources[0] lists it already: write'
-        " all of it there, and remove this one"
+        'spec.resources[2]: Duplicate value: "secrets": spec.resources[0] lists it already: merge'
+        " this entry into that one, and remove it"
     ]
 
 
@@ -456,7 +456,7 @@ def test_a_refusal_has_a_word_for_programs() -> None:
         field="spec.resources[1]",
         fault=Fault.DUPLICATE,
         value="secrets",
-        advice="spec.resources[0] lists it already: write all of it there, and remove this one",
+        advice="spec.resources[0] lists it already: merge this entry into that one, and remove it",
     )
     assert refusal.fault.cause == "FieldValueDuplicate"
 

@@ -47,8 +47,8 @@ async def test_the_reconcile_that_blocks_is_named(caplog: pytest.LogCaptureFixtu
 
     (warning,) = warnings(caplog)
     assert warning.startswith(
-        "event loop blocked for 1.0 s by reconcile of default/demo: the Lease is not renewed "
-        "meanwhile, 9.0 s are left; now at "
+        "event loop blocked for 1.0s by reconcile of default/demo: the Lease is not renewed "
+        "meanwhile and is lost in 9.0s; now at "
     )
     assert vars(caplog.records[0])["object"] == "default/demo"
 
@@ -58,7 +58,7 @@ async def test_a_block_is_reported_again_when_it_has_doubled(
 ) -> None:
     await Blocked().last(9.75)
 
-    seconds = [re.findall(r"blocked for ([\d.]+) s", warning) for warning in warnings(caplog)]
+    seconds = [re.findall(r"blocked for ([\d.]+)s", warning) for warning in warnings(caplog)]
     assert seconds == [["1.0"], ["2.0"], ["4.0"], ["8.0"]]
 
 
@@ -75,7 +75,7 @@ async def test_a_lease_that_is_short_is_warned_about_in_time(
 ) -> None:
     await Blocked(renew_deadline=1.0).last(0.75)
 
-    assert "0.5 s are left" in warnings(caplog)[0]
+    assert "is lost in 0.5s" in warnings(caplog)[0]
 
 
 async def test_a_process_that_was_paused_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:

@@ -116,7 +116,8 @@ async def test_a_shard_without_a_right_takes_no_lease_until_it_has_it(
         assert controller.started == ["one"]
     assert caplog.messages == [
         "cannot start work: rights are missing, add "
-        '{apiGroups: [""], resources: [secrets], verbs: [patch]} to its ClusterRole'
+        '{apiGroups: [""], resources: [secrets], verbs: [patch]} to the '
+        "shard's ClusterRole"
     ]
 
 
@@ -211,10 +212,12 @@ def test_the_advice_has_one_rule_for_each_resource() -> None:
 
     assert advice([rights[0], rights[3], rights[4], rights[-2]]) == (
         "rights are missing, add "
-        '{apiGroups: ["apps"], resources: [deployments], verbs: [get, patch]} to its ClusterRole '
-        'and {apiGroups: [""], resources: [configmaps], verbs: [get]} to its ClusterRole '
+        '{apiGroups: ["apps"], resources: [deployments], verbs: [get, patch]} to the '
+        "shard's ClusterRole "
+        'and {apiGroups: [""], resources: [configmaps], verbs: [get]} to the '
+        "shard's ClusterRole "
         'and {apiGroups: ["coordination.k8s.io"], resources: [leases], verbs: [create]} '
-        "to its Role in namespace shards"
+        "to the shard's Role in namespace shards"
     )
 
 
@@ -238,7 +241,7 @@ async def test_a_shard_takes_no_lease_while_its_ring_assigns_what_it_does_not_re
     assert caplog.messages == [
         "cannot start work: ControllerRing demo also assigns gadgets.example.com, "
         "widgets.example.com, which this shard would neither reconcile nor release: add a "
-        "reconciler, or create a ring with shards of its own"
+        "reconciler, or list them in another ring"
     ]
 
 
@@ -273,12 +276,12 @@ async def test_a_shard_with_a_reconciler_for_each_resource_of_its_ring_starts() 
     [
         (
             [],
-            "it does not list secrets as a resource, so the shard gets no objects of it",
+            "spec.resources lacks secrets, so the shard gets none",
         ),
         (
             [RingResource(resource="secrets")],
-            "it does not list configmaps in the controlledResources of secrets, so children do "
-            "not move with their owners",
+            "the controlledResources of secrets lack configmaps, so children do not move with "
+            "their owners",
         ),
     ],
     ids=["no main resource", "no children"],

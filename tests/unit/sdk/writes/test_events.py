@@ -101,7 +101,8 @@ async def test_an_event_that_is_not_taken_is_logged_once_and_no_error(
 
     assert [record.getMessage() for record in caplog.records] == [
         "event not recorded: default/one: no right; "
-        'add {apiGroups: [""], resources: [events], verbs: [create, patch]} to its ClusterRole'
+        'add {apiGroups: [""], resources: [events], verbs: [create, patch]} to the '
+        "shard's ClusterRole"
     ]
     assert await counts(bench) == {"done": 1}
 

@@ -205,7 +205,7 @@ async def test_controlled_objects_that_do_not_exist_keep_no_owner_back(verb: str
     async with cluster.watched(A):
         await cluster.add(SECRETS, "s", owner=C)
         cluster.objects.before.append(on(verb, CONFIGMAPS, raising(NotFound("not served"))))
-        with pytest.raises(Unavailable, match="cannot read configmaps: not served; correct"):
+        with pytest.raises(Unavailable, match="cannot read configmaps: not served; see"):
             await resync(cluster, reports).reconcile(DEMO)
 
     assert await cluster.owners(SECRETS) == {"s": A}

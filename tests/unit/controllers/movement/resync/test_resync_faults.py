@@ -22,7 +22,7 @@ from tests.support.values import DEMO, SECRETS, WIDGETS, A, C
             lambda: Forbidden("widgets is forbidden: cannot list"),
             "resources: [widgets], verbs: [get, list",
         ),
-        (lambda: NotFound("widgets is not served"), "correct spec.resources"),
+        (lambda: NotFound("widgets is not served"), "see spec.resources"),
         (lambda: Unavailable("widgets: busy"), "busy"),
     ],
 )

@@ -235,7 +235,7 @@ async def test_an_object_whose_owner_another_webhook_strips_is_reported(step: St
         with pytest.raises(Rejected, match=OWNER) as error:
             await move(cluster, seen, step)
 
-    assert "widgets.example.com default/w during our write" in str(error.value)
+    assert "widgets.example.com default/w during the sharder's write" in str(error.value)
     assert "another webhook removed the label" in str(error.value)
     assert cluster.tally.moves == 0
 

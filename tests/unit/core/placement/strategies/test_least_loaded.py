@@ -146,8 +146,8 @@ def test_a_group_with_more_members_than_shards_leaves_the_surplus_without() -> N
     choices = [scene.create(WEB) for _ in range(8)]
 
     assert {choice.shard for choice in choices[:6]} == {shard.name for shard in SIX}
-    why = "antiAffinity Required: every shard that can take it (6) holds a member of its group"
-    assert choices[6:] == [Choice(None, why)] * 2
+    every = "every shard that can take the object (6) holds a member of its group"
+    assert choices[6:] == [Choice(None, f"antiAffinity Required: {every}")] * 2
 
 
 def test_members_that_may_share_a_shard_do_so_only_where_there_is_nothing_else() -> None:
@@ -191,7 +191,7 @@ def test_a_group_whose_region_has_no_shard_waits() -> None:
     scene.put(lost, 1, group=WEB)
 
     assert scene.place(WEB) == Choice(
-        None, "the group is in the region r2, no shard that can take it (2) is there"
+        None, "the group is in the region r2, but no shard that can take the object (2) is there"
     )
 
 
