@@ -60,13 +60,16 @@ Care: TypeAlias = TakeOver | Delete | SetState
 def care_for(observed: ObservedLease, now: datetime, monotonic: float) -> Care:
     """Return the action that a valid Lease needs.
 
-    Only the time without a renewal, as observed here, decides whether it is taken: another
-    machine's clock can be wrong.
+    Only time that was observed here decides whether it is taken or deleted: another machine's
+    clock can be wrong.  Without its Lease, nothing would keep a shard that has just released it
+    from returning while its objects are taken.
     """
     if observed.is_silent(monotonic):
         return TakeOver()
     state = observed.state(now, monotonic)
-    return Delete() if state is ShardState.ORPHANED else SetState(state)
+    if state is ShardState.ORPHANED and monotonic >= observed.kept_until():
+        return Delete()
+    return SetState(state)
 
 
 def taken(lease: Lease, now: datetime) -> Json:

@@ -141,6 +141,10 @@ class ObservedLease:
         """Return when the shard has been silent long enough for its Lease to be taken."""
         return self.since + stops_after(self.lease)
 
+    def kept_until(self) -> float:
+        """Return until when a Lease without its holder is kept, whatever its times say."""
+        return self.since + (duration_of(self.lease) + ORPHANED_AFTER).total_seconds()
+
     def state(self, now: datetime, monotonic: float) -> ShardState:
         """Return the value of the shard's state label; it does not lose objects because of it.
 
@@ -160,10 +164,12 @@ class ObservedLease:
         return is_held(self.lease) and monotonic >= self.silent_at()
 
     def state_changes_in(self, now: datetime, monotonic: float) -> float | None:
-        """Return in how many seconds the state changes without a write, None if never."""
+        """Return in how many seconds the state changes, or a Lease can be deleted; None: never."""
         waits = [] if self.renewed and is_held(self.lease) else self._waits_by_times(now)
-        if is_held(self.lease):
-            waits += [self._expired_at() - monotonic, self.silent_at() - monotonic]
+        edges = (
+            (self._expired_at(), self.silent_at()) if is_held(self.lease) else (self.kept_until(),)
+        )
+        waits += [edge - monotonic for edge in edges]
         return min((wait for wait in waits if wait > 0), default=None)
 
     def _waits_by_times(self, now: datetime) -> list[float]:

@@ -79,13 +79,15 @@ async def state(cluster: Cluster) -> str:
         (lease(), 29, 30, SetState(ShardState.EXPIRED)),
         (lease(), 30, 30, TakeOver()),
         (lease(), 30, -3600, TakeOver()),
-        (lease(holder=""), 0, 74, SetState(ShardState.DEAD)),
-        (lease(holder=""), 0, 75, Delete()),
+        (lease(holder=""), 75, 74, SetState(ShardState.DEAD)),
+        (lease(holder=""), 74, 75, SetState(ShardState.ORPHANED)),
+        (lease(holder=""), 0, 3600, SetState(ShardState.ORPHANED)),
+        (lease(holder=""), 75, 75, Delete()),
         (lease(holder=SHARDER_IDENTITY, seconds=30), 99, 89, SetState(ShardState.DEAD)),
         (lease(holder=SHARDER_IDENTITY, seconds=30), 99, 90, Delete()),
     ],
 )
-def test_what_a_held_lease_needs_follows_our_own_observation_and_no_clock_of_its_shard(
+def test_what_a_lease_needs_follows_our_own_observation_and_no_clock_of_its_shard(
     found: Lease, watched: float, age: float, care: Care
 ) -> None:
     observed = ObservedLease(found, 100.0, renewed=True)
@@ -303,6 +305,23 @@ async def test_an_orphaned_lease_is_deleted() -> None:
         await cluster.clock.advance(80)
         await controller(cluster).reconcile(REF)
 
+        with pytest.raises(NotFound):
+            await cluster.leases.get(REF)
+
+
+async def test_a_lease_that_a_shard_with_a_slow_clock_has_just_released_is_not_deleted() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        behind = format_time(cluster.clock.now() - timedelta(hours=1))
+        await cluster.write_lease(A, holderIdentity="", renewTime=behind)
+        await cluster.settle()
+        again = await controller(cluster).reconcile(REF)
+
+        assert again == 75
+        assert await state(cluster) == "orphaned"
+        await cluster.clock.advance(again)
+        await controller(cluster).reconcile(REF)
         with pytest.raises(NotFound):
             await cluster.leases.get(REF)
 

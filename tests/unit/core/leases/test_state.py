@@ -126,14 +126,23 @@ def test_a_held_lease_that_is_watched_is_judged_by_its_silence_whatever_its_time
         (75, ShardState.ORPHANED, None),
     ],
 )
-@pytest.mark.parametrize("silence", [0, 500])
 def test_a_lease_without_its_holder_that_is_watched_is_judged_by_its_times(
-    age: int, state: ShardState, wait: float | None, silence: float
+    age: int, state: ShardState, wait: float | None
 ) -> None:
     observed, now = ObservedLease(lease(holder=""), since=100.0), NOW + age * SECOND
 
-    assert observed.state(now, 100.0 + silence) is state
-    assert observed.state_changes_in(now, 100.0 + silence) == wait
+    assert observed.state(now, 100.0 + 500) is state
+    assert observed.state_changes_in(now, 100.0 + 500) == wait
+
+
+@pytest.mark.parametrize("age", [0, 75, 3600])
+def test_a_lease_without_its_holder_is_kept_for_as_long_as_it_was_watched_to_be_dead(
+    age: int,
+) -> None:
+    observed, now = ObservedLease(lease(holder=""), since=100.0), NOW + age * SECOND
+
+    assert observed.kept_until() == 100.0 + 75
+    assert observed.state_changes_in(now, 100.0 + 74) == 1
 
 
 def test_the_state_of_an_incomplete_lease_without_its_holder_never_changes_by_itself() -> None:
