@@ -241,7 +241,7 @@ def test_the_names_in_the_protocol_are_those_in_the_code() -> None:
         "wanted zone": names.WANTED_ZONE_LABEL,
         "load": names.LOAD_ANNOTATION,
         "move cost": names.MOVE_COST_ANNOTATION,
-        "the same, from others": names.EVICTION_COST_ANNOTATION,
+        "Koordinator's move cost": names.EVICTION_COST_ANNOTATION,
         "priority": names.PRIORITY_ANNOTATION,
         "quality of service": names.QOS_CLASS_ANNOTATION,
         "cost of deletion": names.DELETION_COST_ANNOTATION,
