@@ -75,7 +75,7 @@ def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> 
         warning = "the update has no old object or no name"
         return Decision(outcome="incomplete", warning=warning)
     owner, asked = snapshot.owner_of(review.old), snapshot.owner_of(review.obj)
-    if asked is not None and review.writer.username in sharders:  # (a)
+    if review.writer.username in sharders and (asked is not None or owner is None):  # (a)
         return PASS
     if owner is None or _is_stale(review, owner, snapshot, role):
         return _adopt(review, snapshot, role)

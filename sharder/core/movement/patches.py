@@ -14,6 +14,7 @@ import msgspec
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.movement.step import (
     Assign,
+    Claim,
     Drain,
     Keep,
     Recall,
@@ -45,6 +46,8 @@ def patch_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Json | N
             return withdraw(snapshot, obj.metadata)
         case Recall(_, to):
             return recall(snapshot, obj.metadata, to)
+        case Claim(shard):
+            return claim(snapshot, obj.metadata, shard)
         case Release():
             return release(snapshot, obj.metadata)
         case Keep():  # pragma: no branch: there is no other step, as mypy checks
@@ -88,6 +91,11 @@ def withdraw(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
 def recall(snapshot: RingSnapshot, meta: ObjectMeta, to: ShardName | None = None) -> Json:
     """Return the merge patch that makes the object's shard release it before it works on it."""
     return _drained(snapshot, meta, to, value=RECALLED)
+
+
+def claim(snapshot: RingSnapshot, meta: ObjectMeta, shard: ShardName) -> Json:
+    """Return the merge patch that directs an unassigned object to `shard`."""
+    return _guarded(meta, labels={}, annotations={snapshot.next_annotation: shard})
 
 
 def release(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:

@@ -77,6 +77,10 @@ class Owners:
         if shard is not None and shard != _expected(snapshot, obj):
             self._shards[main_key(obj)] = shard
 
+    def expects(self, snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> bool:
+        """Return whether the dependents of a main object have followed it to `shard`."""
+        return shard == (self._shards.get(main_key(obj)) or _expected(snapshot, obj))
+
     def waits(self, obj: PartialObject) -> bool:
         """Return whether a main object still has to be drained before it moves."""
         key = main_key(obj)
@@ -167,11 +171,6 @@ class Reservations:
         if owner is None or is_safe or not isinstance(step, Assign):
             return Keep("no shard could return to it and work on it")
         return Recall(owner, step.shard)
-
-    def goal_of(self, obj: PartialObject) -> ShardName | None:
-        """Return where an object and its controlled objects belong."""
-        step = self.keep(obj)
-        return step.shard if isinstance(step, Assign) else choose(self._snapshot, obj).shard
 
     def give_back(self) -> None:
         """Give back reservations that were not written: no controlled object must go there."""

@@ -71,11 +71,22 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """Record where an unassigned object goes, before its dependents move there.
+
+    Two replicas can hand over the same object, and choose different shards.  The later claim makes
+    the other replica's assignment a conflict.
+    """
+
+    shard: ShardName
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """Remove the owner label of an object of a controlled resource: it has no controller."""
 
 
-Step: TypeAlias = Keep | Drain | Assign | Relabel | Withdraw | Recall | Release
+Step: TypeAlias = Keep | Drain | Assign | Relabel | Withdraw | Recall | Claim | Release
 
 
 def position_of(snapshot: RingSnapshot, obj: PartialObject, desired: ShardName | None) -> Position:

@@ -317,11 +317,9 @@ class HandOver(Walk):
             for obj in self.cluster.objects_of(resource)
             if obj.metadata.ref in released and self.snapshot.selects(obj)
         }
-        placed = {
-            obj.metadata.uid: obj
-            for obj in found.values()
-            if isinstance(self.promise(resource, obj), Assign)
-        }
+        steps = {obj.metadata.uid: self.promise(resource, obj) for obj in found.values()}
+        goals = {uid: step.shard for uid, step in steps.items() if isinstance(step, Assign)}
+        placed = {obj.metadata.uid: obj for obj in found.values() if obj.metadata.uid in goals}
         left = self._left(placed, released)
         read_at = self.cluster.revision
         yield None
@@ -332,7 +330,7 @@ class HandOver(Walk):
         gathered_at = self.cluster.revision
         if is_leading:
             led = {uid: obj for uid, obj in placed.items() if uid not in stuck}
-            yield from self._move_followers(led, left, read_at, stuck)
+            yield from self._move_followers(led, goals, left, read_at, stuck)
         for obj in found.values():
             uid = obj.metadata.uid
             if uid not in stuck:
@@ -359,6 +357,7 @@ class HandOver(Walk):
     def _move_followers(
         self,
         owners: dict[str, PartialObject],
+        goals: dict[str, ShardName],
         left: set[ShardName],
         read_at: int,
         stuck: set[str],
@@ -368,12 +367,11 @@ class HandOver(Walk):
             if controller is None or controller.uid not in owners:
                 continue
             if UNKNOWN in left or self.snapshot.owner_of(child) in left:
-                decide = partial(self._follow, owners[controller.uid])
+                decide = partial(self._follow, goals[controller.uid])
                 yield from self.move(CONFIGMAPS, child, decide, read_at)
                 if child.metadata.uid in self.failed:
                     stuck.add(controller.uid)
 
-    def _follow(self, owner: PartialObject, child: PartialObject) -> Step:
-        desired = self.promises.goal_of(owner)
+    def _follow(self, desired: ShardName, child: PartialObject) -> Step:
         position = position_of(self.snapshot, child, desired)
         return next_step(position, self.snapshot.members, Role.CONTROLLED)

@@ -107,6 +107,13 @@ def test_what_the_sharder_writes_stands(old: PartialObject, new: PartialObject) 
     assert update(old, new, writer=THE_SHARDER) == PASS
 
 
+def test_what_the_sharder_writes_into_an_unassigned_object_stands() -> None:
+    old, new = obj(name=TO_B), obj(name=TO_B, annotations={NEXT: A})
+
+    assert update(old, new, writer=THE_SHARDER) == PASS
+    assert stored(new, update(old, new)).annotations == {}
+
+
 def test_what_the_sharder_leaves_without_owner_is_judged_like_any_other_write() -> None:
     old, new = obj(name=TO_B, owner=A), obj(name=TO_B)
 

@@ -1,23 +1,25 @@
 """Move single objects of main resources one step, each after its dependents.
 
 One transfer moves many objects of one resource at once, so that their dependents are listed once
-(docs/protocol.md, "Moving objects").
+(docs/protocol.md, "Moving objects").  Two replicas can hand over the same objects to different
+shards: the one that does not lead claims them first, and each leaves alone what the other moves.
 """
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from functools import partial
 
+from sharder.controllers.movement.handover.dependents_list import Dependent, DependentsList
 from sharder.controllers.movement.waiting.pending import BACKOFF, UNKNOWN
 from sharder.controllers.movement.writes.dependents import DependentsFollower
 from sharder.controllers.movement.writes.failures import BackingOff, Failures
 from sharder.controllers.movement.writes.mover import Decide, Mover
-from sharder.controllers.scope import MAX_NAMESPACES, ObjectKey, ResourceKey
+from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
-from sharder.core.api.ring import ControlledResource, RingResource
-from sharder.core.errors import ApiError, InvalidObject, NotFound
+from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.movement.planner import Reservations, plan_owned
-from sharder.core.movement.step import Assign, Keep, Step, next_step, position_of
-from sharder.core.names import ObjectRef, ShardName
+from sharder.core.movement.step import Assign, Claim, Keep, Step, next_step, position_of
+from sharder.core.names import GroupResource, ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
 from sharder.runtime.task_pool import batch
@@ -35,7 +37,12 @@ class OwnerTransfer:
         self._objects = objects
         self._mover = mover
         self._failures = failures
+        self._dependents = DependentsList(snapshot, objects)
         self._reservations = Reservations(snapshot)
+        self._goals = dict[str, ShardName]()
+        """Where objects go that are placed, by uid."""
+        self._directions = dict[str, ShardName | None]()
+        """The `next` of those that are unassigned, as this replica has seen or written it."""
         self._stuck = dict[str, float]()
         self._lost = dict[str, PartialObject]()
         """Objects that another client has assigned meanwhile, by uid."""
@@ -63,76 +70,131 @@ class OwnerTransfer:
         self, main: Resource, found: list[PartialObject], shards: Mapping[ObjectRef, ShardName]
     ) -> dict[ObjectRef, float]:
         placed = {obj.metadata.uid: obj for obj in found if isinstance(self._plan(obj), Assign)}
-        shards_left = self._left(placed, shards)
-        await self._recall(main, placed)
-        led = {uid: obj for uid, obj in placed.items() if uid not in self._stuck}
-        for entry in self._snapshot.resources:
-            if entry.id == main.id and led:
-                await self._move_controlled(entry, led, shards_left)
-        follow = partial(plan_owned, self._snapshot)
-        async with batch(self._mover.limit) as writes:
-            for obj in found:
-                uid = obj.metadata.uid
-                if uid in self._stuck:
-                    continue
-                if uid in placed:
-                    await writes.add(self._give(main, obj))
-                else:
-                    await writes.add(self._move(main, obj, follow, uid))
-        for entry in self._snapshot.resources:
-            if entry.id == main.id and self._lost:
-                await self._rejoin(entry)
+        if self._snapshot.roles[main.id] is Role.LEADING:
+            await self._recall(main, placed)
+            led = {uid: obj for uid, obj in placed.items() if uid not in self._stuck}
+            shared = {uid: obj for uid, obj in led.items() if self._is_shared(obj)}
+            own = {uid: obj for uid, obj in led.items() if uid not in shared}
+            await self._move_shared(main, shared)
+            async with batch(self._mover.limit) as writes:
+                async for each in self._dependents.of(main.id, own, self._left(own, shards)):
+                    await writes.add(self._move_dependent(each))
+        await self._move_main(main, found)
+        if self._lost:
+            await self._rejoin(main)
         return {
             o.metadata.ref: self._stuck[uid] for uid, o in placed.items() if uid in self._stuck
         }
 
     async def _recall(self, main: Resource, placed: Mapping[str, PartialObject]) -> None:
         """Let lost shards release their objects if they return, before dependents move away."""
-        if self._snapshot.roles[main.id] is not Role.LEADING:
-            return
         recall = self._mover.recalling(self._snapshot, main, self._reservations)
         async with batch(self._mover.limit) as writes:
             for uid, obj in placed.items():
                 if not isinstance(recall(obj), Keep):
                     await writes.add(self._move(main, obj, recall, uid))
 
+    def _is_shared(self, obj: PartialObject) -> bool:
+        """Return whether another replica can be handing over an object, to another shard."""
+        direction = self._snapshot.direction_of(obj)
+        is_free = self._snapshot.owner_of(obj) is None
+        is_same = direction == self._goals[obj.metadata.uid]
+        return is_free and not is_same and (direction is not None or not self._mover.takes)
+
+    async def _move_shared(self, main: Resource, shared: Mapping[str, PartialObject]) -> None:
+        """Claim objects, and then move their dependents as they were before the claim.
+
+        Each write expects that nothing has changed since.  So of two replicas that claim an object
+        only the later one finds all as it expects it, and assigns the object.
+        """
+        dependents = [each async for each in self._dependents.of(main.id, shared, {UNKNOWN})]
+        async with batch(self._mover.limit) as writes:
+            for obj in shared.values():
+                await writes.add(self._claim(main, obj))
+        async with batch(self._mover.limit) as writes:
+            for each in dependents:
+                if each.controller not in self._stuck:
+                    await writes.add(self._move_dependent(each))
+
+    async def _claim(self, main: Resource, obj: PartialObject) -> None:
+        uid, version = obj.metadata.uid, obj.metadata.resource_version
+
+        def claim(now: PartialObject) -> Step:
+            if now.metadata.resource_version != version:
+                return Keep("another replica was faster")
+            return Claim(self._goals[uid])
+
+        step = await self._move(main, obj, claim, uid)
+        if isinstance(step, Claim):
+            self._directions[uid] = step.shard
+        elif step is not None:
+            self._leave(uid)
+
+    def _leave(self, uid: str) -> None:
+        """Leave an object and its dependents to another replica for a moment."""
+        self._stuck[uid] = max(BACKOFF.base, self._stuck.get(uid, 0.0))
+
+    async def _move_main(self, main: Resource, found: list[PartialObject]) -> None:
+        """Assign objects that are placed, and move the others one step."""
+        follow = partial(plan_owned, self._snapshot)
+        async with batch(self._mover.limit) as writes:
+            for obj in found:
+                uid = obj.metadata.uid
+                if uid in self._stuck:
+                    continue
+                if uid in self._goals:
+                    await writes.add(self._give(main, obj))
+                else:
+                    await writes.add(self._move(main, obj, follow, uid))
+
     async def _give(self, main: Resource, obj: PartialObject) -> None:
         """Assign a main object; record if another client was faster."""
         uid = obj.metadata.uid
-        step = await self._move(main, obj, self._reservations.keep, uid)
+        step = await self._move(main, obj, partial(self._assign, uid), uid)
         if step is not None and not isinstance(step, Assign):
             self._lost[uid] = obj
             self._reservations.give_back_for(obj)
 
-    async def _rejoin(self, entry: RingResource) -> None:
-        """Move the dependents of lost objects to their owners' current shards."""
-        for controlled in entry.controlled_resources:
-            if self._snapshot.roles[controlled.id] is not Role.CONTROLLED:
-                continue
-            try:
-                resource = await self._objects.find(controlled.id)
-            except NotFound:
-                continue
-            followers = [child async for child in self._followers(resource, self._lost, "")]
+    async def _rejoin(self, main: Resource) -> None:
+        """Move the dependents of lost objects to their controllers' current shards."""
+        found: dict[GroupResource, list[Dependent]] = defaultdict(list)
+        async for each in self._dependents.of(main.id, self._lost, {UNKNOWN}):
+            found[each.resource.id].append(each)
+        for dependents in found.values():
             follower = DependentsFollower(self._snapshot, objects=self._objects, mover=self._mover)
-            await follower.run(resource, followers)
+            await follower.run(dependents[0].resource, [each.obj for each in dependents])
 
     def _plan(self, obj: PartialObject) -> Step:
         step = self._reservations.plan(obj)
+        if isinstance(step, Assign):
+            self._goals[obj.metadata.uid] = step.shard
+            if self._snapshot.owner_of(obj) is None:
+                self._directions[obj.metadata.uid] = self._snapshot.direction_of(obj)
         if isinstance(step, Keep) and step.fault:
             self.fault = self.fault or step.why
         return step
 
+    def _assign(self, uid: str, obj: PartialObject) -> Step:
+        """Return the step for an object whose dependents have moved."""
+        if uid in self._directions and self._snapshot.owner_of(obj) is not None:
+            return Keep("another client was faster")
+        step, direction = self._reservations.keep(obj), self._snapshot.direction_of(obj)
+        is_claimed = direction != self._directions.get(uid, direction)
+        if isinstance(step, Assign) and (is_claimed or step.shard != self._goals[uid]):
+            self._leave(uid)
+            return Keep("another replica hands it over, to another shard")
+        return step
+
     def _left(
-        self, placed: Mapping[str, PartialObject], shards: Mapping[ObjectRef, ShardName]
+        self, owners: Mapping[str, PartialObject], shards: Mapping[ObjectRef, ShardName]
     ) -> set[ShardName]:
-        """Return the shards that can hold dependents of `placed`.
+        """Return the shards that can hold dependents of unassigned or lost objects.
 
         The shard that released the object, and one that got it since and is gone.  Those of a
         recalled object were already being moved.
         """
         left = set[ShardName]()
-        for obj in placed.values():
+        for obj in owners.values():
             if self._snapshot.is_recalled(obj):
                 left.add(UNKNOWN)
                 continue
@@ -140,40 +202,9 @@ class OwnerTransfer:
             left |= both - {UNKNOWN} or {UNKNOWN}
         return left
 
-    async def _move_controlled(
-        self, entry: RingResource, owners: Mapping[str, PartialObject], shards: set[ShardName]
-    ) -> None:
-        """Move the dependents of `owners` that are still on `shards`."""
-        # If the releasing shard is unknown, dependents can be anywhere.
-        names = "" if UNKNOWN in shards else ",".join(sorted(shards))
-        labels = f"{self._snapshot.owner_label} in ({names})" if names else ""
-        for controlled in entry.controlled_resources:
-            if self._snapshot.roles[controlled.id] is not Role.CONTROLLED:
-                continue
-            try:
-                await self._move_followers(controlled, owners, labels)
-            except NotFound:
-                # It has no objects that the owners could wait for.
-                continue
-
-    async def _move_followers(
-        self, controlled: ControlledResource, owners: Mapping[str, PartialObject], labels: str
-    ) -> None:
-        resource = await self._objects.find(controlled.id)
-        async with batch(self._mover.limit) as writes:
-            async for child in self._followers(resource, owners, labels):
-                uid = _controller_of(child)
-                decide = partial(self._follow, owners[uid])
-                await writes.add(self._move(resource, child, decide, uid))
-
-    async def _followers(
-        self, resource: Resource, owners: Mapping[str, PartialObject], labels: str
-    ) -> AsyncGenerator[PartialObject, None]:
-        """Yield the matching dependents of `owners`."""
-        for namespace in _namespaces_of(resource, owners):
-            async for child in self._objects.of(resource, labels, namespace=namespace).stream():
-                if _controller_of(child) in owners:
-                    yield child
+    async def _move_dependent(self, each: Dependent) -> None:
+        decide = partial(self._follow, each.controller, self._snapshot.owner_of(each.obj))
+        await self._move(each.resource, each.obj, decide, each.controller)
 
     async def _move(
         self, resource: Resource, obj: PartialObject, decide: Decide, owner_uid: str
@@ -190,25 +221,13 @@ class OwnerTransfer:
             self._stuck[owner_uid] = max(seconds, self._stuck.get(owner_uid, 0.0))
             return None
 
-    def _follow(self, owner: PartialObject, child: PartialObject) -> Step:
-        reference = child.metadata.controller
-        if reference is None or reference.uid != owner.metadata.uid:
+    def _follow(self, uid: str, listed_on: ShardName | None, obj: PartialObject) -> Step:
+        """Return the step for a dependent that was listed on a shard."""
+        reference = obj.metadata.controller
+        if reference is None or reference.uid != uid:
             return Keep("its controller has changed")
-        desired = self._reservations.goal_of(owner)
-        position = position_of(self._snapshot, child, desired)
+        position = position_of(self._snapshot, obj, self._goals[uid])
+        if position.current not in {listed_on, position.desired}:
+            self._leave(uid)
+            return Keep("another replica moves it, to another shard")
         return next_step(position, self._snapshot.members, Role.CONTROLLED)
-
-
-def _controller_of(child: PartialObject) -> str:
-    """Return the uid of the object's controller, empty without one."""
-    reference = child.metadata.controller
-    return "" if reference is None else reference.uid
-
-
-def _namespaces_of(resource: Resource, owners: Mapping[str, PartialObject]) -> Iterator[str]:
-    """Yield the namespaces of the dependents; the empty one stands for all."""
-    namespaces = {owner.metadata.namespace for owner in owners.values()}
-    if not resource.namespaced or "" in namespaces or len(namespaces) > MAX_NAMESPACES:
-        yield ""
-    else:
-        yield from sorted(namespaces)

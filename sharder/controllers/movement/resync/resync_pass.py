@@ -34,6 +34,7 @@ NAMESPACES = GroupResource("", "namespaces")
 
 ELSEWHERE: Final = Keep("what it controls in other namespaces moves first")
 LOST: Final = Keep("its last owner may still be working on it")
+CLAIMED: Final = Keep("another replica hands it over, to another shard than its dependents' one")
 
 
 class ResyncPass:
@@ -226,7 +227,10 @@ class ResyncPass:
             return LOST
         if obj.metadata.uid in self._lists.left_behind:
             return Keep("its dependents could not be moved yet")
-        return self._reservations.keep(obj)
+        step = self._reservations.keep(obj)
+        if isinstance(step, Assign) and not owners.expects(self._snapshot, obj, step.shard):
+            return CLAIMED
+        return step
 
     async def _follow(self, main: RingResource) -> None:
         """Drain objects that belong elsewhere, and withdraw outdated drains."""

@@ -24,7 +24,7 @@ from sharder.core.errors import ApiError, Conflict, InvalidObject, NotFound, Sha
 from sharder.core.movement.budget import Refusal
 from sharder.core.movement.patches import patch_of
 from sharder.core.movement.planner import Reservations
-from sharder.core.movement.step import Assign, Keep, Recall, Relabel, Step
+from sharder.core.movement.step import Assign, Claim, Keep, Recall, Relabel, Step
 from sharder.core.names import ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
@@ -205,7 +205,7 @@ class Mover:
         if self.takes or isinstance(step, Keep):
             return step
         is_controlled = snapshot.roles[resource.id] is Role.CONTROLLED
-        if is_controlled or (isinstance(step, Assign) and snapshot.owner_of(obj) is None):
+        if is_controlled or (isinstance(step, Assign | Claim) and snapshot.owner_of(obj) is None):
             return step
         return Keep("it has an owner; left to the leader")
 

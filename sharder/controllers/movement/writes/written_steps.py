@@ -10,13 +10,11 @@ from sharder.controllers.scope import ObjectKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.movement.step import (
     Assign,
+    Claim,
     Drain,
-    Keep,
     Recall,
     Relabel,
-    Release,
     Step,
-    Withdraw,
 )
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
@@ -71,28 +69,33 @@ class WrittenSteps:
             LabelReverted: it does not show it, because another webhook reverted the write.
         """
         self._moved(snapshot.name)
-        match step:
-            case Assign(shard) | Relabel(shard) if snapshot.owner_of(result) == shard:
-                self._counter.moved(snapshot.name, key.resource)
-                if snapshot.roles[key.resource] is not Role.CONTROLLED:
-                    version = before.metadata.resource_version
-                    self._ownerless.assigned(key, version, snapshot.owner_of(before), shard)
-            case Assign() | Relabel():
-                raise _undone(snapshot.owner_label, key, result)
-            case Drain() if snapshot.is_draining(result):
-                self._counter.drained(snapshot.name, key.resource)
-            case Drain():
-                raise _undone(snapshot.drain_label, key, result)
-            case Recall() if not snapshot.is_recalled(result):
-                raise _undone(snapshot.drain_label, key, result)
-            case Recall() | Withdraw() | Release() | Keep():
-                pass
+        if missing := _missing(snapshot, result, step):
+            raise LabelReverted(
+                f"another webhook removed the {missing} of {key.resource} {result.metadata.ref} "
+                "during the sharder's write: check the admission webhooks and policies that "
+                "change metadata"
+            )
+        if isinstance(step, Assign | Relabel):
+            self._counter.moved(snapshot.name, key.resource)
+            if snapshot.roles[key.resource] is not Role.CONTROLLED:
+                version = before.metadata.resource_version
+                self._ownerless.assigned(key, version, snapshot.owner_of(before), step.shard)
+        elif isinstance(step, Drain):
+            self._counter.drained(snapshot.name, key.resource)
         fields = {"ring": snapshot.name, "object": str(result.metadata.ref), "step": repr(step)}
         _log.debug("wrote step", extra=fields)
 
 
-def _undone(label: str, key: ObjectKey, result: PartialObject) -> LabelReverted:
-    return LabelReverted(
-        f"another webhook removed the label {label} of {key.resource} {result.metadata.ref} "
-        "during the sharder's write: check the admission webhooks and policies that change labels"
-    )
+def _missing(snapshot: RingSnapshot, result: PartialObject, step: Step) -> str:
+    """Return the part of a step that the response does not show, empty if it shows all."""
+    match step:
+        case Assign(shard) | Relabel(shard) if snapshot.owner_of(result) != shard:
+            return f"label {snapshot.owner_label}"
+        case Drain() if not snapshot.is_draining(result):
+            return f"label {snapshot.drain_label}"
+        case Recall() if not snapshot.is_recalled(result):
+            return f"label {snapshot.drain_label}"
+        case Claim(shard) if snapshot.direction_of(result) != shard:
+            return f"annotation {snapshot.next_annotation}"
+        case _:
+            return ""

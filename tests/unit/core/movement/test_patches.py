@@ -6,7 +6,7 @@ import pytest
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.movement import patches
 from sharder.core.movement.patches import Operation
-from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Withdraw
+from sharder.core.movement.step import Assign, Claim, Drain, Keep, Relabel, Release, Withdraw
 from sharder.core.names import ShardName, pin_label
 from sharder.sdk.testing.rules import apply_merge_patch
 from tests.support.json_patch import PatchError, apply_json_patch, written
@@ -28,7 +28,7 @@ def meta(
 
 
 def test_every_write_is_guarded_by_the_version_that_was_seen() -> None:
-    for step in (Assign(A), Relabel(A), Drain(A), Withdraw(), Release()):
+    for step in (Assign(A), Relabel(A), Drain(A), Withdraw(), Claim(A), Release()):
         body = patches.patch_of(snapshot(), obj(), step)
 
         assert isinstance(body, dict)
@@ -50,6 +50,12 @@ def test_assigning_sets_the_owner_and_ends_the_drain_under_guard() -> None:
 def test_withdrawing_ends_the_drain_and_leaves_the_owner() -> None:
     assert patches.withdraw(RING, BARE) == {
         "metadata": {"resourceVersion": "7", "labels": {DRAIN: None}}
+    }
+
+
+def test_claiming_directs_an_object_and_assigns_it_to_no_shard() -> None:
+    assert patches.claim(RING, BARE, A) == {
+        "metadata": {"resourceVersion": "7", "labels": {}, "annotations": {NEXT: A}}
     }
 
 

@@ -74,7 +74,6 @@ def test_a_reservation_is_kept_when_it_no_longer_counts_and_others_took_the_room
     fill(tally, A, 1)
 
     assert first == reservations.keep(obj()) == Assign(A)
-    assert reservations.goal_of(obj()) == A
 
 
 def test_a_reservation_on_a_shard_that_left_is_not_kept() -> None:
@@ -96,16 +95,12 @@ def test_an_object_that_has_got_an_owner_meanwhile_is_left_alone() -> None:
     reservations.plan(obj())
 
     assert reservations.keep(obj(owner=B)) == Keep("in place")
-    assert reservations.goal_of(obj(owner=B)) == B
 
 
 def test_without_a_reservation_an_object_is_planned_as_it_is() -> None:
     ring = snapshot()
 
     assert Reservations(ring).keep(obj(WIDGETS, "w")) == Reservations(ring).plan(obj(WIDGETS, "w"))
-    assert Reservations(ring).goal_of(obj(WIDGETS, "w")) == ring.wanted(
-        "example.com/Widget/default/w"
-    )
 
 
 def test_a_reservation_is_kept_for_an_object_whose_shard_is_gone() -> None:

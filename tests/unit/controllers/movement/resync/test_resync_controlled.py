@@ -15,7 +15,7 @@ from sharder.core.errors import Forbidden, NotFound, Rejected, Unavailable
 from tests.support.cluster import Cluster, on, once, raising
 from tests.support.movement import moving, resync
 from tests.support.resync import Reports, placing, ring_of, writes
-from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, named, ring
+from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B, C, named, ring
 
 MAPS = ControlledResource(resource=CONFIGMAPS.resource)
 
@@ -254,6 +254,23 @@ async def test_what_an_owner_controls_that_came_during_the_pass_stays_with_it() 
         await resync(cluster).reconcile(DEMO)
 
     assert await cluster.owners(CONFIGMAPS) == {"c": A}
+
+
+async def test_an_object_that_another_replica_claims_meanwhile_is_left_to_that() -> None:
+    cluster = Cluster()
+
+    async def claim() -> None:
+        body = {"metadata": {"annotations": {NEXT: A}}}
+        await cluster.store(SECRETS).patch(owner.metadata.ref, body)
+
+    async with cluster.watched(A, B):
+        owner = await cluster.add(SECRETS, named(SECRETS, B, cluster.snapshot))
+        await cluster.add(CONFIGMAPS, "c", owner=C, controlled_by=owner)
+        cluster.objects.after.append(on("patch", CONFIGMAPS, once(claim)))
+        await resync(cluster).reconcile(DEMO)
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+    assert set((await cluster.owners(SECRETS)).values()) == {""}
 
 
 async def test_what_was_handed_over_meanwhile_is_not_brought_back() -> None:

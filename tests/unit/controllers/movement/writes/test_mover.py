@@ -15,7 +15,7 @@ from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import Conflict, Forbidden, Rejected, Unavailable
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.planner import plan_main
-from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Step, Withdraw
+from sharder.core.movement.step import Assign, Claim, Drain, Keep, Relabel, Step, Withdraw
 from sharder.core.names import ObjectRef, ShardName
 from sharder.kube.stores import LEASES
 from sharder.sdk.testing.store import FakeStore
@@ -24,6 +24,7 @@ from tests.support.counting import bounded, counted, tally_of
 from tests.support.values import (
     DEMO,
     DRAIN,
+    NEXT,
     OWNER,
     WIDGETS,
     A,
@@ -253,6 +254,21 @@ async def test_an_object_whose_drain_another_webhook_strips_is_reported() -> Non
             await move(cluster, seen, Drain(B))
 
     assert cluster.tally.drains == 0
+
+
+async def test_an_object_whose_direction_another_webhook_strips_is_reported() -> None:
+    cluster = Cluster()
+
+    async def strip(_: Call) -> None:
+        await cluster.store(WIDGETS).patch(
+            obj(name="w").metadata.ref, {"metadata": {"annotations": {NEXT: None}}}
+        )
+
+    async with cluster.watched(A):
+        seen = await cluster.add(WIDGETS, "w")
+        cluster.objects.after.append(on("patch", WIDGETS, strip))
+        with pytest.raises(Rejected, match=f"the annotation {NEXT}"):
+            await move(cluster, seen, Claim(A))
 
 
 async def test_other_errors_are_those_of_the_caller() -> None:
