@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from hack import supervising
@@ -43,6 +44,8 @@ class Supervisor:
         """
         self._lock = threading.Lock()
         self._detached = False
+        self._pids: dict[str, int] = {}
+        """Of processes that are not known to have ended: no other process has their number."""
         command = [
             sys.executable,
             "-I",
@@ -83,16 +86,20 @@ class Supervisor:
         """
         variables = dict(os.environ if environment is None else environment)
         answer = self._ask({"run": name, "command": list(command), "environment": variables})
-        return int(str(answer["pid"]))
+        self._pids[name] = int(str(answer["pid"]))
+        return self._pids[name]
 
     def exit_code(self, name: str) -> int | None:
         """Return None while process `name` runs, else its exit code (negative: the signal)."""
         code = self._ask({"exit_code": name})["exit_code"]
-        return None if code is None else int(str(code))
+        return None if code is None else self._ended(name, code)
 
     def stop(self, name: str, how: signal.Signals = signal.SIGTERM) -> int:
         """Send `how`, wait for the end and return the exit code; SIGKILL follows after a grace."""
-        return int(str(self._ask({"stop": name, "signal": int(how)})["exit_code"]))
+        if how is signal.SIGKILL:
+            self._signal(name, how)
+        code = self._ask({"stop": name, "signal": int(how)})["exit_code"]
+        return self._ended(name, code)
 
     def terminate(self, name: str) -> None:
         """Send SIGTERM and return at once; the process may take as long as it likes."""
@@ -100,11 +107,11 @@ class Supervisor:
 
     def pause(self, name: str) -> None:
         """Stop the process where it stands, by SIGSTOP; its connections stay open."""
-        self._ask({"send": name, "signal": int(signal.SIGSTOP)})
+        self._signal(name, signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
         """Let a paused process go on."""
-        self._ask({"send": name, "signal": int(signal.SIGCONT)})
+        self._signal(name, signal.SIGCONT)
 
     def log(self, name: str) -> Path:
         """Return the file with all the output of process `name`."""
@@ -131,6 +138,19 @@ class Supervisor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal at once, though the supervising process can be waiting for an end.
+
+        No error if the process has ended.
+        """
+        if name in self._pids:
+            with suppress(ProcessLookupError):
+                os.kill(self._pids[name], number)
+
+    def _ended(self, name: str, code: object) -> int:
+        self._pids.pop(name, None)
+        return int(str(code))
 
     def _ask(self, request: Message) -> Message:
         with self._lock:

@@ -97,11 +97,12 @@ class Faults:
 
     async def _pause(self, fault: Fault) -> None:
         playground = self.actors.stage.playground
-        await asyncio.to_thread(playground.pause, fault.target)
+        playground.pause(fault.target)
         self.actors.note(fault.target, Happening.PAUSED)
         await asyncio.sleep(fault.seconds)
+        # Not in a thread: all of them can be waiting, and the process would go on later.
         self.actors.note(fault.target, Happening.RESUMED)
-        await asyncio.to_thread(playground.resume, fault.target)
+        playground.resume(fault.target)
 
     async def _cut(self, fault: Fault) -> None:
         self.actors.stage.ways[fault.target].cut()

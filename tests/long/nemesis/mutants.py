@@ -53,8 +53,20 @@ MUTANTS: Final = {
     "children-first": Mutant(
         name="hands an object over before its children",
         module="sharder/controllers/movement/handover/owner_transfer.py",
-        old="if entry.id == main.id and led:",
-        new="if entry.id == main.id and not led:",
+        old="self._dependents.of(main.id, own, self._left(own, shards)):",
+        new="self._dependents.of(main.id, {}, set()):",
+    ),
+    "two-handovers": Mutant(
+        name="hands an object over that another replica hands over to another shard",
+        module="sharder/controllers/movement/handover/owner_transfer.py",
+        old="return is_free and not is_same and (direction is not None or not self._mover.takes)",
+        new="return False",
+    ),
+    "early-deletion": Mutant(
+        name="deletes a released Lease by the clock of its shard",
+        module="sharder/controllers/lease_controller.py",
+        old="if state is ShardState.ORPHANED and monotonic >= observed.kept_until():",
+        new="if state is ShardState.ORPHANED:",
     ),
     "rescue": Mutant(
         name="takes an object from a dead shard before its children",

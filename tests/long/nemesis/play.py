@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -27,6 +28,7 @@ from tests.support.overlaps import work_times
 SHARDS: Final = frozenset(shard_of(RING, name) for name in PROCESSES)
 REST_SECONDS: Final = 60.0
 """After the last fault, by when everything is as it should be."""
+THREADS: Final = 64
 LOOK_SECONDS: Final = 5.0
 """Between two judgements of a run with a deliberate bug."""
 
@@ -59,6 +61,8 @@ def play(setup: Setup) -> Played:
 
 
 async def _play(one: Stage) -> Played:
+    # Some wait for a command that the API server does not answer; no fault must wait for these.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     setup, rng = one.setup, Random(one.setup.seed)
     skews = {shard_of(RING, n) if n in PROCESSES else n: s for n, s in one.skews.items()}
     recording = Recording(RingName(RING), NAMESPACE, skews=skews)
