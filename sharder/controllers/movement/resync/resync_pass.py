@@ -123,7 +123,7 @@ class ResyncPass:
             await self._gather(main, owners)
             self._put_off(resource)
             await self._lists.move_main(
-                resource, self._stranded, partial(self._plan_stranded, owners)
+                resource, self._stranded, partial(self._plan_stranded, owners, resource)
             )
 
     def _put_off(self, main: Resource) -> None:
@@ -215,7 +215,7 @@ class ResyncPass:
             return LOST
         return plan_main(self._snapshot, obj)
 
-    def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
+    def _plan_stranded(self, owners: Owners, resource: Resource, obj: PartialObject) -> Step:
         """Leave an object that was just released to the hand-over: its dependents move first."""
         if self._leads_elsewhere(obj):
             return ELSEWHERE
@@ -225,6 +225,8 @@ class ResyncPass:
             return Keep("it was released, or got room, after what it controls was listed")
         if self._snapshot.owner_of(obj) is None and self._has_lost:
             return LOST
+        if self._mover.wait(self._snapshot, resource, obj) > 0:
+            return LOST  # it was written since its dependents moved, which waited then as well
         if obj.metadata.uid in self._lists.left_behind:
             return Keep("its dependents could not be moved yet")
         step = self._reservations.keep(obj)

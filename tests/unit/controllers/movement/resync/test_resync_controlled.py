@@ -3,6 +3,9 @@
 import pytest
 from msgspec import structs
 
+from sharder.controllers.movement.waiting.orphans import UNSEEN_SECONDS
+from sharder.controllers.scope import ResourceKey
+from sharder.core.api.meta import Json, PartialObject
 from sharder.core.api.ring import (
     ControlledResource,
     ControllerRing,
@@ -254,6 +257,36 @@ async def test_what_an_owner_controls_that_came_during_the_pass_stays_with_it() 
         await resync(cluster).reconcile(DEMO)
 
     assert await cluster.owners(CONFIGMAPS) == {"c": A}
+
+
+class ReleasedAt:
+    """Knows that an object was released in one write, and nothing of later ones."""
+
+    def __init__(self, version: str) -> None:
+        self._version = version
+
+    def wait(self, obj: PartialObject) -> float:
+        return 0.0 if obj.metadata.resource_version == self._version else UNSEEN_SECONDS
+
+
+async def test_an_object_that_a_user_writes_after_its_release_waits_with_its_dependents() -> None:
+    cluster = Cluster()
+
+    async def write() -> None:
+        body: Json = {"metadata": {"annotations": {"note": "x"}}}
+        await cluster.store(SECRETS).patch(owner.metadata.ref, body)
+
+    async with cluster.watched(A, B):
+        owner = await cluster.add(SECRETS, named(SECRETS, B, cluster.snapshot))
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        await cluster.clock.advance(2 * UNSEEN_SECONDS)
+        released = ReleasedAt(owner.metadata.resource_version)
+        cluster.orphans.watch(ResourceKey(DEMO, SECRETS), released)
+        cluster.objects.before.append(on("stream", CONFIGMAPS, once(write)))
+        await resync(cluster).reconcile(DEMO)
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+    assert set((await cluster.owners(SECRETS)).values()) == {""}
 
 
 async def test_an_object_that_another_replica_claims_meanwhile_is_left_to_that() -> None:
