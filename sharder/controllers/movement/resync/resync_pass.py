@@ -33,8 +33,11 @@ NAMESPACES = GroupResource("", "namespaces")
 """Each object of this resource is its own namespace."""
 
 ELSEWHERE: Final = Keep("what it controls in other namespaces moves first")
+RELEASED: Final = Keep("its shard has just released it; its controlled objects move first")
+NOT_LISTED: Final = Keep("it was released, or got room, after its controlled objects were listed")
 LOST: Final = Keep("its last owner may still be working on it")
-CLAIMED: Final = Keep("another replica hands it over, to another shard than its dependents' one")
+LEFT_BEHIND: Final = Keep("its controlled objects could not be moved yet")
+CLAIMED: Final = Keep("another replica hands it over, to another shard")
 
 
 class ResyncPass:
@@ -216,23 +219,27 @@ class ResyncPass:
         return plan_main(self._snapshot, obj)
 
     def _plan_stranded(self, owners: Owners, resource: Resource, obj: PartialObject) -> Step:
-        """Leave an object that was just released to the hand-over: its dependents move first."""
-        if self._leads_elsewhere(obj):
-            return ELSEWHERE
-        if owners.waits(obj):
-            return Keep("its shard has just released it; its controlled objects move first")
-        if not self._reservations.has_planned(obj):
-            return Keep("it was released, or got room, after what it controls was listed")
-        if self._snapshot.owner_of(obj) is None and self._has_lost:
-            return LOST
-        if self._mover.wait(self._snapshot, resource, obj) > 0:
-            return LOST  # it was written since its dependents moved, which waited then as well
-        if obj.metadata.uid in self._lists.left_behind:
-            return Keep("its dependents could not be moved yet")
+        """Leave an object alone if its dependents have not moved to where it goes."""
         step = self._reservations.keep(obj)
-        if isinstance(step, Assign) and not owners.expects(self._snapshot, obj, step.shard):
-            return CLAIMED
-        return step
+        is_unassigned = self._snapshot.owner_of(obj) is None
+        guards = (
+            (self._leads_elsewhere(obj), ELSEWHERE),
+            (owners.waits(obj), RELEASED),
+            (not self._reservations.has_planned(obj), NOT_LISTED),
+            (is_unassigned and self._has_lost, LOST),
+            # It was written after its dependents moved, and they waited for the same reason.
+            (self._mover.wait(self._snapshot, resource, obj) > 0, LOST),
+            (obj.metadata.uid in self._lists.left_behind, LEFT_BEHIND),
+            (is_unassigned and self._is_claimed(owners, obj, step), CLAIMED),
+        )
+        return next((why for applies, why in guards if applies), step)
+
+    def _is_claimed(self, owners: Owners, obj: PartialObject, step: Step) -> bool:
+        """Return whether another replica hands an unassigned object over to another shard."""
+        if not isinstance(step, Assign):
+            return False
+        is_directed = self._snapshot.direction_of(obj) not in {None, step.shard}
+        return is_directed or not owners.expects(self._snapshot, obj, step.shard)
 
     async def _follow(self, main: RingResource) -> None:
         """Drain objects that belong elsewhere, and withdraw outdated drains."""

@@ -105,13 +105,15 @@ class DependentsFollower:
         unread = self._unread.get(uid)
         if unread is not None:
             await self._failures.failed(key, obj, unread)
-            return
-        try:
-            await self._mover.move(self._snapshot, resource, obj, partial(self._plan, uid))
-        except (ApiError, InvalidObject, BackingOff):
-            # It is retried after its back-off.
-            if reference is not None and self._failures.keeps_owner(key):
-                self.left_behind[uid] = ObjectRef(obj.metadata.namespace, reference.name)
+        else:
+            try:
+                await self._mover.move(self._snapshot, resource, obj, partial(self._plan, uid))
+            except (ApiError, InvalidObject, BackingOff):
+                pass  # it is retried after its back-off
+            else:
+                return
+        if reference is not None and self._failures.keeps_owner(key):
+            self.left_behind[uid] = ObjectRef(obj.metadata.namespace, reference.name)
 
     def _plan(self, uid: str, obj: PartialObject) -> Step:
         reference = obj.metadata.controller

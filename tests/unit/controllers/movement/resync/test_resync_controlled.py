@@ -289,6 +289,35 @@ async def test_an_object_that_a_user_writes_after_its_release_waits_with_its_dep
     assert set((await cluster.owners(SECRETS)).values()) == {""}
 
 
+async def test_an_owner_that_cannot_be_read_for_its_dependents_waits_for_them() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        owner = await cluster.add(SECRETS, named(SECRETS, B, cluster.snapshot), owner=C)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        cluster.objects.before.append(on("get", SECRETS, raising(Unavailable("cut"))))
+        await resync(cluster).reconcile(DEMO)
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+    assert set((await cluster.owners(SECRETS)).values()) == {f"{C}*"}
+
+
+async def test_an_object_that_was_directed_meanwhile_to_a_shard_unknown_here_is_left() -> None:
+    cluster = Cluster()
+
+    async def claim() -> None:
+        body: Json = {"metadata": {"annotations": {NEXT: C}}}
+        await cluster.store(SECRETS).patch(owner.metadata.ref, body)
+
+    async with cluster.watched(A, B):
+        owner = await cluster.add(SECRETS, named(SECRETS, B, cluster.snapshot))
+        await cluster.add(CONFIGMAPS, "c", owner=C, controlled_by=owner)
+        cluster.objects.after.append(on("patch", CONFIGMAPS, once(claim)))
+        await resync(cluster).reconcile(DEMO)
+
+    assert set((await cluster.owners(SECRETS)).values()) == {""}
+
+
 async def test_an_object_that_another_replica_claims_meanwhile_is_left_to_that() -> None:
     cluster = Cluster()
 
