@@ -49,8 +49,7 @@ class Sweep:
     ring: RingName
     dry_run: bool
     check: Callable[[], Awaitable[None]]
-    """Raises if the ring has this resource again; called first, and after `CHECKED_EVERY` objects.
-    """
+    """Raises if the ring has the resource again; called per list, and `CHECKED_EVERY` objects."""
     on_progress: Callable[[Tally], None]
     """Called after each object."""
     clock: Clock
